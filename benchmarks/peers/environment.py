@@ -1,0 +1,59 @@
+"""A virtual environment for each peer, made from its pinned requirements in a cache folder.
+
+PyTorch is installed first and alone, so that the build which pip finds here (the CPU's where a wheel of it is
+at hand or an index is set in the environment, as in `PIP_EXTRA_INDEX_URL`) is the one every peer runs on; the
+rest is installed with `--no-deps`, since OpenNMT-py asks for an older PyTorch than it needs.
+"""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["PEERS", "PeerUnavailable", "interpreter"]
+
+PEERS = ("opennmt", "joeynmt")
+
+
+class PeerUnavailable(Exception):
+    """A peer could not be installed; the message says why."""
+
+
+def interpreter(peer: str, cache: Path) -> Path:
+    """The Python of the peer's environment, which is made first if it is not there yet.
+
+    Args:
+        peer: One of `PEERS`; its requirements are in `<peer>.txt` beside this file.
+        cache: Folder that keeps the environments, outside the checkout.
+
+    Raises:
+        PeerUnavailable: The environment could not be made.
+    """
+    requirements = Path(__file__).with_name(f"{peer}.txt")
+    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
+    folder = cache / f"{peer}-py{sys.version_info.major}{sys.version_info.minor}-{digest}"
+    python, finished = folder / "bin" / "python", folder / "finished"
+    if finished.exists():
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    pins = [line.strip() for line in requirements.read_text(encoding="utf-8").splitlines()]
+    torch = next(pin for pin in pins if pin.startswith("torch=="))
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _run(peer, [sys.executable, "-m", "venv", folder])
+    _run(peer, [*install, "--constraint", requirements, torch])
+    _run(peer, [*install, "--no-deps", "--requirement", requirements])
+    finished.touch()
+    return python
+
+
+def _run(peer: str, command: list[str | Path]) -> None:
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise PeerUnavailable(f"{peer}: {words[0]}: {error}") from error
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("WARNING")]
+        raise PeerUnavailable(f"{peer}: `{' '.join(words[1:])}` failed: {' / '.join(said[-3:])}")

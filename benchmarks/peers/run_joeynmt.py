@@ -1,0 +1,200 @@
+"""Time JoeyNMT 2.3: its own model builder, training manager, checkpoint and search, on the neutral batches.
+
+Run by the peer's own interpreter. Its data loader reads text files only, so the trainer is handed an object
+that yields its own `Batch`es, made from the neutral file. `TrainManager` makes the updates, clips and saves;
+`search` translates. It takes the encoder's last state where the other systems take that of each layer, has
+no bias in its output layer, and drops out the fed attention vector with the embedding: that is its model at
+these settings. No shim is needed on PyTorch 2.13.
+"""
+
+import argparse
+import logging
+import tempfile
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from joeynmt.batch import Batch as JoeyBatch
+from joeynmt.config import parse_global_args
+from joeynmt.helpers import load_checkpoint
+from joeynmt.model import Model, build_model
+from joeynmt.search import search
+from joeynmt.training import TrainManager
+from joeynmt.vocabulary import Vocabulary
+from measure import Clocked, arguments, report, write_translations
+from multi30k import BOS, EOS, PAD, SPECIALS, UNK, Batch, Multi30k
+
+__all__: list[str] = []
+
+CPU = torch.device("cpu")
+JOEY_UNK, JOEY_PAD = 0, 1
+
+
+def padded(sentences: list[list[int]]) -> torch.Tensor:
+    """Ids in the peer's numbering: its vocabulary always puts the unknown word first, then padding."""
+    width = max(map(len, sentences))
+    rows = [sentence + [PAD] * (width - len(sentence)) for sentence in sentences]
+    ids = torch.tensor(rows)
+    return torch.where(ids <= UNK, 1 - ids, ids)
+
+
+def tensors(batch: Batch, with_target: bool = True) -> JoeyBatch:
+    """A batch as the peer's own collation would make it."""
+    target = padded([[BOS, *sentence, EOS] for sentence in batch.target]) if with_target else None
+    return JoeyBatch(
+        src=padded(batch.source),
+        src_length=torch.tensor([len(sentence) for sentence in batch.source]),
+        src_prompt_mask=None,
+        trg=target,
+        trg_prompt_mask=None,
+        indices=torch.tensor(batch.indices),
+        device=CPU,
+        pad_index=JOEY_PAD,
+        eos_index=EOS,
+        is_train=with_target,
+    )
+
+
+class Neutral:
+    """What `TrainManager` asks of a data set: batches in a given order, and nothing drawn at random."""
+
+    def __init__(self, batches: Clocked[JoeyBatch]) -> None:
+        self.batches = batches
+        self.seed = 0
+        self.batch_sampler = self
+
+    def make_iter(self, **_: Any) -> "Neutral":
+        return self
+
+    def __iter__(self) -> Any:
+        return iter(self.batches)
+
+    def set_seed(self, seed: int) -> None:
+        self.seed = seed
+
+    def get_state(self) -> torch.Tensor:
+        return torch.zeros(1)
+
+
+def configuration(args: argparse.Namespace, folder: Path) -> Any:
+    """The peer's own configuration with its own defaults, but for what is set here."""
+    dropout = args.dropout if args.mode == "train" else 0.0
+    embeddings = {"embedding_dim": 500, "scale": False}
+    uniform = {"initializer": "uniform", "init_weight": 0.1}
+    settings = {
+        "name": "multi30k", "model_dir": str(folder), "use_cuda": False, "random_seed": args.seed,
+        "data": {"special_symbols": {
+            "pad_id": JOEY_PAD, "unk_id": JOEY_UNK, "bos_id": BOS, "eos_id": EOS,
+            "pad_token": SPECIALS[PAD], "unk_token": SPECIALS[UNK],
+            "bos_token": SPECIALS[BOS], "eos_token": SPECIALS[EOS],
+        }},
+        "training": {"optimizer": "adam", "normalization": "tokens", "batch_size": 64, "epochs": 1},
+        "testing": {},
+        "model": {
+            **uniform, "embed_initializer": "uniform", "embed_init_weight": 0.1,
+            "bias_initializer": "uniform", "bias_init_weight": 0.1, "lstm_forget_gate": 0.0,
+            "encoder": {
+                "type": "recurrent", "rnn_type": "lstm", "embeddings": embeddings, "hidden_size": 250,
+                "bidirectional": True, "num_layers": 2, "dropout": dropout,
+            },
+            "decoder": {
+                "type": "recurrent", "rnn_type": "lstm", "embeddings": embeddings, "hidden_size": 500,
+                "num_layers": 2, "dropout": dropout, "hidden_dropout": dropout, "attention": "luong",
+                "input_feeding": True, "init_hidden": "last",
+            },
+        },
+    }  # fmt: skip
+    if args.mode == "train":
+        settings["training"] |= {
+            "learning_rate": args.rate, "learning_rate_min": 0.0, "clip_grad_norm": args.clip,
+            "scheduling": "exponential", "decrease_factor": 1.0,  # it wants a schedule: constant
+        }  # fmt: skip
+    return parse_global_args(settings, rank=0, mode="train")
+
+
+def model_of(config: Any, data: Multi30k) -> Model:
+    symbols = config.data["special_symbols"]
+    sides = (data.source_words, data.target_words)
+    vocabularies = [Vocabulary(words[len(SPECIALS) :], symbols) for words in sides]
+    if any(len(vocabulary) != len(words) for vocabulary, words in zip(vocabularies, sides, strict=True)):
+        raise RuntimeError("the peer's vocabulary numbers its words in another order")
+    model = build_model(config.model, *vocabularies)
+    model.loss_function = ("crossentropy", 0.0)
+    return model
+
+
+def train(args: argparse.Namespace) -> None:
+    data = Multi30k(args.data)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = args.model or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        config = configuration(args, folder)
+        model = model_of(config, data)
+        manager = TrainManager(
+            rank=0, model=model, model_dir=folder, device=CPU, n_gpu=0, num_workers=0,
+            autocast=config.autocast, seed=args.seed, train_args=config.train, dev_args=config.test,
+        )  # fmt: skip
+        drawn = list(data.train_batches(args.warmup + args.updates))
+        batches = Clocked([tensors(batch) for batch in drawn], args.warmup)
+        manager.train_and_validate(Neutral(batches), Neutral(Clocked([])))
+        (folder / f"{len(drawn)}.ckpt").rename(folder / "model.ckpt")
+
+    model.eval()
+    loss = tokens = 0.0
+    for batch in map(tensors, data.sorted_batches("valid", 64)):
+        batch.sort_by_src_length()
+        with torch.no_grad():
+            loss += model(return_type="loss", **vars(batch))[0].item()
+        tokens += batch.ntokens
+    timed = sum(batch.target_tokens for batch in drawn[args.warmup :])
+    report(
+        system="joeynmt", mode="train", version=version("joeynmt"), torch=torch.__version__,
+        tokens_per_s=timed / batches.seconds, peak_gib=batches.peak, valid_ppl=float(np.exp(loss / tokens)),
+        seconds=batches.seconds, cpus=batches.cpus, updates=args.updates, tokens=timed,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+    )  # fmt: skip
+
+
+def decode(args: argparse.Namespace) -> None:
+    data = Multi30k(args.data)
+    config = configuration(args, args.model)
+    model = model_of(config, data)
+    model.load_state_dict(load_checkpoint(args.model / "model.ckpt", map_location=CPU)["model_state"])
+    model.eval()
+
+    def translate(batch: JoeyBatch) -> dict[int, list[str]]:
+        undo = batch.sort_by_src_length()
+        indices = batch.indices.tolist()
+        found, _, _ = search(
+            model=model, batch=batch, beam_size=args.beam, beam_alpha=-1, max_output_length=-1, n_best=1,
+            generate_unk=True,
+        )  # fmt: skip
+        sentences = model.trg_vocab.arrays_to_sentences(found, cut_at_eos=True)
+        end = SPECIALS[EOS]
+        return {indices[place]: [word for word in sentences[place] if word != end] for place in undo}
+
+    drawn = list(data.sorted_batches("test", args.batch, args.sentences))
+    translate(tensors(drawn[0], with_target=False))  # warm-up
+    batches = Clocked([tensors(batch, with_target=False) for batch in drawn])
+    translations: dict[int, list[str]] = {}
+    for batch in batches:
+        translations |= translate(batch)
+    if args.output:
+        write_translations(args.output, translations)
+    report(
+        system="joeynmt", mode="decode", version=version("joeynmt"), torch=torch.__version__,
+        sentences_per_s=len(translations) / batches.seconds, peak_gib=batches.peak, seconds=batches.seconds,
+        cpus=batches.cpus, sentences=len(translations), words=sum(map(len, translations.values())),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    logging.disable(logging.INFO)
+    warnings.filterwarnings("ignore")
+    chosen = arguments(__doc__)
+    torch.set_num_threads(chosen.threads)
+    torch.manual_seed(chosen.seed)
+    {"train": train, "decode": decode}[chosen.mode](chosen)

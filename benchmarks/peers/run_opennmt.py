@@ -1,0 +1,139 @@
+"""Time OpenNMT-py 3.5: its own model builder, trainer, checkpoint and translator, on the neutral batches.
+
+Run by the peer's own interpreter. What it needs on a PyTorch newer than it was made for, and nothing more:
+- its package imports every text transform at import; two of them want spaCy and fastText, which are stood
+  in for by empty modules. No transform is used here, and their absence only saves the peer memory;
+- `torch.load` refuses pickled options since PyTorch 2.6, so `argparse.Namespace` is declared safe.
+"""
+
+import argparse
+import logging
+import sys
+import types
+import warnings
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from measure import Clocked, arguments, report, write_translations
+from multi30k import BOS, EOS, SPECIALS, Batch, Multi30k
+
+__all__: list[str] = []
+
+for absent in ("fasttext", "spacy"):
+    sys.modules[absent] = types.ModuleType(absent)
+warnings.filterwarnings("ignore", category=FutureWarning)  # torch.cuda.amp's spellings
+
+import onmt.opts  # noqa: E402
+import pyonmttok  # noqa: E402
+from onmt.inputters.text_utils import tensorify  # noqa: E402
+from onmt.model_builder import build_model  # noqa: E402
+from onmt.models import build_model_saver  # noqa: E402
+from onmt.trainer import build_trainer  # noqa: E402
+from onmt.translate import TranslationBuilder  # noqa: E402
+from onmt.translate.translator import build_translator  # noqa: E402
+from onmt.utils.optimizers import Optimizer  # noqa: E402
+from onmt.utils.parse import ArgumentParser  # noqa: E402
+
+torch.serialization.add_safe_globals([argparse.Namespace])
+
+
+def options(declare: Any, values: dict[str, Any]) -> argparse.Namespace:
+    """The peer's own options with its own defaults, but for `values`."""
+    parser = ArgumentParser()
+    declare(parser)
+    words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
+    return parser.parse_known_args(words)[0]
+
+
+def vocabularies(data: Multi30k) -> dict[str, Any]:
+    """The peer's vocabularies, whose ids are those of the neutral file."""
+    sides = {}
+    for side, words in (("src", data.source_words), ("tgt", data.target_words)):
+        sides[side] = pyonmttok.build_vocab_from_tokens(words)
+        sides[side].default_id = sides[side][SPECIALS[1]]
+        if sides[side].ids_to_tokens != words:
+            raise RuntimeError("the peer's vocabulary numbers its words in another order")
+    return {**sides, "data_task": "seq2seq", "decoder_start_token": SPECIALS[BOS]}
+
+
+def tensors(batch: Batch, vocabs: dict[str, Any], with_target: bool = True) -> tuple[dict[str, Any], int]:
+    """A batch as the peer's own collation makes it, with the number of its bucket."""
+    examples = []
+    for index, source, target in zip(batch.indices, batch.source, batch.target, strict=True):
+        reference = {"tgt_ids": [BOS, *target, EOS]} if with_target else None
+        examples.append(
+            ({"src": {"src_ids": source}, "tgt": reference, "cid": "", "cid_line_number": index}, index)
+        )
+    return tensorify(vocabs, examples, torch.device("cpu")), 0
+
+
+def train(args: argparse.Namespace) -> None:
+    data = Multi30k(args.data)
+    vocabs = vocabularies(data)
+    choice = {
+        "data": "{}", "src_vocab": "unused", "save_model": args.model / "model" if args.model else "unused",
+        "encoder_type": "brnn", "decoder_type": "rnn", "rnn_type": "LSTM", "layers": 2, "hidden_size": 500,
+        "word_vec_size": 500, "global_attention": "general", "input_feed": 1, "dropout": args.dropout,
+        "optim": "adam", "learning_rate": args.rate, "max_grad_norm": args.clip, "normalization": "tokens",
+        "batch_size": 64, "seed": args.seed,
+    }  # fmt: skip
+    opt = options(onmt.opts.train_opts, choice)
+    ArgumentParser.update_model_opts(opt)
+    ArgumentParser.validate_model_opts(opt)
+    opt.data = {}
+
+    model = build_model(opt, opt, vocabs, None, -1)
+    optim = Optimizer.from_opt(model, opt)
+    saver = build_model_saver(opt, opt, model, vocabs, optim, -1) if args.model else None
+    trainer = build_trainer(opt, -1, model, vocabs, optim, model_saver=saver)
+    drawn = list(data.train_batches(args.warmup + args.updates))
+    batches = Clocked([tensors(batch, vocabs) for batch in drawn], args.warmup)
+    trainer.train(batches, train_steps=0, save_checkpoint_steps=0, valid_steps=2**60)
+
+    stats = trainer.validate([tensors(batch, vocabs) for batch in data.sorted_batches("valid", 64)])
+    if args.model:
+        newest = max(args.model.glob("model_step_*.pt"), key=lambda path: path.stat().st_mtime)
+        newest.rename(args.model / "model.pt")
+    tokens = sum(batch.target_tokens for batch in drawn[args.warmup :])
+    report(
+        system="opennmt", mode="train", version=version("OpenNMT-py"), torch=torch.__version__,
+        tokens_per_s=tokens / batches.seconds, peak_gib=batches.peak, valid_ppl=stats.ppl(),
+        seconds=batches.seconds, cpus=batches.cpus, updates=args.updates, tokens=tokens,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+    )  # fmt: skip
+
+
+def decode(args: argparse.Namespace) -> None:
+    data = Multi30k(args.data)
+    choice = {
+        "model": args.model / "model.pt", "src": "unused", "beam_size": args.beam, "batch_size": args.batch,
+        "length_penalty": "none", "max_length_ratio": 1.5, "output": "/dev/null",
+    }  # fmt: skip
+    opt = options(onmt.opts.translate_opts, choice)
+    ArgumentParser.validate_translate_opts(opt)
+    translator = build_translator(opt, report_score=False)
+    builder = TranslationBuilder(translator.vocabs, n_best=1)
+    drawn = list(data.sorted_batches("test", args.batch, args.sentences))
+    batches = Clocked([tensors(batch, translator.vocabs, with_target=False)[0] for batch in drawn])
+    translator.translate_batch(tensors(drawn[0], translator.vocabs, with_target=False)[0], False)  # warm-up
+
+    translations = {}
+    for batch in batches:
+        for found in builder.from_batch(translator.translate_batch(batch, False)):
+            translations[int(found.ind_in_bucket)] = found.pred_sents[0]
+    if args.output:
+        write_translations(args.output, translations)
+    report(
+        system="opennmt", mode="decode", version=version("OpenNMT-py"), torch=torch.__version__,
+        sentences_per_s=len(translations) / batches.seconds, peak_gib=batches.peak, seconds=batches.seconds,
+        cpus=batches.cpus, sentences=len(translations), words=sum(map(len, translations.values())),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    logging.disable(logging.INFO)
+    chosen = arguments(__doc__)
+    torch.set_num_threads(chosen.threads)
+    torch.manual_seed(chosen.seed)
+    {"train": train, "decode": decode}[chosen.mode](chosen)

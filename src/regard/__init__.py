@@ -1,0 +1,33 @@
+"""regard: neural machine translation whose attention you can see, bound and trust.
+
+Names resolve lazily: `from regard.functional import sparsemax` imports the maps and not the toolkit.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["RunConfig", "Translator", "__version__", "load_config", "load_model", "train"]
+
+_HOMES = {
+    "RunConfig": "regard.experiment",
+    "Translator": "regard.decoding.translate",
+    "load_config": "regard.experiment",
+    "load_model": "regard.experiment",
+    "train": "regard.experiment",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("regard")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

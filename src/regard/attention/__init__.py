@@ -1,0 +1,16 @@
+"""Attention mechanisms behind one contract; see `regard.attention.base`."""
+
+from regard.attention.base import Attention, Memory, Reading, State
+from regard.attention.registry import AttentionConfig, build_attention
+from regard.attention.soft import SoftAttention, SoftAttentionConfig
+
+__all__ = [
+    "Attention",
+    "AttentionConfig",
+    "Memory",
+    "Reading",
+    "SoftAttention",
+    "SoftAttentionConfig",
+    "State",
+    "build_attention",
+]

@@ -1,0 +1,169 @@
+"""The contract of an attention mechanism: Memory, State, Reading, and the calls between them.
+
+A decoder asks a mechanism for K contexts and their log-weights, scores the next token under each, and tells
+the mechanism which token came (`observe`). Models, search and training know this contract and no mechanism
+by name; a new mechanism is one new file, one line in the registry, one test.
+
+B batch, T target, S source, H heads, D width, K contexts. Masks are boolean, True = may be attended.
+"""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import nn
+
+from regard.layers.rows import Rows
+from regard.layers.steps import StepProduct
+from regard.types import Bool, Float, Tensor
+
+__all__ = ["Attention", "Likelihood", "Memory", "Objective", "Reading", "State", "stack_readings"]
+
+Objective = Literal["marginal", "bound", "reinforce"]
+Likelihood = Callable[[Float[Tensor, "B K D"], int], Float[Tensor, "B K"]]
+
+
+@dataclass(frozen=True)
+class Memory(Rows):
+    """What may be attended: the encoder's states of one batch.
+
+    Attributes:
+        states: [B, S, D].
+        mask: [B, S], True where a word may be attended.
+        upper: [B, S], the most attention a word may receive in all (its fertility), inf at the sink; or none.
+        lower: [B, S], the least it should receive in all; or none.
+        keys: What the scorer made of the states, once a sentence; filled by `Attention.prepare`.
+        values: The states as `prepare` opened them for the weighted sums of every step.
+    """
+
+    states: Float[Tensor, "B S D"]
+    mask: Bool[Tensor, "B S"]
+    upper: Float[Tensor, "B S"] | None = None
+    lower: Float[Tensor, "B S"] | None = None
+    keys: Rows | None = None
+    values: StepProduct | None = None
+
+    def with_products(self, keys: Rows, values: StepProduct) -> "Memory":
+        """The same memory with its keys made and its values opened."""
+        return dataclasses.replace(self, keys=keys, values=values)
+
+
+@dataclass(frozen=True)
+class State(Rows):
+    """What a mechanism carries from step to step; mechanisms add fields of their own.
+
+    Attributes:
+        weights: [B, H, S], attention as believed after the step (zeros before the first).
+        context: [B, D], the context as believed after the step (zeros before the first).
+    """
+
+    weights: Float[Tensor, "B H S"]
+    context: Float[Tensor, "B D"]
+
+
+@dataclass(frozen=True)
+class Reading(Rows):
+    """What one step read, before its output token is known. From `read_all`, with an axis T after B.
+
+    Attributes:
+        contexts: [B, K, D].
+        log_weights: [B, K], in nats.
+        weights: [B, H, S]; a hard selection need not sum to 1.
+        log_policy: [B, K], log-probability of what was sampled, in nats; zero where nothing is.
+        penalty: [B], in nats (a divergence, an entropy); zero where there is none.
+        state: The state to go on with, as far as it does not hang on the token; from `read_all` the last.
+    """
+
+    contexts: Float[Tensor, "B *T K D"]
+    log_weights: Float[Tensor, "B *T K"]
+    weights: Float[Tensor, "B *T H S"]
+    log_policy: Float[Tensor, "B *T K"]
+    penalty: Float[Tensor, "B *T"]
+    state: State
+
+    def observe(self, log_likelihood: Float[Tensor, "B K"]) -> State:
+        """The state after the output token is known.
+
+        Args:
+            log_likelihood: log p(token | context k), in nats.
+        """
+        return self.state
+
+
+class Attention(nn.Module, ABC):
+    """A mechanism.
+
+    Attributes:
+        observes: Whether the state depends on the token that was produced. Where it does not, K is 1,
+            `observe` ignores the likelihood and `state.context` is `contexts[:, 0]`, so a decoder may leave
+            the likelihoods of all steps to the end.
+        objective: The training objective that fits the mechanism.
+        heads: H.
+    """
+
+    observes: ClassVar[bool] = False
+    objective: Objective = "marginal"
+    heads: int = 1
+
+    def prepare(self, memory: Memory) -> Memory:
+        """Make, once a sentence, what every step's reading needs of the memory (keys, values)."""
+        return memory
+
+    def start(self, memory: Memory, target: Any = None) -> State:
+        """The state before the first step.
+
+        Args:
+            memory: A prepared memory.
+            target: In training only, the embedded reference and its mask, for inference networks.
+        """
+        batch, length, width = memory.states.shape
+        exact = torch.promote_types(torch.float32, memory.states.dtype)
+        weights = torch.zeros(batch, self.heads, length, dtype=exact, device=memory.states.device)
+        return State(weights, memory.states.new_zeros(batch, width))
+
+    @abstractmethod
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+        """One decoding step.
+
+        Args:
+            query: The decoder's state.
+            memory: A prepared memory.
+            state: The state after the step before.
+        """
+
+    def read_all(
+        self,
+        queries: Float[Tensor, "B T Q"],
+        memory: Memory,
+        state: State,
+        likelihood: Likelihood | None = None,
+    ) -> Reading:
+        """All steps of a reference at once, for decoders without recurrence; equal to T calls of `read`.
+
+        Args:
+            queries: The decoder's states.
+            memory: A prepared memory.
+            state: The state before the first step.
+            likelihood: log p(reference token at t | context k) as a function of contexts [B, K, D] and t;
+                needed by mechanisms that observe.
+        """
+        readings: list[Reading] = []
+        for t in range(queries.shape[1]):
+            reading = self.read(queries[:, t], memory, state)
+            state = reading.state
+            if self.observes:
+                if likelihood is None:
+                    raise TypeError(f"{type(self).__name__}.read_all needs likelihood(contexts, t)")
+                state = reading.observe(likelihood(reading.contexts, t))
+            readings.append(reading)
+        return stack_readings(readings, state)
+
+
+def stack_readings(readings: list[Reading], state: State) -> Reading:
+    """The readings of T steps as one, with an axis T after B, and the last state."""
+    names = [field.name for field in dataclasses.fields(Reading) if field.name != "state"]
+    stacked = {name: torch.stack([getattr(r, name) for r in readings], dim=1) for name in names}
+    return Reading(**stacked, state=state)

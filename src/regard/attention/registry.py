@@ -1,0 +1,30 @@
+"""The union of all attention mechanisms: a new one adds its config here and its class to `MECHANISMS`."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from regard.attention.base import Attention
+from regard.attention.none import NoAttention, NoAttentionConfig
+from regard.attention.soft import SoftAttention, SoftAttentionConfig
+
+__all__ = ["MECHANISMS", "AttentionConfig", "build_attention"]
+
+AttentionConfig = Annotated[SoftAttentionConfig | NoAttentionConfig, Field(discriminator="kind")]
+
+MECHANISMS: dict[type[Any], Callable[[Any, int, int], Attention]] = {
+    SoftAttentionConfig: SoftAttention,
+    NoAttentionConfig: NoAttention,
+}
+
+
+def build_attention(config: AttentionConfig, query: int, width: int) -> Attention:
+    """The mechanism a config describes.
+
+    Args:
+        config: A member of the union.
+        query: Width of the decoder's state.
+        width: Width of the memory's states.
+    """
+    return MECHANISMS[type(config)](config, query, width)

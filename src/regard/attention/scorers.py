@@ -1,0 +1,127 @@
+"""How well a query matches each word of the memory.
+
+    dot       z_j = q . h_j                        (Luong et al. 2015, Eq. 8)
+    general   z_j = q^T W h_j                      (Luong et al. 2015, Eq. 8; "bilinear")
+    additive  z_j = v . tanh(W h_j + U q + b)      (Bahdanau et al. 2015, Appendix A.1.2)
+
+A scorer makes its keys once a sentence and then scores every step.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from regard.errors import ConfigError
+from regard.kernels.products import linear
+from regard.layers.precision import to_compute
+from regard.layers.rows import Rows
+from regard.layers.steps import StepProduct
+from regard.types import Float, Tensor
+
+__all__ = ["AdditiveScorer", "DotScorer", "GeneralScorer", "Scorer", "ScorerKind", "build_scorer"]
+
+ScorerKind = Literal["dot", "general", "additive"]
+
+
+class Scorer(nn.Module, ABC):
+    """From queries and keys to scores."""
+
+    @abstractmethod
+    def keys(self, states: Float[Tensor, "B S D"]) -> Rows:
+        """What the scores need of the memory's states, made once a sentence."""
+
+    @abstractmethod
+    def forward(self, queries: Float[Tensor, "B T Q"], keys: Rows) -> Float[Tensor, "B T S"]:
+        """Scores of every word for each query."""
+
+
+class DotScorer(Scorer):
+    """z_j = q . h_j; query and memory have one width."""
+
+    def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
+        """The states themselves."""
+        return StepProduct.open(states.transpose(1, 2))
+
+    def forward(self, queries: Float[Tensor, "B T Q"], keys: Rows) -> Float[Tensor, "B T S"]:
+        """Scores of every word for each query."""
+        assert isinstance(keys, StepProduct)
+        return keys(queries)
+
+
+class GeneralScorer(DotScorer):
+    """z_j = q^T W h_j.
+
+    Args:
+        query: Width of the query.
+        width: Width of the memory.
+    """
+
+    def __init__(self, query: int, width: int) -> None:
+        """Make the weights."""
+        super().__init__()
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query, width)))
+
+    def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
+        """W h_j."""
+        weight = to_compute(self.weight)
+        return super().keys(linear(states.to(weight.dtype), weight.t()))
+
+
+@dataclass(frozen=True)
+class AdditiveKeys(Rows):
+    """W h_j + b, and the query's product opened for the steps."""
+
+    words: Float[Tensor, "B S A"]
+    query: StepProduct
+
+
+class AdditiveScorer(Scorer):
+    """z_j = v . tanh(W h_j + U q + b).
+
+    Args:
+        query: Width of the query.
+        width: Width of the memory.
+        hidden: Width of the tanh layer.
+    """
+
+    def __init__(self, query: int, width: int, hidden: int) -> None:
+        """Make the weights."""
+        super().__init__()
+        self.memory = nn.Linear(width, hidden)
+        self.query = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query, hidden)))
+        self.vector = nn.Parameter(nn.init.uniform_(torch.empty(hidden), -(hidden**-0.5), hidden**-0.5))
+
+    def keys(self, states: Float[Tensor, "B S D"]) -> AdditiveKeys:
+        """W h_j + b."""
+        weight, bias = to_compute(self.memory.weight), to_compute(self.memory.bias)
+        return AdditiveKeys(linear(states.to(weight.dtype), weight.t(), bias), StepProduct.open(self.query))
+
+    def forward(self, queries: Float[Tensor, "B T Q"], keys: Rows) -> Float[Tensor, "B T S"]:
+        """Scores of every word for each query."""
+        assert isinstance(keys, AdditiveKeys)
+        hidden = torch.tanh(keys.words.unsqueeze(1) + keys.query(queries).unsqueeze(2))  # (B, T, S, A)
+        return hidden @ self.vector.to(hidden.dtype)
+
+
+def build_scorer(kind: ScorerKind, query: int, width: int, hidden: int | None = None) -> Scorer:
+    """A scorer by name.
+
+    Args:
+        kind: Which.
+        query: Width of the query.
+        width: Width of the memory's states.
+        hidden: Width of the additive scorer's tanh layer; the query's if not given.
+
+    Raises:
+        ConfigError: if the dot product is asked for between different widths.
+    """
+    if kind == "dot":
+        if query != width:
+            raise ConfigError(f"scorer 'dot' needs queries and memory of one width; got {query} and {width}")
+        return DotScorer()
+    if kind == "general":
+        return GeneralScorer(query, width)
+    return AdditiveScorer(query, width, hidden or query)

@@ -1,0 +1,91 @@
+"""Soft attention: the context is the expectation of the memory under a map of the scores.
+
+    a_t = map(z_t),   c_t = sum_j a_tj h_j      (Bahdanau et al. 2015, Eq. 5; Malaviya et al. 2018, Eq. 1)
+
+The map is softmax, or sparsemax (Martins & Astudillo 2016), which gives most words exactly zero.
+"""
+
+from typing import Literal
+
+from regard.attention.base import Attention, Likelihood, Memory, Reading, State
+from regard.attention.scorers import ScorerKind, build_scorer
+from regard.config import config, option
+from regard.functional import softmax, sparsemax
+from regard.functional.masking import exact_dtype
+from regard.layers.steps import StepProduct
+from regard.types import Float, Tensor
+
+__all__ = ["SoftAttention", "SoftAttentionConfig"]
+
+MAPS = {"softmax": softmax, "sparsemax": sparsemax}
+
+
+@config
+class SoftAttentionConfig:
+    """Soft attention."""
+
+    kind: Literal["soft"] = option("soft", "The mechanism: an expectation over the source words.")
+    map: Literal["softmax", "sparsemax"] = option("softmax", "From scores to weights.")
+    scorer: ScorerKind = option("general", "How a query is compared with a source word.")
+    hidden: int | None = option(
+        None, "Width of the additive scorer's tanh layer; the query's if absent.", ge=1
+    )
+
+
+class SoftAttention(Attention):
+    """Soft attention over a masked map.
+
+    Args:
+        config: The map and the scorer.
+        query: Width of the decoder's state.
+        width: Width of the memory's states.
+    """
+
+    def __init__(self, config: SoftAttentionConfig, query: int, width: int) -> None:
+        """Build the scorer."""
+        super().__init__()
+        self.map = MAPS[config.map]
+        self.scorer = build_scorer(config.scorer, query, width, config.hidden)
+
+    def prepare(self, memory: Memory) -> Memory:
+        """Make the keys, open the values."""
+        return memory.with_products(self.scorer.keys(memory.states), StepProduct.open(memory.states))
+
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+        """One step."""
+        return _step(self.read_all(query.unsqueeze(1), memory, state))
+
+    def read_all(
+        self,
+        queries: Float[Tensor, "B T Q"],
+        memory: Memory,
+        state: State,
+        likelihood: Likelihood | None = None,
+    ) -> Reading:
+        """All steps in parallel: nothing is carried from one to the next."""
+        assert memory.keys is not None and memory.values is not None
+        scores = self.scorer(queries, memory.keys)
+        scores = scores.to(exact_dtype(scores.dtype))
+        weights = self.map(scores, mask=memory.mask.unsqueeze(1))  # (B, T, S)
+        contexts = memory.values(weights)  # (B, T, D)
+        zeros = weights.new_zeros(weights.shape[0], weights.shape[1], 1)
+        return Reading(
+            contexts=contexts.unsqueeze(2),
+            log_weights=zeros,
+            weights=weights.unsqueeze(2),
+            log_policy=zeros,
+            penalty=zeros.squeeze(2),
+            state=State(weights[:, -1:], contexts[:, -1]),
+        )
+
+
+def _step(reading: Reading) -> Reading:
+    """The reading of one step, without the axis T."""
+    return Reading(
+        contexts=reading.contexts[:, 0],
+        log_weights=reading.log_weights[:, 0],
+        weights=reading.weights[:, 0],
+        log_policy=reading.log_policy[:, 0],
+        penalty=reading.penalty[:, 0],
+        state=reading.state,
+    )

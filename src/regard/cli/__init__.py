@@ -1,0 +1,1 @@
+"""The commands; see `regard.cli.main`."""

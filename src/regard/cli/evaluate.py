@@ -1,0 +1,244 @@
+"""`regard evaluate`: score files of translations and of word links against references."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from regard.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from regard.data.links import GoldLinks, Links
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    hypothesis: Annotated[
+        Path | None, typer.Argument(help="Translations, one a line, plain or gzip.", show_default=False)
+    ] = None,
+    reference: Annotated[
+        list[Path] | None, typer.Argument(help="One or more files of references.", show_default=False)
+    ] = None,
+    other: Annotated[
+        Path | None, typer.Option(help="Translations of another system: is the difference significant?")
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(help="Any of bleu, chrf, ter, separated by commas.")
+    ] = "bleu,chrf,ter",
+    tokenize: Annotated[
+        str,
+        typer.Option(
+            help="BLEU's tokenizer: 13a, none (text is tokenised), intl, char, zh, ja-mecab, ko-mecab."
+        ),
+    ] = "13a",
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="Ignore case in BLEU and chrF; TER always does.")
+    ] = False,
+    gold: Annotated[
+        Path | None, typer.Option(help="Gold word links (.talp: i-j sure, ipj possible).")
+    ] = None,
+    links: Annotated[Path | None, typer.Option(help="Word links (i-j) to score against --gold.")] = None,
+    resamples: Annotated[int, typer.Option(help="Test sets the bootstrap draws.", min=2)] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.", min=0)] = 0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures to this file too.")
+    ] = None,
+) -> None:
+    """Score translations and word links, with 95 % intervals.
+
+    Intervals and p-values come from (paired) bootstrap resampling (Koehn 2004). BLEU with `--tokenize none`
+    is the tokenised BLEU of many papers. Lower is better for TER and AER.
+
+    Example: regard evaluate output.txt reference.txt --other baseline.txt --json scores.json
+    """
+    if hypothesis is None and gold is None and links is None:
+        raise UsageError("nothing to evaluate: give HYPOTHESIS REFERENCE, or --gold and --links")
+    if (gold is None) != (links is None):
+        raise UsageError("--gold and --links go together: give both or neither")
+    if other is not None and hypothesis is None:
+        raise UsageError("--other needs HYPOTHESIS and REFERENCE to compare with")
+    figures: dict[str, Any] = {}
+    if hypothesis is not None:
+        if not reference:
+            raise UsageError(f"no reference to score {hypothesis} against: give HYPOTHESIS REFERENCE")
+        names = _metrics(metric)
+        _check_tokenizer(tokenize)
+        figures |= _translation(hypothesis, reference, other, names, tokenize, lowercase, resamples, seed)
+    if gold is not None and links is not None:
+        figures |= _alignment(gold, links, resamples, seed)
+    _show(figures)
+    if json_file is not None:
+        from regard.data.files import write_atomic
+
+        write_atomic(json_file, (json.dumps(figures, indent=2) + "\n").encode())
+
+
+def _metrics(text: str) -> list[str]:
+    from regard.metrics.translation import MetricName
+
+    names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
+    known = get_args(MetricName)
+    if not names or not set(names) <= set(known):
+        raise UsageError(f"--metric {text!r}: expected some of {', '.join(known)}, separated by commas")
+    return names
+
+
+def _check_tokenizer(name: str) -> None:
+    from regard.metrics.translation import Tokenizer
+
+    known = get_args(Tokenizer)
+    if name not in known:
+        raise UsageError(f"--tokenize {name!r}: expected one of {', '.join(known)}")
+
+
+def _translation(
+    hypothesis: Path,
+    references: list[Path],
+    other: Path | None,
+    names: list[str],
+    tokenize: str,
+    lowercase: bool,
+    resamples: int,
+    seed: int,
+) -> dict[str, Any]:
+    """The figures of one file of translations, and of the other where there is one."""
+    from dataclasses import asdict
+
+    from regard.metrics.significance import bootstrap, paired_bootstrap
+    from regard.metrics.translation import count
+
+    first = _read(hypothesis)
+    truths = [_read_companion(path, hypothesis, len(first)) for path in references]
+    second = None if other is None else _read_companion(other, hypothesis, len(first))
+    if "bleu" in names:
+        _warn_if_tokenized(hypothesis, first, tokenize)
+        if other is not None and second is not None:
+            _warn_if_tokenized(other, second, tokenize)
+
+    figures: dict[str, Any] = {
+        "hypothesis": str(hypothesis),
+        "references": [str(path) for path in references],
+    }
+    if other is not None:
+        figures["other"] = str(other)
+    figures |= {"sentences": len(first), "resamples": resamples, "seed": seed}
+    intervals, signatures, comparison = {}, {}, {}
+    for name in names:
+        counts = count(name, first, truths, tokenize, lowercase)
+        signatures[name] = counts.signature
+        if second is None:
+            estimate = bootstrap(counts.rows, counts.aggregate, resamples, seed)
+        else:
+            rows = count(name, second, truths, tokenize, lowercase).rows
+            paired = paired_bootstrap(counts.rows, rows, counts.aggregate, resamples, seed)
+            estimate = paired.first
+            comparison[name] = {
+                "other": asdict(paired.other),
+                "difference": asdict(paired.difference),
+                "p_value": paired.p_value,
+            }
+        figures[name] = estimate.value
+        intervals[name] = [estimate.low, estimate.high]
+    figures |= {"intervals": intervals, "signatures": signatures}
+    return figures | ({"comparison": comparison} if comparison else {})
+
+
+def _alignment(gold: Path, links: Path, resamples: int, seed: int) -> dict[str, Any]:
+    """Precision, recall and AER of a file of links."""
+    from regard.data.links import parse_gold, parse_links
+    from regard.metrics.alignment import alignment_error, alignment_score, count_links
+    from regard.metrics.significance import bootstrap
+
+    truth: list[GoldLinks] = [parse_gold(line, f"{gold}:{n}") for n, line in enumerate(_read(gold), 1)]
+    lines = _read_companion(links, gold, len(truth))
+    drawn: list[Links] = [parse_links(line, f"{links}:{n}") for n, line in enumerate(lines, 1)]
+    score = alignment_score(drawn, truth)
+    error = bootstrap(count_links(drawn, truth), alignment_error, resamples, seed)
+    return {
+        "links": str(links),
+        "gold": str(gold),
+        "pairs": len(truth),
+        "precision": score.precision,
+        "recall": score.recall,
+        "aer": score.aer,
+        "aer_interval": [error.low, error.high],
+    }
+
+
+def _read(path: Path) -> list[str]:
+    from regard.data.corpus import read_lines
+
+    return list(read_lines(path))
+
+
+def _read_companion(path: Path, leader: Path, expected: int) -> list[str]:
+    lines = _read(path)
+    if len(lines) != expected:
+        raise DataError(f"{path} has {len(lines)} lines, {leader} has {expected}; expected the same number")
+    return lines
+
+
+def _warn_if_tokenized(path: Path, lines: list[str], tokenize: str) -> None:
+    from regard.metrics.translation import looks_tokenized
+
+    if tokenize == "none" or not looks_tokenized(lines):
+        return
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(
+        f"{path}: many lines end in ' .': is the text tokenised? BLEU's tokenizer {tokenize} expects "
+        "detokenised text; --tokenize none takes the words as they stand."
+    )
+
+
+def _show(figures: dict[str, Any]) -> None:
+    """A table on a terminal, tab-separated lines in a pipe."""
+    console = Console(highlight=False, markup=False)
+    rows = _rows(figures)
+    if not console.is_terminal:
+        print("\n".join("\t".join(row) for row in (list(rows[0]), *(row.values() for row in rows))))
+        return
+    columns = [column for column in rows[0] if column != "signature"]
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="left" if column == "metric" else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(row[column] for column in columns))
+    console.print(table)
+    for row in rows:
+        if row.get("signature"):
+            console.print(f"{row['metric']} {row['signature']}", style="dim", soft_wrap=True)
+
+
+def _rows(figures: dict[str, Any]) -> list[dict[str, str]]:
+    """One row of text a figure, all with the same columns."""
+    labels = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
+    rows = []
+    for name in figures.get("intervals", {}):
+        row = {
+            "metric": labels[name],
+            "score": f"{figures[name]:.2f}",
+            "95 %": _interval(figures["intervals"][name]),
+        }
+        compared = figures.get("comparison", {}).get(name)
+        if compared:
+            other, difference = compared["other"], compared["difference"]
+            row |= {
+                "other": f"{other['value']:.2f}",
+                "diff.": f"{difference['value']:+.2f}",
+                "95 % of diff.": _interval([difference["low"], difference["high"]]),
+                "p": f"{compared['p_value']:.3f}",
+            }
+        rows.append(row | {"signature": figures["signatures"][name]})
+    for name, label in (("precision", "precision %"), ("recall", "recall %"), ("aer", "AER %")):
+        if name in figures:
+            interval = _interval([100 * end for end in figures["aer_interval"]]) if name == "aer" else ""
+            rows.append({"metric": label, "score": f"{100 * figures[name]:.2f}", "95 %": interval})
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    return [{column: row.get(column, "") for column in columns} for row in rows]
+
+
+def _interval(ends: list[float]) -> str:
+    return f"{ends[0]:.2f} to {ends[1]:.2f}"

@@ -1,0 +1,53 @@
+"""The command line: one file a command, registered here.
+
+Data goes to stdout, talk to stderr. Exit status 0, 1 (failed) or 2 (usage). Nothing heavy is imported before
+a command runs, so that `regard --help` answers at once.
+"""
+
+import logging
+import os
+import sys
+
+import typer
+
+from regard.cli.average import average
+from regard.cli.config import config
+from regard.cli.evaluate import evaluate
+from regard.cli.phrasebook import phrasebook
+from regard.cli.prepare import prepare
+from regard.cli.quickstart import quickstart
+from regard.cli.score import score
+from regard.cli.train import train
+from regard.cli.translate import translate
+from regard.errors import RegardError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="regard",
+    help="Neural machine translation whose attention you can see, bound and trust.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for command in (quickstart, prepare, train, translate, score, average, evaluate, config, phrasebook):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in one message and no traceback."""
+    logging.basicConfig(format="%(message)s", level=os.environ.get("REGARD_LOG", "INFO").upper())
+    try:
+        app()
+    except RegardError as error:
+        sys.stdout.flush()
+        print(f"regard: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    except BrokenPipeError:
+        # The reader went away (`| head`): not an error of ours; keep the interpreter from saying so.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,38 @@
+"""`regard prepare`: tokenise and store the text of a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["prepare"]
+
+
+def prepare(
+    config: Annotated[Path, typer.Argument(help="The TOML file of the run.", show_default=False)],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(help="Settings in the place of the file's, as key=value.", show_default=False),
+    ] = None,
+) -> None:
+    """Tokenise the text of a run and store it as arrays; done anew only when something it needs changed.
+
+    Example: regard prepare recipes/multi30k-lstm.toml data.folder=prepared/multi30k
+    """
+    from rich.console import Console
+
+    from regard.cli.progress import preparing
+    from regard.config import load
+    from regard.data.prepared import prepare as run
+    from regard.experiment import RunConfig
+
+    settings = load(RunConfig, config, overrides or [])
+    with preparing() as progress:
+        prepared = run(settings.data, progress=progress)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    text = prepared.text
+    console.print(
+        f"{settings.data.folder}: {len(prepared.split('train')):,} training pairs, vocabularies of "
+        f"{len(text.source.vocabulary):,} and {len(text.target.vocabulary):,} tokens",
+        markup=False,
+    )

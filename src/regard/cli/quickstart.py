@@ -1,0 +1,187 @@
+"""`regard quickstart`: the whole road on the built-in corpus, in minutes on two cores."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from regard.decoding.translate import LineResult
+    from regard.experiment import LoadedModel
+
+__all__ = ["quickstart"]
+
+CONFIG = """\
+# What `regard quickstart` trained. Change it, and: regard train {folder}/quickstart.toml --out another-folder
+# Every option: regard config
+
+seed = 1
+
+[data]
+folder = "{folder}/prepared"
+train = [{{ source = "{folder}/corpus/train.de", target = "{folder}/corpus/train.en" }}]
+valid = {{ source = "{folder}/corpus/valid.de", target = "{folder}/corpus/valid.en" }}
+source_tokenizer = {{ kind = "words" }}
+target_tokenizer = {{ kind = "words" }}
+
+[model]
+kind = "lstm"
+embedding = 192
+encoder = {{ layers = 1, width = 256 }}
+decoder = {{ layers = 1, width = 256 }}
+attention = {{ kind = "soft", map = "softmax", scorer = "general" }}
+dropout = 0.1
+uniform = 0.1
+
+[training]
+batch = {{ size = 64, unit = "sentences" }}
+optimizer = {{ kind = "adam", rate = 2e-3, clip = 1.0 }}
+schedule = {{ kind = "plateau", patience = 1 }}
+stop = {{ epochs = {epochs} }}
+
+[search]
+beam = 5
+"""
+
+SIZES = {"train": 30_000, "valid": 500, "test": 500}
+EPOCHS = 4
+EXAMPLES = 5
+PICTURED = 14  # the most words of an example, so that its map fits a terminal
+
+
+def quickstart(
+    folder: Annotated[Path, typer.Option(help="Where everything is kept; made if absent.")] = Path("quickstart"),
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures to this file too.", show_default=False)
+    ] = None,
+) -> None:
+    """Train a small model on the built-in corpus, translate, score, and show where it looked.
+
+    German to English, a few minutes on two cores. Stopped, it goes on where it was.
+
+    Example: regard quickstart --folder first
+    """
+    from regard.config import load
+    from regard.data.files import write_atomic
+    from regard.data.phrasebook import write
+    from regard.experiment import RunConfig, load_model, train
+
+    talk = Console(stderr=True, highlight=False)
+    begun = time.monotonic()
+    talk.rule("1. Corpus: German and English sentences with their word links", align="left")
+    write(folder / "corpus", SIZES, seed=1)
+    path = folder / "quickstart.toml"
+    write_atomic(path, CONFIG.format(folder=folder.as_posix(), epochs=EPOCHS).encode())
+    talk.rule(f"2. Training: {SIZES['train']:,} pairs, {EPOCHS} epochs", align="left")
+    result = train(load(RunConfig, path), folder / "model")
+    if result.signal is not None:
+        talk.print("Everything is saved: the same command goes on from here.")
+        raise typer.Exit(128 + result.signal)
+    trained = time.monotonic()
+    talk.rule("3. Translating and scoring the test set", align="left")
+    loaded = load_model(folder / "model")
+    test = folder / "corpus" / "test"
+    results = _translate(loaded, test.with_suffix(".de"), folder / "test.en")
+    figures: dict[str, Any] = {
+        **_scores(results, test.with_suffix(".en")),
+        "aer": _alignment_error(loaded, test),
+        "training_seconds": round(trained - begun, 1),
+        "seconds": round(time.monotonic() - begun, 1),
+    }
+    _show(results, test.with_suffix(".en"), figures)
+    if json_file is not None:
+        write_atomic(json_file, (json.dumps(figures, indent=2) + "\n").encode())
+    _next(talk, folder)
+
+
+def _translate(loaded: "LoadedModel", source: Path, out: Path) -> "list[LineResult]":
+    from regard.cli.output import open_output
+    from regard.data.corpus import read_lines
+    from regard.decoding.translate import Translator, number_lines
+
+    translator = Translator(loaded.model, loaded.text, loaded.config.search)
+    results = list(translator.translate(number_lines(read_lines(source))))
+    with open_output(out) as file:
+        file.writelines(result.text + "\n" for result in results)
+    return results
+
+
+def _scores(results: "Sequence[LineResult]", reference: Path) -> dict[str, Any]:
+    from regard.data.corpus import read_lines
+    from regard.metrics.translation import bleu, chrf
+
+    outputs, references = [result.text for result in results], [list(read_lines(reference))]
+    scores = bleu(outputs, references, tokenize="none"), chrf(outputs, references)
+    return {
+        "bleu": round(scores[0].score, 2),
+        "chrf": round(scores[1].score, 2),
+        "signatures": {score.name.lower(): score.signature for score in scores},
+    }
+
+
+def _alignment_error(loaded: "LoadedModel", test: Path) -> float:
+    """AER of the most attended word, attention read while the model is made to say the reference."""
+    from regard.data.batch import collate
+    from regard.data.corpus import read_lines
+    from regard.data.links import read_gold
+    from regard.data.vocabulary import EOS
+    from regard.decoding.forced import force
+    from regard.metrics.alignment import alignment_score, links_from_weights
+
+    sides = loaded.text.source, loaded.text.target
+    sources, targets = (
+        [side.encode(line) for line in read_lines(test.with_suffix(suffix))]
+        for side, suffix in zip(sides, (".de", ".en"), strict=True)
+    )
+    links = []
+    for start in range(0, len(sources), 50):
+        part = slice(start, start + 50)
+        rows = list(range(len(sources)))[part]
+        batch = collate(sources[part], [[*target, EOS] for target in targets[part]], rows).to(loaded.device)
+        for hypothesis in force(loaded.model, batch):
+            links.append(links_from_weights(hypothesis.attention[-1][:-1].mean(axis=1)))
+    return round(alignment_score(links, list(read_gold(test.with_suffix(".talp")))).aer, 4)
+
+
+def _show(results: "Sequence[LineResult]", reference: Path, figures: dict[str, Any]) -> None:
+    from regard.data.corpus import read_lines
+    from regard.report.terminal import terminal_map
+
+    out = Console(highlight=False)
+    references = list(read_lines(reference))
+    short = [
+        row for row, result in enumerate(results) if 6 <= len(result.source_tokens) <= PICTURED and result.text
+    ]
+    for row in short[:EXAMPLES]:
+        result, best = results[row], results[row].translations[0]
+        out.print()
+        out.print("source     ", result.line.text, markup=False)
+        out.print("reference  ", references[row], markup=False)
+        out.print("translation", result.text, markup=False)
+        out.print(terminal_map(best.weights, result.source_tokens, best.tokens, legend=row == short[0]))
+    table = Table("score", "", "", box=None, pad_edge=False)
+    table.columns[1].justify = "right"
+    table.add_row("BLEU", f"{figures['bleu']:.2f}", "500 sentences of the test set, tokenised; 100 is perfect")
+    table.add_row("chrF", f"{figures['chrf']:.2f}", "the same by characters")
+    table.add_row("AER", f"{100 * figures['aer']:.2f} %", "most attended words against the gold links; 0 is perfect")
+    table.add_row("time", f"{figures['seconds']:.0f} s", f"of it {figures['training_seconds']:.0f} s training")
+    out.print()
+    out.print(table)
+
+
+def _next(talk: Console, folder: Path) -> None:
+    model, corpus = folder / "model", folder / "corpus"
+    talk.rule("Next", align="left")
+    for line in (
+        f"echo 'Der Hund schläft .' | regard translate {model} --show",
+        f"regard translate {model} --input {corpus}/test.de --alignment links.txt --svg maps.svg > out.en",
+        f"regard evaluate out.en {corpus}/test.en --tokenize none --gold {corpus}/test.talp --links links.txt",
+        f"regard train {folder}/quickstart.toml model.attention.map=sparsemax --out {folder}/sparse",
+        "regard config          # every option; recipes/ holds runs on real text",
+    ):
+        talk.print("  " + line, markup=False, soft_wrap=True)

@@ -1,0 +1,71 @@
+"""`regard score`: what a model thinks of translations that are given (forced decoding)."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["score"]
+
+
+def score(
+    model: Annotated[Path, typer.Argument(help="A model folder.", show_default=False)],
+    source: Annotated[Path, typer.Argument(help="The source text, plain or gzip.", show_default=False)],
+    target: Annotated[Path, typer.Argument(help="Its translations, line by line.", show_default=False)],
+    more: Annotated[
+        list[Path] | None, typer.Option("--with", help="Another model, to make an ensemble.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="The scores; else standard output.")] = None,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Write each token with its log-probability instead.")
+    ] = False,
+    length_penalty: Annotated[
+        float,
+        typer.Option(help="Alpha: divide by ((5 + length) / 6)^alpha; 0: plain log-probability.", min=0),
+    ] = 0.0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+    batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.", min=1)] = None,
+    precision: Annotated[str, typer.Option(help="float32, or bfloat16 (faster).")] = "float32",
+    device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1)] = None,
+) -> None:
+    """Score translations: one log-probability (in nats, the end symbol's included) a line.
+
+    A line whose source is empty, or that is too long, scores `nan` and is left out of the figures.
+
+    Example: regard score runs/first input.txt translation.txt --json scores.json
+    """
+    from regard.cli.models import load_models, search_settings
+    from regard.cli.output import open_output
+    from regard.config import from_dict
+    from regard.data.corpus import CorpusConfig, read_pairs
+    from regard.data.files import write_atomic
+    from regard.decoding.scoring import score_lines
+    from regard.training.device import use_threads
+
+    use_threads(threads)
+    loaded, text, base = load_models([model, *(more or [])], device, precision)
+    search = search_settings(base, {"length_penalty": length_penalty, "batch": batch})
+    pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
+    figures: dict[str, Any] = {"sentences": 0, "skipped": 0, "tokens": 0, "log_probability": 0.0}
+    with open_output(output) as file:
+        for result in score_lines(loaded, text, pairs, search):
+            found = result.hypothesis
+            if found is None:
+                figures["skipped"] += 1
+                file.write("\n" if tokens else "nan\n")
+                continue
+            figures["sentences"] += 1
+            figures["tokens"] += len(found.token_log_probs)
+            figures["log_probability"] += found.log_probability
+            if tokens:
+                named = zip((*result.tokens, "</s>"), found.token_log_probs, strict=True)
+                file.write(" ".join(f"{name}|{value:.4f}" for name, value in named) + "\n")
+            else:
+                file.write(f"{found.score:.4f}\n")
+    if json_file is not None:
+        mean = figures["log_probability"] / max(1, figures["tokens"])
+        figures["perplexity"] = math.exp(-mean) if mean > -700 else None
+        write_atomic(json_file, (json.dumps(figures, indent=2) + "\n").encode())

@@ -1,0 +1,61 @@
+"""`regard train`: train a model from one config, or go on where an earlier run stopped."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["train"]
+
+
+def train(
+    config: Annotated[Path, typer.Argument(help="The TOML file of the run.", show_default=False)],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(help="Settings in the place of the file's, as key=value.", show_default=False),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", help="Start from this model's weights (training.start).", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The model folder; else the config's `folder`, else runs/NAME.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Train a model, preparing its text if needed.
+
+    The same command goes on with a run that was stopped or killed, and ends with the very weights it would
+    have had. Ctrl-C and SIGTERM save first, then exit with status 130 and 143; a second Ctrl-C stops at once.
+    Under `torchrun` each process takes a share of every batch.
+
+    Example: regard train recipes/multi30k-lstm.toml training.stop.minutes=60 --out runs/first
+    """
+    from rich.console import Console
+
+    from regard.config import load
+    from regard.experiment import RunConfig
+    from regard.experiment import train as run
+    from regard.training.distributed import process_rank
+
+    changes = list(overrides or [])
+    if start is not None:
+        changes.append(f"training.start='{start}'")
+    settings = load(RunConfig, config, changes)
+    folder = out or Path(settings.folder or Path("runs") / config.stem)
+    result = run(settings, folder)
+    if process_rank() == 0:
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print(f"Stopped after {result.reason}: update {result.progress.update}.", markup=False)
+        if result.signal is not None:
+            console.print("Everything is saved: the same command goes on from here.")
+        elif result.progress.best is not None:
+            name = "BLEU" if settings.training.validation.metric == "bleu" else "perplexity"
+            best, update = result.progress.best, result.progress.best_update
+            console.print(
+                f"Best validation {name}: {best:.2f} at update {update}. The model is {folder}.", markup=False
+            )
+    if result.signal is not None:
+        raise typer.Exit(128 + result.signal)

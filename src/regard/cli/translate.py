@@ -1,0 +1,269 @@
+"""`regard translate`: translate lines of text, and see what the model looked at."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from regard.decoding.translate import LineResult, Translation
+
+__all__ = ["translate"]
+
+
+def translate(
+    models: Annotated[
+        list[Path], typer.Argument(help="A model folder; several make an ensemble.", show_default=False)
+    ],
+    input: Annotated[Path | None, typer.Option(help="Text, plain or gzip; else standard input.")] = None,
+    output: Annotated[Path | None, typer.Option(help="The translations; else standard output.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses kept alive; 1 is greedy search.")] = None,
+    nbest: Annotated[int, typer.Option(help="Translations a line, as LINE ||| TEXT ||| SCORE.")] = 1,
+    scores: Annotated[bool, typer.Option("--scores", help="Write SCORE and a tab before each text.")] = False,
+    alignment: Annotated[
+        str | None,
+        typer.Option(help="A file for the word links of each line (0-0 1-2); - adds them to the text."),
+    ] = None,
+    attention: Annotated[
+        Path | None, typer.Option(help="A file for all attention weights, one JSON object a translation.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Draw each attention map in the terminal.")] = False,
+    svg: Annotated[
+        Path | None,
+        typer.Option(help="A picture of the first line's attention; NAME-2.svg... of the others'."),
+    ] = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw translations instead of searching.")] = False,
+    temperature: Annotated[float, typer.Option(help="Of --sample: below 1 sharper, above 1 flatter.")] = 1.0,
+    top_k: Annotated[int, typer.Option(help="Of --sample: draw from this many best tokens; 0: all.")] = 0,
+    top_p: Annotated[
+        float, typer.Option(help="Of --sample: from the best that hold this probability.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of --sample.")] = 1,
+    prefix: Annotated[
+        Path | None, typer.Option(help="A file of what each translation must start with, line by line.")
+    ] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Alpha of the length penalty; 0: off.")] = None,
+    no_repeat_ngram: Annotated[
+        int | None, typer.Option(help="Never say an n-gram of this length twice.")
+    ] = None,
+    min_length: Annotated[int | None, typer.Option(help="The least tokens of a translation.")] = None,
+    max_length_ratio: Annotated[
+        float | None, typer.Option(help="The most tokens of a translation for each source token...")
+    ] = None,
+    max_length_extra: Annotated[int | None, typer.Option(help="... and so many more.")] = None,
+    forbid_unknown: Annotated[
+        bool | None, typer.Option("--forbid-unknown", help="Never say the unknown word.", show_default=False)
+    ] = None,
+    replace_unknown: Annotated[
+        bool | None,
+        typer.Option(
+            "--replace-unknown", help="Copy the most attended source word for it.", show_default=False
+        ),
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.")] = None,
+    precision: Annotated[str, typer.Option(help="float32, or bfloat16 (faster).")] = "float32",
+    device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1)] = None,
+) -> None:
+    """Translate lines of text.
+
+    Options left out are those the model was trained with. Under `torchrun` each process takes a share of the
+    lines.
+
+    Example: regard translate runs/first --beam 5 --show < input.txt
+    """
+    options = {
+        "beam": beam,
+        "nbest": nbest,
+        "length_penalty": length_penalty,
+        "no_repeat_ngram": no_repeat_ngram,
+        "min_length": min_length,
+        "max_length_ratio": max_length_ratio,
+        "max_length_extra": max_length_extra,
+        "forbid_unknown": forbid_unknown,
+        "replace_unknown": replace_unknown,
+        "batch": batch,
+    }
+    drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    if not sample and drawn != {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 1}:
+        raise UsageError("--temperature, --top-k, --top-p and --seed shape what --sample draws: add --sample")
+
+    from regard.cli.models import load_models, search_settings
+    from regard.config import from_dict
+    from regard.decoding.config import SamplingConfig
+    from regard.decoding.share import translate_shared
+    from regard.decoding.translate import Translator, number_lines
+    from regard.training.device import pick_device, use_threads
+    from regard.training.distributed import join
+
+    use_threads(threads)
+    sampling = from_dict(SamplingConfig, drawn, where="sampling options") if sample else None
+    with join(pick_device(device)) as processes:
+        model, text, base = load_models(models, device, precision)
+        interactive = input is None and sys.stdin.isatty()
+        if beam is None or sample:
+            options["beam"] = max(base.beam, nbest)  # as many are kept as are returned
+        translator = Translator(model, text, search_settings(base, options), sampling)
+        lines = number_lines(_lines(input), None if prefix is None else _file_lines(prefix))
+        if interactive and processes.count == 1:
+            results = (result for line in lines for result in translator.translate([line]))
+        elif processes.count > 1:
+            results = translate_shared(translator, lines)
+        else:
+            results = translator.translate(lines)
+        if not processes.is_main:
+            for _ in results:
+                pass
+            return
+        with ExitStack() as files:
+            writer = _Writer(files, output, nbest > 1, scores, alignment, attention, show, svg)
+            for result in _watched(results, quiet=interactive or (output is None and sys.stdout.isatty())):
+                writer.write(result)
+
+
+def _lines(path: Path | None) -> Iterator[str]:
+    """The lines to translate."""
+    return _file_lines(path) if path is not None else _standard_input()
+
+
+def _file_lines(path: Path) -> Iterator[str]:
+    from regard.data.corpus import read_lines
+
+    return read_lines(path)
+
+
+def _standard_input() -> Iterator[str]:
+    from regard.data.corpus import clean_line, decode_line
+
+    offset = 0
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        yield clean_line(decode_line(raw, "standard input", number, offset))[0]
+        offset += len(raw)
+
+
+def _watched(results: "Iterator[LineResult]", quiet: bool) -> "Iterator[LineResult]":
+    """The same with a progress bar on standard error, where that is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield from results
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.completed} lines, {task.fields[rate]} a second"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("translate", total=None, rate="?")
+        for result in results:
+            yield result
+            speed = bar.tasks[0].speed
+            bar.update(task, advance=1, rate="?" if speed is None else f"{speed:.0f}")
+
+
+class _Writer:
+    """Writes results to all the places that were asked for."""
+
+    def __init__(
+        self,
+        files: ExitStack,
+        output: Path | None,
+        several: bool,
+        scores: bool,
+        alignment: str | None,
+        attention: Path | None,
+        show: bool,
+        svg: Path | None,
+    ) -> None:
+        from regard.cli.output import open_output
+
+        def opened(path: Path | None) -> TextIO | None:
+            return None if path is None else files.enter_context(open_output(path))
+
+        self.text = files.enter_context(open_output(output))
+        self.links = opened(Path(alignment)) if alignment not in (None, "-") else None
+        self.attention = opened(attention)
+        self.several, self.scores, self.append = several, scores, alignment == "-"
+        self.show, self.svg = show, svg
+
+    def write(self, result: "LineResult") -> None:
+        """One line's results."""
+        from regard.data.links import format_links
+
+        for text in self._texts(result):
+            self.text.write(text + "\n")
+        best = result.translations[0] if result.translations else None
+        if self.links is not None:
+            self.links.write((format_links(best.links) if best else "") + "\n")
+        if self.attention is not None:
+            for rank, translation in enumerate(result.translations or (None,), 1):
+                self.attention.write(_json(result, rank, translation) + "\n")
+        if best is not None:
+            if self.show:
+                self._draw(result, best)
+            if self.svg is not None:
+                self._picture(self.svg, result, best)
+        if self.text.isatty() or self.show:
+            self.text.flush()
+
+    def _texts(self, result: "LineResult") -> Iterator[str]:
+        from regard.data.links import format_links
+
+        if self.several:
+            for translation in result.translations:
+                fields = [str(result.line.number - 1), translation.text, f"{translation.score:.4f}"]
+                fields += [format_links(translation.links)] if self.append else []
+                yield " ||| ".join(fields)
+            return
+        best = result.translations[0] if result.translations else None
+        fields = [f"{best.score:.4f}" if best else ""] if self.scores else []
+        fields.append(result.text)
+        fields += [format_links(best.links) if best else ""] if self.append else []
+        yield "\t".join(fields)
+
+    def _draw(self, result: "LineResult", best: "Translation") -> None:
+        from rich.console import Console
+
+        from regard.report.terminal import terminal_map
+
+        self.text.flush()
+        console = Console(highlight=False, markup=False)
+        console.print(terminal_map(best.weights, result.source_tokens, best.tokens))
+        console.print()
+
+    def _picture(self, path: Path, result: "LineResult", best: "Translation") -> None:
+        from regard.data.files import write_atomic
+        from regard.report.heatmap import svg_map
+
+        number = result.line.number
+        name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        write_atomic(name, svg_map(best.weights, result.source_tokens, best.tokens).encode())
+
+
+def _json(result: "LineResult", rank: int, translation: "Translation | None") -> str:
+    """All attention of a translation: layers of [target tokens and end symbol][heads][source tokens]."""
+    content: dict[str, Any] = {"line": result.line.number, "rank": rank, "source": list(result.source_tokens)}
+    if translation is None:
+        content |= {"target": [], "text": "", "score": None, "weights": []}
+    else:
+        content |= {
+            "target": list(translation.tokens),
+            "text": translation.text,
+            "score": translation.score,
+            "weights": [_numbers(layer) for layer in translation.hypothesis.attention],
+        }
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _numbers(weights: "np.ndarray") -> Any:
+    """The shortest decimals that are these float32 numbers: exact zeros stay, nothing else is one."""
+    return weights.astype(str).astype(float).tolist()

@@ -1,0 +1,248 @@
+"""Typed configuration: frozen dataclasses beside the code they configure, read from one TOML a run.
+
+`@config` makes a class a frozen, strict pydantic dataclass that refuses unknown keys; `option` gives a
+field its default and the sentence that `regard config` prints. `load` reads TOML and `key=value`
+overrides; every mistake becomes a `ConfigError` that names the key's path and the nearest known key.
+"""
+
+import dataclasses
+import difflib
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, dataclass_transform
+
+import pydantic
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from regard.errors import ConfigError
+
+__all__ = ["Option", "config", "dump_toml", "from_dict", "load", "option", "options", "to_dict"]
+
+C = TypeVar("C")
+
+
+def option(default: Any = ..., help: str = "", **constraints: Any) -> Any:
+    """Declare a configuration field.
+
+    Args:
+        default: The value taken when the key is absent; without one the key is required.
+        help: One sentence for `regard config` and the documentation.
+        **constraints: pydantic's own (`ge`, `gt`, `le`, `lt`, `min_length`...).
+    """
+    if callable(default):
+        return Field(default_factory=default, description=help, **constraints)
+    return Field(default, description=help, **constraints)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, Field))
+def config(cls: type[C]) -> type[C]:
+    """Make `cls` a configuration: frozen, keyword-only, strict, refusing unknown keys."""
+    settings = ConfigDict(extra="forbid", strict=True)
+    return pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)  # type: ignore[return-value]
+
+
+def to_dict(value: Any) -> Any:
+    """The plain dictionaries, lists and scalars of a configuration; `None` values are left out."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        pairs = ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
+        return {name: to_dict(item) for name, item in pairs if item is not None}
+    if isinstance(value, list | tuple):
+        return [to_dict(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: to_dict(item) for key, item in value.items()}
+    return str(value) if isinstance(value, Path) else value
+
+
+def from_dict(cls: type[C], data: Mapping[str, Any], where: str = "config") -> C:
+    """Build a configuration from plain dictionaries.
+
+    Raises:
+        ConfigError: naming the path of each wrong key, what came and what was expected.
+    """
+    try:
+        return TypeAdapter(cls).validate_json(json.dumps(data))
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{where}: {line}" for line in _explain(cls, error))) from None
+
+
+def load(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
+    """Read a TOML file, apply `key=value` overrides, validate.
+
+    Args:
+        cls: The configuration class.
+        path: The TOML file.
+        overrides: `a.b.c=value`; the value is TOML, or a string where it is no valid TOML.
+
+    Raises:
+        ConfigError: if the file is missing or not TOML, or a key or value is wrong.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    for override in overrides:
+        _set(data, override)
+    return from_dict(cls, data, where=str(path))
+
+
+def dump_toml(value: Any) -> str:
+    """A configuration as TOML text that `load` reads back to an equal one."""
+    return "\n".join(_toml_table(to_dict(value), ())).strip() + "\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One line of `regard config`: the key's path, its type, its default and its sentence."""
+
+    path: str
+    type: str
+    default: str
+    help: str
+
+
+def options(cls: type[Any], prefix: str = "") -> Iterator[Option]:
+    """Every option below a configuration class, depth first, members of a union in turn."""
+    hints = typing.get_type_hints(cls, include_extras=False)
+    for field in dataclasses.fields(cls):
+        path = f"{prefix}{field.name}"
+        members = list(_configs(hints[field.name]))
+        info = field.default
+        default = getattr(info, "default", info)
+        if members:
+            repeated = typing.get_origin(hints[field.name]) in (tuple, list)
+            for member in members:
+                yield from options(member, f"{path}[]." if repeated else f"{path}.")
+        else:
+            help = getattr(info, "description", None) or ""
+            factory = getattr(info, "default_factory", None)
+            shown = factory() if factory is not None else default
+            yield Option(path, _type_name(hints[field.name]), _shown(shown), help)
+
+
+def _shown(default: Any) -> str:
+    required = default is dataclasses.MISSING or default is ... or "PydanticUndefined" in repr(default)
+    if required:
+        return "required"
+    return "none" if default is None else _toml_value(to_dict(default))
+
+
+def _type_name(hint: Any) -> str:
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        return " | ".join(json.dumps(value) for value in typing.get_args(hint))
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(_type_name(h) for h in typing.get_args(hint) if h is not type(None))
+    if origin in (tuple, list):
+        return f"list of {_type_name(typing.get_args(hint)[0])}"
+    return getattr(hint, "__name__", str(hint))
+
+
+def _configs(hint: Any) -> Iterator[type[Any]]:
+    """The configuration classes named in a type hint."""
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        yield hint
+    for argument in typing.get_args(hint):
+        yield from _configs(argument)
+
+
+def _set(data: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"override {override!r}: expected key=value")
+    try:
+        value: Any = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *path, last = key.strip().split(".")
+    table: Any = data
+    for part in path:
+        table = table.setdefault(part, {}) if isinstance(table, dict) else None
+        if isinstance(table, list) and table:
+            raise ConfigError(f"override {override!r}: {part} is a list; give the whole list as TOML")
+    if not isinstance(table, dict):
+        raise ConfigError(f"override {override!r}: {'.'.join(path)} is not a table")
+    table[last] = value
+
+
+def _explain(cls: type[Any], error: ValidationError) -> Iterator[str]:
+    for problem in error.errors():
+        path = [str(part) for part in problem["loc"]]
+        known, names = _walk(cls, path[:-1])
+        shown = ".".join([*names, *path[-1:]])
+        if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.0)
+            yield f"unknown key {shown!r}" + (
+                f"; the nearest known key is {'.'.join([*names, near[0]])!r}" if near else ""
+            )
+        elif problem["type"] in ("missing", "missing_argument"):
+            yield f"key {shown!r} is required"
+        else:
+            got = problem.get("input")
+            message = problem["msg"].removeprefix("Value error, ")
+            yield f"{shown or 'config'}: {message[:1].lower()}{message[1:]}; got {_clip(got)}"
+
+
+def _clip(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _walk(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]]:
+    """The field names known at a pydantic error's path, and the path without union tags."""
+    classes, names = [cls], []
+    for part in path:
+        found = [
+            member
+            for current in classes
+            for field, hint in typing.get_type_hints(current).items()
+            if field == part
+            for member in _configs(hint)
+        ]
+        if found:
+            classes, names = found, [*names, part]
+            continue
+        tagged = [
+            c
+            for c in classes
+            if any(getattr(f.default, "default", f.default) == part for f in dataclasses.fields(c))
+        ]
+        if tagged:
+            classes = tagged
+        else:
+            names = [*names, part]
+    return sorted({f.name for c in classes for f in dataclasses.fields(c)}), names
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return {"inf": "inf", "-inf": "-inf", "nan": "nan"}.get(repr(value), repr(value))
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml_value(item)}" for key, item in value.items()) + "}"
+    return str(value)
+
+
+def _toml_table(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    scalars = {k: v for k, v in table.items() if not isinstance(v, dict)}
+    if path and (scalars or not table):
+        yield f"\n[{'.'.join(path)}]"
+    for key, value in scalars.items():
+        yield f"{key} = {_toml_value(value)}"
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _toml_table(value, (*path, key))

@@ -1,0 +1,193 @@
+"""The second half of preparing: numbered units to the arrays of token ids that training reads.
+
+Everything goes by chunks of rows, read from the temporary files of `units` and appended to the final ones.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from regard.data.tokenizer import Tokenizer
+from regard.data.units import TAG, TOO_LONG
+from regard.data.vocabulary import EOS
+
+__all__ = ["Kept", "Segments", "count_units", "kept_tokens", "write_split"]
+
+ROWS = 10_000
+"""Rows handled at a time."""
+SIDES = ("source", "target")
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The tokens of every distinct unit, flat.
+
+    Attributes:
+        tokens: The distinct tokens.
+        flat: For each unit in turn, the numbers of its tokens in `tokens`.
+        starts: Where each unit starts in `flat`; one more at the end.
+    """
+
+    tokens: list[str]
+    flat: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, units: Sequence[str], tokenizer: Tokenizer) -> "Segments":
+        """Segment every unit once; a tag is its own token."""
+        numbers: dict[str, int] = {}
+        flat: list[int] = []
+        starts = [0]
+        for unit in units:
+            tokens = (unit[len(TAG) :],) if unit.startswith(TAG) else tokenizer.segment(unit)
+            flat += [numbers.setdefault(token, len(numbers)) for token in tokens]
+            starts.append(len(flat))
+        return cls(list(numbers), np.array(flat, dtype=np.int32), np.array(starts, dtype=np.int64))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The number of tokens of each unit."""
+        return np.diff(self.starts)
+
+    def expand(self, units: np.ndarray) -> np.ndarray:
+        """The tokens of a run of units."""
+        sizes = self.sizes[units]
+        ends = np.cumsum(sizes)
+        shift = np.repeat(self.starts[units] - (ends - sizes), sizes)
+        return self.flat[shift + np.arange(len(shift))]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A chunk of rows of one side: units, units a row, and tokens a row once segmented."""
+
+    units: np.ndarray
+    sizes: np.ndarray
+    tokens: np.ndarray
+
+
+def _rows(folder: Path, split: str, side: str, segments: Segments | None) -> Iterator[_Rows]:
+    sizes_of = None if segments is None else segments.sizes
+    with (
+        open(folder / f"{split}.{side}.sizes", "rb") as sizes_file,
+        open(folder / f"{split}.{side}.units", "rb") as units_file,
+    ):
+        while len(sizes := np.frombuffer(sizes_file.read(4 * ROWS), dtype="<i4")):
+            real = np.maximum(sizes, 0).astype(np.int64)
+            units = np.frombuffer(units_file.read(4 * int(real.sum())), dtype="<i4")
+            per_unit = np.ones(len(units), dtype=np.int64) if sizes_of is None else sizes_of[units]
+            totals = np.concatenate([[0], np.cumsum(per_unit)])
+            ends = np.cumsum(real)
+            tokens = totals[ends] - totals[ends - real]
+            yield _Rows(units, real, np.where(sizes == TOO_LONG, TOO_LONG, tokens))
+
+
+def count_units(folder: Path, split: str, side: str, units: int) -> np.ndarray:
+    """How often each unit stands in a split."""
+    counts = np.zeros(units, dtype=np.int64)
+    for rows in _rows(folder, split, side, None):
+        counts += np.bincount(rows.units, minlength=units)
+    return counts
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Which rows of a chunk stay.
+
+    Attributes:
+        keep: True where the pair stays.
+        empty: Pairs with an empty side.
+        long: Pairs with a side that is too long.
+    """
+
+    keep: np.ndarray
+    empty: np.ndarray
+    long: np.ndarray
+
+
+def _decide(source: _Rows, target: _Rows, longest: int) -> Kept:
+    empty = (source.tokens == 0) | (target.tokens == 0)
+    widest = np.maximum(source.tokens, target.tokens)
+    long = ~empty & ((source.tokens == TOO_LONG) | (target.tokens == TOO_LONG) | (widest > longest))
+    return Kept(~empty & ~long, empty, long)
+
+
+def _pairs(folder: Path, split: str, segments: tuple[Segments, Segments]) -> Iterator[tuple[_Rows, _Rows]]:
+    sources = _rows(folder, split, "source", segments[0])
+    targets = _rows(folder, split, "target", segments[1])
+    return zip(sources, targets, strict=True)
+
+
+def kept_tokens(
+    folder: Path, split: str, segments: tuple[Segments, Segments], longest: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """How often each source and each target token stands in the pairs of a split that stay."""
+    counts = tuple(np.zeros(len(side.tokens), dtype=np.int64) for side in segments)
+    for pair in _pairs(folder, split, segments):
+        kept = _decide(*pair, longest)
+        for rows, side, count in zip(pair, segments, counts, strict=True):
+            units = rows.units[np.repeat(kept.keep, rows.sizes)]
+            count += np.bincount(side.expand(units), minlength=len(count))
+    return counts[0], counts[1]
+
+
+def write_split(
+    folder: Path,
+    split: str,
+    segments: tuple[Segments, Segments],
+    ids: tuple[np.ndarray, np.ndarray],
+    longest: int,
+    into: Path,
+) -> Kept:
+    """Write the final arrays of a split: tokens, offsets and line numbers.
+
+    Args:
+        folder: Where the temporary files are.
+        split: The split's name.
+        segments: The tokens of the units of each side.
+        ids: The id of each token of `segments`, for each side.
+        longest: Pairs with more tokens on a side are dropped.
+        into: Where `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64, one more than rows) and
+            `SPLIT.lines` (int64, the place in the corpora of each row, from 0) are written.
+
+    Returns:
+        What became of every pair of the corpora.
+    """
+    decisions: list[Kept] = []
+    totals = [0, 0]
+    read = 0
+    names = [f"{split}.{side}.{kind}" for side in SIDES for kind in ("tokens", "offsets")]
+    files = [open(into / name, "wb") for name in [*names, f"{split}.lines"]]
+    try:
+        for side in (0, 1):
+            files[2 * side + 1].write(np.zeros(1, dtype="<i8").tobytes())
+        for pair in _pairs(folder, split, segments):
+            kept = _decide(*pair, longest)
+            decisions.append(kept)
+            for side, rows in enumerate(pair):
+                tokens, sizes = _final(rows, kept.keep, segments[side], ids[side], end=side == 1)
+                files[2 * side].write(tokens.astype("<i4").tobytes())
+                files[2 * side + 1].write((totals[side] + np.cumsum(sizes)).astype("<i8").tobytes())
+                totals[side] += len(tokens)
+            files[4].write((read + np.flatnonzero(kept.keep)).astype("<i8").tobytes())
+            read += len(kept.keep)
+    finally:
+        for file in files:
+            file.close()
+    return Kept(
+        *(np.concatenate([getattr(d, name) for d in decisions]) for name in ("keep", "empty", "long"))
+    )
+
+
+def _final(
+    rows: _Rows, keep: np.ndarray, segments: Segments, ids: np.ndarray, end: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of the rows that stay, and how many each has, with `EOS` after each on request."""
+    tokens = ids[segments.expand(rows.units[np.repeat(keep, rows.sizes)])]
+    sizes = rows.tokens[keep]
+    if end:
+        tokens = np.insert(tokens, np.cumsum(sizes), EOS)
+        sizes = sizes + 1
+    return tokens, sizes

@@ -1,0 +1,245 @@
+"""Making a folder of prepared data: survey, tokenise, learn, count, write; then one rename.
+
+The text is read twice (three times where SentencePiece learns): once to check it whole and count its lines
+before any slow work, once to tokenise it. Memory holds the distinct words, never the corpus.
+"""
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data.arrays import SIDES, Kept, Segments, count_units, kept_tokens, write_split
+from regard.data.corpus import CorpusConfig, DataConfig, corpus_name, read_pairs
+from regard.data.files import file_digest, write_atomic
+from regard.data.folders import whole_folder
+from regard.data.manifest import MANIFEST
+from regard.data.text import Side, TextPair
+from regard.data.tokenizer import SentencePieceConfig, Tokenizer, finish_tokenizers, start_tokenizers
+from regard.data.units import TAG, Progress, Units, number_units
+from regard.data.vocabulary import Vocabulary
+from regard.errors import DataError
+
+__all__ = ["build"]
+
+_log = logging.getLogger(__name__)
+
+EVALUATION_LENGTH = 1024
+"""The longest sentence of a validation or test corpus, in tokens, unless training admits longer ones."""
+FEW_LINES = 20_000
+"""Fewer pairs are not worth starting processes."""
+
+
+def build(
+    config: DataConfig, folder: Path, manifest: dict[str, Any], progress: Progress, processes: int | None
+) -> None:
+    """Prepare into `folder`, replacing prepared data that is there.
+
+    Args:
+        config: Corpora, tokenizers, vocabularies.
+        folder: The folder to make.
+        manifest: What is known of the manifest already: `wanted` and `inputs`.
+        progress: Called with stage, pairs done, pairs in all.
+        processes: How many tokenise; none: chosen by the size of the text.
+
+    Raises:
+        DataError: if an input is broken or something cannot be written; nothing is left behind.
+    """
+    if (
+        folder.exists()
+        and not (folder / MANIFEST).exists()
+        and (not folder.is_dir() or any(folder.iterdir()))
+    ):
+        raise DataError(f"{folder}: holds something else than prepared data; name another folder")
+    try:
+        with whole_folder(folder) as into:
+            scratch = into / "scratch"
+            scratch.mkdir()
+            splits = _Builder(config, scratch, into, progress, processes).run()
+            shutil.rmtree(scratch)
+            files = {
+                path.name: {"size": path.stat().st_size, "sha256": file_digest(path)}
+                for path in sorted(into.iterdir())
+            }
+            content = {**manifest, "splits": splits, "files": files}
+            text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+            write_atomic(into / MANIFEST, text.encode())
+    except OSError as error:
+        reason = error.strerror or error
+        raise DataError(f"{folder}: cannot prepare the data there: {reason}; nothing was kept") from None
+
+
+class _Builder:
+    """One run of preparing: what the stages share."""
+
+    def __init__(
+        self, config: DataConfig, scratch: Path, into: Path, progress: Progress, processes: int | None
+    ) -> None:
+        self.config = config
+        self.scratch = scratch
+        self.into = into
+        self.progress = progress
+        self.processes = processes
+        self.corpora: dict[str, tuple[CorpusConfig, ...]] = {"train": config.train, "valid": (config.valid,)}
+        if config.test is not None:
+            self.corpora["test"] = (config.test,)
+
+    def run(self) -> dict[str, Any]:
+        """Go through the stages; returns the manifest's part on splits."""
+        pairs = self._survey()
+        texts = (self._sample(0, pairs["train"]), self._sample(1, pairs["train"]))
+        tokenizers = start_tokenizers(self.config.source_tokenizer, self.config.target_tokenizer, texts)
+        units = (Units(), Units())
+        for split, corpora in self.corpora.items():
+            self._tokenize(split, corpora, pairs[split], tokenizers, units)
+        names = (list(units[0].numbers), list(units[1].numbers))
+        counts = tuple(
+            count_units(self.scratch, "train", side, len(units[i].numbers)) for i, side in enumerate(SIDES)
+        )
+        tokenizers = finish_tokenizers(tokenizers, (_table(names[0], counts[0]), _table(names[1], counts[1])))
+        segments = (Segments.of(names[0], tokenizers[0]), Segments.of(names[1], tokenizers[1]))
+        text = self._vocabularies(tokenizers, segments)
+        text.save(self.into)
+        ids = tuple(
+            np.array(side.vocabulary.ids(s.tokens), dtype=np.int32)
+            for side, s in zip((text.source, text.target), segments, strict=True)
+        )
+        splits = {}
+        for split, corpora in self.corpora.items():
+            longest = self._longest(split)
+            kept = write_split(self.scratch, split, segments, (ids[0], ids[1]), longest, self.into)
+            splits[split] = {"corpora": _report(split, corpora, pairs[split], kept, longest)}
+            if split != "train":
+                self._write_raw(split, kept)
+        return splits
+
+    def _longest(self, split: str) -> int:
+        longest = self.config.max_length
+        return longest if split == "train" else max(longest, EVALUATION_LENGTH)
+
+    def _survey(self) -> dict[str, list[int]]:
+        """Read everything once: broken input is found before any slow work. Returns pairs a corpus."""
+        return {
+            split: [sum(1 for _ in read_pairs(corpus)) for corpus in corpora]
+            for split, corpora in self.corpora.items()
+        }
+
+    def _sample(self, side: int, pairs: list[int]) -> Iterator[str]:
+        """Evenly spread lines of the training text for a tokenizer to learn from, read when asked for."""
+        tokenizer = (self.config.source_tokenizer, self.config.target_tokenizer)[side]
+        most = tokenizer.sample if isinstance(tokenizer, SentencePieceConfig) else 0
+        total, most = sum(pairs), min(most, sum(pairs))
+        number = 0
+        for corpus in self.config.train:
+            for pair in read_pairs(corpus):
+                if (number + 1) * most // total > number * most // total:
+                    yield pair[side]
+                number += 1
+
+    def _tokenize(
+        self,
+        split: str,
+        corpora: tuple[CorpusConfig, ...],
+        pairs: list[int],
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        units: tuple[Units, Units],
+    ) -> None:
+        done = 0
+
+        def tick(more: int) -> None:
+            nonlocal done
+            done += more
+            self.progress(f"tokenising {split}", done, sum(pairs))
+
+        chosen = self.processes or (_processors() if sum(pairs) > FEW_LINES else 1)
+        counted = number_units(
+            corpora, tokenizers, units, self.scratch, split,
+            longest=self._longest(split), processes=chosen, raw=split != "train", tick=tick,
+        )  # fmt: skip
+        if counted != pairs:
+            raise DataError(f"the {split} corpora changed while they were read")
+
+    def _vocabularies(
+        self, tokenizers: tuple[Tokenizer, Tokenizer], segments: tuple[Segments, Segments]
+    ) -> TextPair:
+        """Count the tokens of the training pairs that stay, and choose the vocabularies."""
+        found = kept_tokens(self.scratch, "train", segments, self.config.max_length)
+        counts = [_known(s, c, t) for s, c, t in zip(segments, found, tokenizers, strict=True)]
+        tags = tuple(dict.fromkeys(c.tag for cs in self.corpora.values() for c in cs if c.tag is not None))
+        choose = partial(Vocabulary.build, min_count=self.config.min_count)
+        if self.config.joint_vocabulary:
+            both = {token: counts[0].get(token, 0) + counts[1].get(token, 0) for c in counts for token in c}
+            source = target = choose(both, size=self.config.source_size, always=tags)
+        else:
+            source = choose(counts[0], size=self.config.source_size, always=tags)
+            target = choose(counts[1], size=self.config.target_size)
+        return TextPair(Side(tokenizers[0], source, tags), Side(tokenizers[1], target))
+
+    def _write_raw(self, split: str, kept: Kept) -> None:
+        for side in SIDES:
+            lines = open(self.scratch / f"{split}.{side}.raw", "rb")
+            with lines, open(self.into / f"{split}.{side}.txt", "wb") as file:
+                file.writelines(line for line, keep in zip(lines, kept.keep, strict=True) if keep)
+
+
+def _processors() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _table(names: Sequence[str], counts: np.ndarray) -> dict[str, int]:
+    """Counts by unit, of those the training text has; tags are no text."""
+    return {n: int(c) for n, c in zip(names, counts, strict=True) if c and not n.startswith(TAG)}
+
+
+def _known(segments: Segments, counts: np.ndarray, tokenizer: Tokenizer) -> dict[str, int]:
+    """Counts by token, of those that can be known."""
+    inventory = tokenizer.inventory
+    pairs = zip(segments.tokens, counts, strict=True)
+    return {
+        token: int(count) for token, count in pairs if count and (inventory is None or token in inventory)
+    }
+
+
+def _report(
+    split: str, corpora: Sequence[CorpusConfig], pairs: list[int], kept: Kept, longest: int
+) -> list[dict[str, Any]]:
+    """What became of each corpus, for the manifest and the log.
+
+    Raises:
+        DataError: if no pair of the split stays.
+    """
+    report = []
+    start = 0
+    for corpus, count in zip(corpora, pairs, strict=True):
+        rows = slice(start, start + count)
+        start += count
+        numbers = {name: int(getattr(kept, field)[rows].sum()) for name, field in _COUNTED}
+        report.append({"name": corpus_name(corpus), "pairs": count, **numbers, "weight": corpus.weight})
+        dropped = numbers["empty"] + numbers["too_long"]
+        log: Callable[..., None] = _log.warning if dropped else _log.info
+        log(
+            "%s: %d of %d %s pairs kept; %d dropped with an empty side, %d with more than %d tokens",
+            corpus_name(corpus),
+            numbers["kept"],
+            count,
+            split,
+            numbers["empty"],
+            numbers["too_long"],
+            longest,
+        )
+    if not kept.keep.any():
+        names = ", ".join(corpus_name(corpus) for corpus in corpora)
+        raise DataError(
+            f"{names}: no {split} pair is left: every one has an empty side or more than {longest} tokens"
+        )
+    return report
+
+
+_COUNTED = (("kept", "keep"), ("empty", "empty"), ("too_long", "long"))

@@ -1,0 +1,206 @@
+"""Parallel text in files: plain or gzip, two files or one tab-separated file, one sentence a line.
+
+Lines end in a line feed and nothing else, so that line N is what every other tool calls line N; Windows
+line ends and a byte order mark are accepted. Control characters (C0 but the tab, DEL, C1) become spaces:
+dropping them would join words, keeping them would put them into the vocabulary; how many is logged.
+"""
+
+import gzip
+import logging
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from regard.config import config, option
+from regard.data.tokenizer import TokenizerConfig, WordsConfig, check_joint
+from regard.errors import DataError
+
+__all__ = [
+    "CorpusConfig",
+    "DataConfig",
+    "clean_line",
+    "corpus_name",
+    "decode_line",
+    "read_lines",
+    "read_pairs",
+]
+
+_log = logging.getLogger(__name__)
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_BOM = b"\xef\xbb\xbf"
+
+
+@config
+class CorpusConfig:
+    """One parallel corpus: two files, or one tab-separated file.
+
+    Paths that are not absolute start at the current folder. A name that ends in `.gz` is no must: gzip is
+    recognised by its first bytes.
+    """
+
+    source: str | None = option(None, "The file of source sentences, plain or gzip.")
+    target: str | None = option(None, "The file of their translations, line by line.")
+    tsv: str | None = option(None, "One tab-separated file instead of the two.")
+    columns: tuple[int, ...] = option(
+        (1, 2),
+        "Its columns, from 1: the last is the target, the others joined by a space the source.",
+        min_length=2,
+    )
+    weight: float = option(
+        1.0, "How often its pairs are seen in an epoch: 2.0 twice, 0.5 half of them.", gt=0
+    )
+    tag: str | None = option(None, "A word put before every source sentence, such as `<bt>`.")
+
+    def __post_init__(self) -> None:
+        """Refuse a corpus that is neither two files nor one."""
+        if (self.tsv is None) == (self.source is None) or (self.source is None) != (self.target is None):
+            raise ValueError("a corpus is either `source` and `target`, or `tsv`")
+        if any(column < 1 for column in self.columns):
+            raise ValueError("`columns` count from 1")
+        if self.tag is not None and (not self.tag or self.tag.split() != [self.tag]):
+            raise ValueError("`tag` is one word")
+
+
+@config
+class DataConfig:
+    """The text a model learns from, and how it is cut and counted.
+
+    Paths that are not absolute start at the current folder.
+    """
+
+    folder: str = option("prepared", "Where the prepared arrays are kept; made where it is absent.")
+    train: tuple[CorpusConfig, ...] = option(help="The training corpora.", min_length=1)
+    valid: CorpusConfig = option(help="The validation corpus.")
+    test: CorpusConfig | None = option(None, "The test corpus.")
+    source_tokenizer: TokenizerConfig = option(WordsConfig, "How source text is cut.", discriminator="kind")
+    target_tokenizer: TokenizerConfig = option(WordsConfig, "How target text is cut.", discriminator="kind")
+    source_size: int | None = option(None, "The most frequent source tokens kept; none: all.", ge=1)
+    target_size: int | None = option(None, "The most frequent target tokens kept; none: all.", ge=1)
+    min_count: int = option(1, "Tokens seen less often in the training text are unknown.", ge=1)
+    joint_vocabulary: bool = option(False, "One vocabulary for both sides, as tied embeddings need.")
+    max_length: int = option(200, "Training pairs with more tokens on a side are dropped.", ge=1)
+
+    def __post_init__(self) -> None:
+        """Refuse settings of the two sides that do not fit together."""
+        check_joint(self.source_tokenizer, self.target_tokenizer)
+        if self.joint_vocabulary and self.source_size != self.target_size:
+            raise ValueError("a joint vocabulary has one size: set source_size and target_size to the same")
+
+
+def corpus_name(corpus: CorpusConfig) -> str:
+    """The files of a corpus, for messages."""
+    return corpus.tsv if corpus.tsv is not None else f"{corpus.source} and {corpus.target}"
+
+
+def clean_line(text: str) -> tuple[str, int]:
+    """A line without its line end and with spaces for control characters.
+
+    Returns:
+        The text and the number of characters replaced.
+    """
+    return _CONTROL.subn(" ", text.removesuffix("\n").removesuffix("\r"))
+
+
+def decode_line(raw: bytes, name: str, number: int, offset: int = 0) -> str:
+    """Decode one line of a text file.
+
+    Args:
+        raw: The line's bytes.
+        name: The file, for the message.
+        number: The line's number, from 1; a byte order mark is removed from line 1.
+        offset: Where the line starts in the file, in bytes.
+
+    Raises:
+        DataError: if it is not UTF-8; names file, line and byte.
+    """
+    mark = len(_BOM) if number == 1 and raw.startswith(_BOM) else 0
+    try:
+        return raw[mark:].decode()
+    except UnicodeDecodeError as error:
+        byte = error.start + mark
+        raise DataError(
+            f"{name}: line {number}, byte {byte + 1}: not UTF-8 (0x{raw[byte]:02x}, byte {offset + byte + 1} "
+            f"of the text); convert the file to UTF-8"
+        ) from None
+
+
+def read_lines(path: Path | str) -> Iterator[str]:
+    """The lines of a text file, plain or gzip, without line ends.
+
+    Raises:
+        DataError: if the file is missing, a folder, empty, damaged or not UTF-8; names file, line and byte.
+    """
+    number = replaced = offset = 0
+    try:
+        with _open(path) as file:
+            for raw in file:
+                number += 1
+                line, count = clean_line(decode_line(raw, str(path), number, offset))
+                replaced += count
+                offset += len(raw)
+                yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path}: damaged gzip file after line {number}: {error}") from None
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}") from None
+    if number == 0:
+        raise DataError(f"{path}: the file is empty")
+    if replaced:
+        _log.warning("%s: %d control characters read as spaces", path, replaced)
+
+
+def _open(path: Path | str) -> BinaryIO:
+    """A file opened for reading bytes, through gzip where it starts like one (text in UTF-8 cannot)."""
+    file = open(path, "rb")
+    try:
+        zipped = file.peek(2)[:2] == b"\x1f\x8b"
+    except BaseException:
+        file.close()
+        raise
+    if not zipped:
+        return file
+    file.close()
+    return cast(BinaryIO, gzip.open(path, "rb"))
+
+
+def read_pairs(corpus: CorpusConfig) -> Iterator[tuple[str, str]]:
+    """The sentence pairs of a corpus, in order; a tag is not put in here.
+
+    Raises:
+        DataError: as `read_lines` does; if the two files differ in their number of lines (names both
+            numbers), or a line lacks a column (names the line).
+    """
+    if corpus.tsv is not None:
+        yield from _read_columns(corpus.tsv, corpus.columns)
+        return
+    assert corpus.source is not None and corpus.target is not None
+    sources, targets = read_lines(corpus.source), read_lines(corpus.target)
+    pairs = 0
+    while True:
+        source, target = next(sources, None), next(targets, None)
+        if source is None or target is None:
+            break
+        pairs += 1
+        yield source, target
+    more = [
+        pairs + (line is not None) + sum(1 for _ in rest)
+        for line, rest in ((source, sources), (target, targets))
+    ]
+    if more[0] != more[1]:
+        raise DataError(
+            f"{corpus.source} has {more[0]} lines but {corpus.target} has {more[1]}: "
+            f"line N of one must translate line N of the other"
+        )
+
+
+def _read_columns(path: str, columns: tuple[int, ...]) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(read_lines(path), 1):
+        fields = line.split("\t")
+        if len(fields) < max(columns):
+            raise DataError(
+                f"{path}: line {number}: {len(fields)} tab-separated columns, expected {max(columns)} or more"
+            )
+        *source, target = (fields[column - 1] for column in columns)
+        yield " ".join(source), target

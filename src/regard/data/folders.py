@@ -1,0 +1,73 @@
+"""A folder written whole or not at all: made beside its place, flushed to disk, then renamed into it."""
+
+import glob
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from regard.data.files import sync_folder
+
+__all__ = ["whole_folder"]
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of `folder` when the block ends well.
+
+    After an error nothing of it is left, and what stood at `folder` stands there still. What a killed process
+    left behind is removed by the next one. Files of the old folder that are open stay readable.
+
+    Raises:
+        OSError: if it cannot be made, filled or renamed.
+    """
+    folder = folder.absolute()
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(folder)
+        temporary.mkdir()
+        yield temporary
+        for path in temporary.iterdir():
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(temporary)
+        _replace(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    for path in folder.parent.glob(f".{glob.escape(folder.name)}.*.partial"):
+        number = path.name.split(".")[-2]
+        if number.isdecimal() and not _works(int(number)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _works(process: int) -> bool:
+    """Whether another process may still be at work."""
+    # In a container that starts anew, a killed process had the same number as this one.
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _replace(temporary: Path, folder: Path) -> None:
+    old = folder.with_name(f".{folder.name}.old.{os.getpid()}.partial")
+    if folder.exists():
+        os.rename(folder, old)
+    try:
+        os.rename(temporary, folder)
+    except OSError:
+        if old.exists():
+            os.rename(old, folder)
+        raise
+    sync_folder(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,71 @@
+"""Word alignment links in the Pharaoh format and its `.talp` extension for gold links.
+
+`i-j` links source word i to target word j, both counted from 0; in a gold file `i-j` is sure and `ipj`
+possible (Och & Ney 2003). One sentence a line.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import DataError
+
+__all__ = ["GoldLinks", "Links", "format_links", "parse_gold", "parse_links", "read_gold"]
+
+Links = frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class GoldLinks:
+    """The gold links of one sentence pair.
+
+    Attributes:
+        sure: Links every annotator would draw.
+        possible: Sure links and the ones that may be drawn; a superset of `sure`.
+    """
+
+    sure: Links
+    possible: Links
+
+
+def format_links(links: Iterable[tuple[int, int]]) -> str:
+    """Links as one Pharaoh line, sorted: `0-0 1-2`."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(links))
+
+
+def _link(text: str, separator: str, where: str) -> tuple[int, int]:
+    left, found, right = text.partition(separator)
+    if not found or not left.isdecimal() or not right.isdecimal():
+        raise DataError(f"{where}: {text!r} is not a link; expected source-target, such as 0-1")
+    return int(left), int(right)
+
+
+def parse_links(line: str, where: str = "links") -> Links:
+    """Read one Pharaoh line.
+
+    Raises:
+        DataError: if a field is not `i-j`; `where` opens the message.
+    """
+    return frozenset(_link(field, "-", where) for field in line.split())
+
+
+def parse_gold(line: str, where: str = "gold links") -> GoldLinks:
+    """Read one `.talp` line: `i-j` sure, `ipj` possible.
+
+    Raises:
+        DataError: if a field is neither; `where` opens the message.
+    """
+    fields = line.split()
+    sure = frozenset(_link(field, "-", where) for field in fields if "p" not in field)
+    possible = frozenset(_link(field, "p", where) for field in fields if "p" in field)
+    return GoldLinks(sure, sure | possible)
+
+
+def read_gold(path: Path | str) -> Iterator[GoldLinks]:
+    """The gold links of a `.talp` file, one a line."""
+    try:
+        with open(path, encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                yield parse_gold(line, f"{path}:{number}")
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from None

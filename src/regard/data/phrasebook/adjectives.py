@@ -1,0 +1,147 @@
+"""The adjectives and adverbs, the frequent ones first.
+
+A line is `stem [comparative superlative-stem] | English [comparative superlative] | kinds of noun`. Without
+German forms the comparative is `-er`, the superlative `-st`; `!` has none. English without forms
+is compared by `-er`, or by `more` and `most` where a `*` says so.
+"""
+
+__all__ = ["ADJECTIVES", "COLOURS", "MANNERS", "MIDDLE", "OPPOSITES", "SENTENCE_ADVERBS"]
+
+ADJECTIVES = """
+    alt älter ältest | old | person animal clothes furniture vehicle building text place thing nature
+    klein | small | person animal thing clothes furniture vehicle building place nature
+    groß größer größt | big bigger biggest | animal thing furniture vehicle building place nature
+    neu neuer neuest | new | thing clothes furniture vehicle building text event
+    gut besser best | good better best | food foodstuff drink text event abstract
+    schön | beautiful * | thing clothes building place nature text event sound
+    jung jünger jüngst | young | person animal
+    rot ! | red | COLOUR
+    lang länger längst | long | text event
+    freundlich | friendly friendlier friendliest | person
+    interessant interessanter interessantest | interesting * | text event abstract
+    wichtig | important * | text event abstract
+    kurz kürzer kürzest | short | text event
+    müde müder müdest | tired * | person animal
+    glücklich | happy happier happiest | person
+    teuer teurer teuerst | expensive * | thing clothes furniture vehicle
+    schwarz ! | black | COLOUR animal
+    nett netter nettest | nice | person
+    blau ! | blue | COLOUR
+    kalt kälter kältest | cold | drink food
+    krank ! | sick | person animal
+    schwierig | difficult * | abstract text
+    heiß heißer heißest | hot hotter hottest | drink
+    billig | cheap | thing clothes furniture vehicle
+    stark stärker stärkst | strong | person animal
+    klug klüger klügst | clever | person animal
+    weiß ! | white | COLOUR animal
+    arm ärmer ärmst | poor | person
+    reich | rich | person
+    traurig | sad sadder saddest | person text
+    grün ! | green | COLOUR
+    langweilig | boring * | text event
+    frisch frischer frischest | fresh | food foodstuff
+    schnell | fast | vehicle
+    hungrig | hungry hungrier hungriest | person animal
+    einfach | simple simpler simplest | abstract text
+    berühmt berühmter berühmtest | famous * | person building text
+    schmutzig | dirty dirtier dirtiest | clothes thing vehicle
+    schwer | heavy heavier heaviest | thing furniture
+    braun ! | brown | COLOUR animal
+    fleißig | hard-working * | person
+    gefährlich | dangerous * | animal place
+    ruhig | quiet | place person
+    warm wärmer wärmst | warm | clothes drink
+    leer ! | empty | place building
+    gelb ! | yellow | COLOUR
+    hoch höher höchst | high | building
+    süß süßer süßest | sweet | food
+    lustig | funny funnier funniest | text person event
+    gesund gesünder gesündest | healthy healthier healthiest | person animal foodstuff
+    dunkel dunkler dunkelst | dark | place
+    modern moderner modernst | modern * | building furniture place
+    leicht leichter leichtest | light | thing
+    faul | lazy lazier laziest | person animal
+    sauber | clean | clothes thing place
+    höflich | polite * | person
+    seltsam | strange | event abstract sound text
+    spannend spannender spannendst | exciting * | text event
+    grau ! | grey | COLOUR animal
+    ehrlich | honest * | person
+    laut lauter lautest | loud | sound
+    mutig | brave | person
+    falsch ! | wrong | abstract
+    kaputt ! | broken | vehicle thing furniture
+    wunderbar | wonderful * | event place text
+    breit breiter breitest | wide | opening
+    wild wilder wildest | wild | animal
+    bequem | comfortable * | furniture clothes
+    nervös nervöser nervösest | nervous * | person
+    praktisch | practical * | thing clothes
+    bekannt bekannter bekanntest | well-known * | person text
+"""
+# The kinds of noun that a line marked COLOUR goes with.
+COLOURS = "thing clothes furniture vehicle"
+
+# Adjectives that one thing cannot have together.
+OPPOSITES = (
+    "rot schwarz blau weiß grün braun gelb grau",
+    "alt jung neu modern frisch",
+    "groß klein",
+    "lang kurz",
+    "kalt heiß warm",
+    "gesund krank",
+    "teuer billig",
+    "reich arm",
+    "schwer leicht",
+    "schwierig einfach leicht",
+    "interessant langweilig spannend",
+    "glücklich traurig lustig",
+    "sauber schmutzig",
+    "fleißig faul",
+    "laut ruhig",
+    "ruhig nervös gefährlich",
+    "neu kaputt",
+    "berühmt bekannt",
+    "gut falsch",
+    "freundlich nett",
+)
+
+MANNERS = """
+    schnell | quickly
+    langsam | slowly
+    leise | quietly
+    allein | alone
+    vorsichtig | carefully
+    laut | loudly
+    sofort | immediately
+    heimlich | secretly
+    gut | well
+    sehr schnell | very quickly
+    geduldig | patiently
+    sehr , sehr langsam | very , very slowly
+    so schnell wie möglich | as quickly as possible
+    Schritt für Schritt | step by step
+"""
+MIDDLE = """
+    oft | often
+    immer | always
+    nie | never
+    auch | also
+    manchmal | sometimes
+    selten | rarely
+    wahrscheinlich | probably
+    fast immer | almost always
+    fast nie | almost never
+    sehr oft | very often
+"""
+SENTENCE_ADVERBS = """
+    leider | unfortunately
+    vielleicht | perhaps
+    natürlich | of course | *
+    zum Glück | fortunately | *
+    plötzlich | suddenly
+    endlich | at last | *
+    deshalb | therefore
+    trotzdem | nevertheless
+"""

@@ -1,0 +1,360 @@
+"""Noun phrases: determiner, adjectives, noun, genitive; names and pronouns; lists."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from regard.data.phrasebook import morphology_de as de
+from regard.data.phrasebook.adjectives import OPPOSITES
+from regard.data.phrasebook.lexicon import Adjective, Draw, Lexicon, Noun, Table
+from regard.data.phrasebook.morphology_en import article
+from regard.data.phrasebook.pair import Phrase, Token, Word
+
+__all__ = ["PRONOUNS", "Determiner", "NounPhrase", "NounPhrases", "Pronoun", "contract", "series"]
+
+
+@dataclass(slots=True)
+class NounPhrase(Phrase):
+    """A noun phrase and what the rest of the sentence must know of it.
+
+    Attributes:
+        person: German person, 0 (ich) to 5 (sie, plural).
+        agreement: English person: 0 I, 1 he, 2 you and plurals.
+        column: Gender in the singular, or PLURAL.
+        owner: Key of the possessive that means this one, or empty.
+        pronoun: Whether it is a pronoun.
+        definite: Whether `nicht` follows it and `kein` cannot negate it.
+        human: Whether a relative clause says who rather than that.
+        negator: `kein`, where English says `not` beside the verb.
+        kind: Of the noun; empty for names and pronouns.
+    """
+
+    person: int = 2
+    agreement: int = 1
+    column: int = de.MASCULINE
+    owner: str = ""
+    pronoun: bool = False
+    definite: bool = True
+    human: bool = False
+    negator: Word | None = None
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pronoun:
+    """A personal pronoun: German nominative, accusative, dative, reflexive, possessive; English; persons.
+
+    An empty form is one that this grammar never uses, because English could not tell what it means.
+    """
+
+    cases: tuple[str, str, str]
+    reflexive: str
+    possessive: str
+    subject: str
+    object: str
+    owner: str
+    person: int
+    agreement: int
+
+
+PRONOUNS = {
+    "ich": Pronoun(("ich", "mich", "mir"), "mich", "mein", "I", "me", "my", 0, 0),
+    "du": Pronoun(("du", "dich", "dir"), "dich", "dein", "you", "you", "your", 1, 2),
+    "er": Pronoun(("er", "ihn", "ihm"), "sich", "sein", "he", "him", "his", 2, 1),
+    "sie": Pronoun(("sie", "sie", "ihr"), "sich", "ihr", "she", "her", "her", 2, 1),
+    "wir": Pronoun(("wir", "uns", "uns"), "uns", "unser", "we", "us", "our", 3, 2),
+    "ihr": Pronoun(("ihr", "euch", "euch"), "euch", "euer", "you", "you", "your", 4, 2),
+    "plural": Pronoun(("sie", "", "ihnen"), "sich", "ihr", "they", "them", "their", 5, 2),
+    "Sie": Pronoun(("Sie", "", "Ihnen"), "sich", "Ihr", "you", "you", "your", 5, 2),
+}
+
+_OPPOSITES = [set(words.split()) for words in OPPOSITES]
+
+
+def clash(first: Adjective, second: Adjective) -> bool:
+    """Whether two adjectives cannot be said of one thing: the same, opposites, two colours."""
+    pair = {first.lemma, second.lemma}
+    return len(pair) == 1 or any(len(pair & words) == 2 for words in _OPPOSITES)
+
+
+Rows = tuple[tuple[str, str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Determiner:
+    """A determiner: its forms by column and case, which adjective endings follow it, its English."""
+
+    forms: Rows
+    declension: int
+    singular: str
+    plural: str
+    definite: bool = True
+
+
+DEFINITE = Determiner(de.DEFINITE, de.WEAK, "the", "the")
+DIES = Determiner(de.der_word("dies"), de.WEAK, "this", "these")
+JED = Determiner(de.der_word("jed"), de.WEAK, "every", "")
+ALL = Determiner(de.der_word("all"), de.WEAK, "", "all")
+WELCH = Determiner(de.der_word("welch"), de.WEAK, "which", "which")
+VIEL = Determiner(de.der_word("viel"), de.STRONG, "", "many", False)
+EINIG = Determiner(de.der_word("einig"), de.STRONG, "", "some", False)
+EIN = Determiner(de.ein_word("ein"), de.MIXED, "a", "", False)
+KEIN = Determiner(de.ein_word("kein"), de.MIXED, "a", "any", False)
+KEIN_SUBJECT = Determiner(de.ein_word("kein"), de.MIXED, "no", "no", False)
+POSSESSIVES = {
+    key: Determiner(de.ein_word(p.possessive), de.MIXED, p.owner, p.owner) for key, p in PRONOUNS.items()
+}
+NONE, NUMBER, OWN, NAME = "none", "number", "own", "name"
+Choice = Determiner | str
+
+SINGULAR: Table[Choice] = Table([DEFINITE, EIN, OWN, DIES, JED, NAME], [46, 27, 13, 6, 2, 2])
+PLURALS: Table[Choice] = Table(
+    [DEFINITE, NONE, OWN, NUMBER, VIEL, EINIG, DIES, ALL], [34, 22, 11, 12, 8, 6, 4, 3]
+)
+MASS: Table[Choice] = Table([NONE, DEFINITE, OWN, DIES], [60, 26, 8, 6])
+FAMILY: Table[Choice] = Table([OWN, DEFINITE, EIN, NAME], [80, 10, 3, 7])
+OWNERS = Table(["ich", "wir", "du"], [70, 25, 5])
+# Somebody's Mann and Frau are husband and wife.
+_MARRIED = {"Mann": ("husband",), "Frau": ("wife",)}
+CONTRACTIONS = {
+    ("in", "dem"): "im",
+    ("an", "dem"): "am",
+    ("zu", "dem"): "zum",
+    ("zu", "der"): "zur",
+    ("von", "dem"): "vom",
+    ("bei", "dem"): "beim",
+    ("in", "das"): "ins",
+    ("an", "das"): "ans",
+}
+
+
+def contract(preposition: str, noun_phrase: NounPhrase, english: str) -> Phrase:
+    """A prepositional phrase; `in dem` becomes `im`, which then links to both English words.
+
+    Args:
+        preposition: German.
+        noun_phrase: In the case it asks for.
+        english: The English preposition, `_` between its words; empty if English has none.
+    """
+    head = noun_phrase.german[0]
+    short = CONTRACTIONS.get((preposition, head.form))
+    if short and not noun_phrase.pronoun:
+        head.form = short
+        german, link = noun_phrase.german, head
+    else:
+        link = Word(preposition)
+        german = [link, *noun_phrase.german]
+    words: list[Token] = [(form, (link,)) for form in english.split("_") if form]
+    return Phrase(german, words + noun_phrase.english)
+
+
+def series(
+    parts: Sequence[Phrase], conjunction: str = "und", english: str = "and", every: bool = False
+) -> Phrase:
+    """A list: `a , b und c`; with `every`, `a und b und c`."""
+    german: list[Word] = []
+    target: list[Token] = []
+    for i, part in enumerate(parts):
+        if i:
+            last = every or i == len(parts) - 1
+            link = Word(conjunction if last else ",")
+            german.append(link)
+            target.append((english if last else ",", (link,)))
+        german += part.german
+        target += part.english
+    return Phrase(german, target)
+
+
+class NounPhrases:
+    """Draws noun phrases.
+
+    Args:
+        draw: Where the choices come from.
+        lexicon: The words.
+    """
+
+    def __init__(self, draw: Draw, lexicon: Lexicon) -> None:
+        self.draw = draw
+        self.lexicon = lexicon
+
+    def pronoun(self, key: str, case: int) -> NounPhrase:
+        """A personal pronoun."""
+        entry = PRONOUNS[key]
+        item = Word(entry.cases[case])
+        column = {"er": de.MASCULINE, "sie": de.FEMININE}.get(key, de.PLURAL)
+        english: list[Token] = [(entry.subject if case == de.NOM else entry.object, (item,))]
+        return NounPhrase([item], english, entry.person, entry.agreement, column, key, True, human=True)
+
+    def name(self, case: int) -> NounPhrase:
+        """A first name, or `Herr` or `Frau` with a surname."""
+        draw = self.draw
+        gender = draw.below(2)
+        owner = ("er", "sie")[gender]
+        if draw.chance(0.2):
+            title = Word(("Herr" if case == de.NOM else "Herrn") if gender == de.MASCULINE else "Frau")
+            last = Word(draw.pick(self.lexicon.surnames))
+            english: list[Token] = [(("Mr", "Mrs")[gender], (title,)), (last.form, (last,))]
+            return NounPhrase([title, last], english, column=gender, owner=owner, human=True)
+        item = Word(draw.pick(self.lexicon.names[gender]))
+        return NounPhrase([item], [(item.form, (item,))], column=gender, owner=owner, human=True)
+
+    def common(
+        self,
+        kinds: Sequence[str],
+        case: int,
+        owner: str = "",
+        choice: Choice | None = None,
+        plural: bool | None = None,
+        adjective: float = 0.26,
+        subject: bool = False,
+    ) -> NounPhrase:
+        """A noun of one of the kinds with its determiner and adjectives.
+
+        Args:
+            kinds: Kinds of noun, the first likelier.
+            case: Its case.
+            owner: The key of who `sein`, `ihr` may refer to; empty: nobody.
+            choice: The determiner, if it must be one.
+            plural: The number, if it must be one.
+            adjective: How often there is an adjective.
+            subject: Whether it is the subject, which English negates with `no`.
+        """
+        draw = self.draw
+        kind = kinds[0] if len(kinds) == 1 or draw.chance(0.4) else kinds[draw.below(len(kinds))]
+        noun = draw.pick(self.lexicon.nouns[kind])
+        if noun.mass:
+            plural = False
+        elif plural is None:
+            plural = draw.chance(0.08 if noun.kind == "family" else 0.27)
+        if choice is None:
+            family = noun.kind == "family" and not plural
+            choice = draw.pick(FAMILY if family else MASS if noun.mass else PLURALS if plural else SINGULAR)
+        return self.build(noun, case, plural, choice, owner, adjective, subject)
+
+    def build(
+        self,
+        noun: Noun,
+        case: int,
+        plural: bool,
+        choice: Choice,
+        owner: str = "",
+        adjective: float = 0.26,
+        subject: bool = False,
+    ) -> NounPhrase:
+        """A given noun with a given determiner; arguments as in `common`."""
+        draw = self.draw
+        if noun.mass and choice in (EIN, JED, NAME, NUMBER, VIEL, EINIG):
+            choice = NONE
+        if choice == NONE and case == de.GEN:
+            choice = DEFINITE
+        column = de.PLURAL if plural else noun.gender
+        married = noun.lemma in _MARRIED and choice in (OWN, NAME)
+        if married and (plural or owner not in ("", "ich", "du", "er", "sie", "Sie")):
+            choice, married = DEFINITE, False
+        declension = de.STRONG
+        german: list[Word] = []
+        english: list[Token] = []
+        definite, negator = False, None
+        if choice == OWN:
+            key = owner if owner and draw.chance(0.75) else draw.pick(OWNERS)
+            choice = POSSESSIVES["ich" if married and key == "wir" else key]
+        if isinstance(choice, Determiner):
+            item = Word(choice.forms[column][case])
+            german.append(item)
+            definite, declension = choice.definite, choice.declension
+            article_or_other = choice.plural if plural else choice.singular
+            if choice is KEIN:
+                negator, article_or_other = item, "any" if noun.mass else article_or_other
+            english.append((article_or_other, (item,)))
+        elif choice == NUMBER:
+            number, translations = draw.pick(self.lexicon.numbers)
+            item = Word(number)
+            german.append(item)
+            english += [(form, (item,)) for form in translations]
+        elif choice == NAME:
+            name = draw.pick(self.lexicon.names[draw.below(2)])
+            item = Word(name + "s")
+            german.append(item)
+            english += [(name, (item,)), ("'s", (item,))]
+            definite = True
+        if draw.chance(adjective) and noun.kind in self.lexicon.describing:
+            self._adjectives(noun.kind, choice is DEFINITE, (declension, column, case), german, english)
+        item = Word(noun.forms[plural][case])
+        german.append(item)
+        translation = _MARRIED[noun.lemma] if married else noun.plural if plural else noun.singular
+        english += [(form, (item,)) for form in translation]
+        if english[0][0] == "a":
+            english[0] = (article(english[1][0]), english[0][1])
+        owner_key = "plural" if plural else ("er", "sie", "")[noun.gender]
+        human = noun.kind in ("person", "family")
+        person, agreement = (5, 2) if plural else (2, 1)
+        return NounPhrase(
+            german, english, person, agreement, column, owner_key, False, definite, human, negator, noun.kind
+        )
+
+    def _adjectives(
+        self,
+        kind: str,
+        superlative: bool,
+        ending: tuple[int, int, int],
+        german: list[Word],
+        english: list[Token],
+    ) -> None:
+        draw, table = self.draw, self.lexicon.describing[kind]
+
+        def add(stem: str, words: Sequence[str]) -> None:
+            item = Word(de.adjective_form(stem, *ending))
+            german.append(item)
+            english.extend([(form, (item,)) for form in words])
+
+        def link(form: str, translation: str) -> None:
+            item = Word(form)
+            german.append(item)
+            english.append((translation, (item,)))
+
+        first = draw.pick(table)
+        if superlative and first.superlative and draw.chance(0.1):
+            add(first.superlative, first.most)
+            return
+        if first.comparative and draw.chance(0.12):
+            link("sehr", "very")
+            if draw.chance(0.15):
+                link(",", ",")
+                link("sehr", "very")
+        add(first.stem, (first.english,))
+        if draw.chance(0.12):
+            second, third = draw.pick(table), draw.pick(table)
+            if clash(first, second) or clash(first, third) or clash(second, third):
+                return
+            if draw.chance(0.35):
+                link(",", ",")
+                add(second.stem, (second.english,))
+                second = third
+            link("und", "and")
+            add(second.stem, (second.english,))
+
+    def genitive(self, head: NounPhrase, kinds: Sequence[str]) -> None:
+        """Let a noun phrase be somebody's: `das Auto des Lehrers`, with `of`."""
+        choice = DEFINITE if self.draw.chance(0.6) else OWN
+        owner = self.common(kinds, de.GEN, choice=choice, plural=self.draw.chance(0.15), adjective=0.15)
+        head.german += owner.german
+        head.english += [("of", owner.english[0][1]), *owner.english]
+
+    def listing(self, make: Callable[[], NounPhrase], length: int, every: bool = False) -> NounPhrase:
+        """Several noun phrases joined by commas and `und`, no noun twice."""
+        parts: list[NounPhrase] = []
+        seen: set[str] = set()
+        for _ in range(4 * length):
+            part = make()
+            if part.german[-1].form not in seen:
+                seen.add(part.german[-1].form)
+                parts.append(part)
+            if len(parts) == length:
+                break
+        whole = series(parts, every=every)
+        if len(parts) == 1:
+            return parts[0]
+        human = all(part.human for part in parts)
+        definite = all(part.definite for part in parts)
+        return NounPhrase(
+            whole.german, whole.english, 5, 2, de.PLURAL, "plural", False, definite, human, kind=parts[0].kind
+        )

@@ -1,0 +1,214 @@
+"""The verbs of a clause: German finite verb and right bracket, English operator and the rest.
+
+English tense is a rule of the German sentence alone (`english_tense`), so that the translation is a function of the source.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from regard.data.phrasebook.lexicon import Modal, Verb
+from regard.data.phrasebook.morphology_de import HABEN, SEIN, WERDEN, Conjugation
+from regard.data.phrasebook.morphology_en import BE, EnglishVerb, english_verb
+from regard.data.phrasebook.pair import Token, Word
+
+__all__ = ["COPULAS", "Group", "Plan", "Tense", "english_tense", "infinitive_group", "verb_group"]
+
+
+class Tense(Enum):
+    """The tenses of either language."""
+
+    PRESENT = 0
+    PAST = 1  # the German preterite
+    PERFECT = 2
+    PLUPERFECT = 3
+    FUTURE = 4
+    PROGRESSIVE = 5  # English alone
+
+
+INVARIABLE = ("can", "could", "may", "should", "would")
+LIKE = english_verb(["like"], ("to",))  # gern
+
+
+def _copula(forms: Conjugation, english: EnglishVerb, sein: bool = True) -> Verb:
+    return Verb("", forms, sein, False, english, True, (), (), ("", 0, ""), ())
+
+
+_BLEIBEN = Conjugation(
+    ("bleibe", "bleibst", "bleibt", "bleiben", "bleibt", "bleiben"),
+    ("blieb", "bliebst", "blieb", "blieben", "bliebt", "blieben"),
+    "bleiben",
+    "geblieben",
+    "bleib",
+)
+COPULAS = {
+    "sein": _copula(SEIN, BE),
+    "werden": _copula(WERDEN, english_verb(["become", "became", "become"])),
+    "bleiben": _copula(_BLEIBEN, english_verb(["remain"])),
+}
+
+
+@dataclass(slots=True)
+class Plan:
+    """How a clause's verb is put.
+
+    Attributes:
+        tense: Of the German.
+        english: Of the English.
+        modal: A modal verb, if any.
+        gern: The word `gern`, which English says with `like to`, if any.
+        passive: Whether the clause is passive (`werden`).
+    """
+
+    tense: Tense
+    english: Tense
+    modal: Modal | None = None
+    gern: Word | None = None
+    passive: bool = False
+
+
+def english_tense(tense: Tense, time: str, wh: bool, state: bool) -> Tense:
+    """The English tense, by what the German sentence shows.
+
+    Args:
+        tense: The German tense.
+        time: The kind of time adverbial: past, future, now, today, general, weekday, since, or empty.
+        wh: Whether a question word opens the sentence.
+        state: Whether the verb names a state, which English never puts in the progressive.
+    """
+    if tense is Tense.PRESENT:
+        if time in ("future", "weekday"):
+            return Tense.FUTURE
+        if time == "since":
+            return Tense.PERFECT
+        return Tense.PROGRESSIVE if time in ("now", "today") and not state else Tense.PRESENT
+    if tense is Tense.PERFECT and (wh or time in ("past", "weekday", "general")):
+        return Tense.PAST
+    return tense
+
+
+@dataclass(slots=True)
+class Group:
+    """The verbs of one clause.
+
+    Attributes:
+        finite: The German finite verb; in a verb-final clause with its prefix.
+        right: The German right bracket: prefix, participle, infinitive; without the finite verb.
+        operator: The English word that inverts and takes `not`, if there is one.
+        rest: The English verbs after it, with their particles.
+    """
+
+    finite: Word
+    right: list[Word]
+    operator: Token | None
+    rest: list[Token]
+
+
+def _finite_english(
+    verb: EnglishVerb,
+    past: bool,
+    agreement: int,
+    needed: bool,
+    helper: tuple[Word, ...],
+    main: tuple[Word, ...],
+) -> tuple[Token | None, list[Token]]:
+    """Simple present or past, with `do` where an operator is needed."""
+    if verb.base == "be":
+        form = ("was", "was", "were")[agreement] if past else ("am", "is", "are")[agreement]
+        return (form, main), []
+    if verb.base in INVARIABLE:
+        return (verb.base, main), []
+    if needed:
+        return ("did" if past else "does" if agreement == 1 else "do", helper), [(verb.base, main)]
+    return None, [(verb.past if past else verb.third if agreement == 1 else verb.base, main)]
+
+
+def _english(
+    verb: EnglishVerb,
+    plan: Plan,
+    agreement: int,
+    needed: bool,
+    helper: tuple[Word, ...],
+    main: tuple[Word, ...],
+    tail: list[Token],
+) -> tuple[Token | None, list[Token]]:
+    tense = plan.english
+    semi = (
+        LIKE if plan.gern else plan.modal and (plan.modal.past if tense is Tense.PAST else plan.modal.present)
+    )
+    if semi:
+        links = (plan.gern,) if plan.gern else helper
+        operator, rest = _finite_english(semi, tense is Tense.PAST, agreement, needed, links, links)
+        rest += [(form, links) for form in semi.tail]
+        return operator, [*rest, (verb.base, main), *tail]
+    if tense in (Tense.PRESENT, Tense.PAST):
+        same = main if tense.value == plan.tense.value else (*helper, *main)
+        operator, rest = _finite_english(verb, tense is Tense.PAST, agreement, needed, helper, same)
+        if operator is not None and rest:
+            rest = [(verb.base, main)]
+        return operator, rest + tail
+    form, after = {
+        Tense.PERFECT: ("has" if agreement == 1 else "have", verb.participle),
+        Tense.PLUPERFECT: ("had", verb.participle),
+        Tense.FUTURE: ("will", verb.base),
+        Tense.PROGRESSIVE: (("am", "is", "are")[agreement], verb.ing),
+    }[tense]
+    return (form, helper), [(after, main), *tail]
+
+
+def verb_group(verb: Verb, plan: Plan, person: int, agreement: int, final: bool, needed: bool) -> Group:
+    """Both sides of a finite clause's verbs.
+
+    Args:
+        verb: The verb.
+        plan: Tense, modal, voice.
+        person: German person of the subject, 0 to 5.
+        agreement: English person of its subject: 0 I, 1 he, 2 you and plurals.
+        final: Verb-final order: a separable prefix is written with the finite verb.
+        needed: Whether English needs an operator (negation, inversion).
+    """
+    forms, prefix, tense = verb.forms, verb.prefix, plan.tense
+    right: list[Word] = []
+    extra: tuple[Word, ...] = ()
+    past = tense in (Tense.PAST, Tense.PLUPERFECT)
+    if plan.modal:
+        finite = Word((plan.modal.forms.preterite if past else plan.modal.forms.present)[person])
+        main = (Word(prefix + (forms.participle if plan.passive else forms.infinitive)),)
+        extra = (Word("werden"),) if plan.passive else ()
+        right, helper = [*main, *extra], (finite,)
+    elif plan.passive:
+        perfect = tense in (Tense.PERFECT, Tense.PLUPERFECT)
+        auxiliary = SEIN if perfect else WERDEN
+        finite = Word((auxiliary.preterite if past else auxiliary.present)[person])
+        main = (Word(prefix + forms.participle),)
+        extra = (Word("worden"),) if perfect else (Word("werden"),) if tense is Tense.FUTURE else (finite,)
+        right, helper = [*main, *(extra if extra != (finite,) else ())], (finite,)
+    elif tense in (Tense.PERFECT, Tense.PLUPERFECT, Tense.FUTURE):
+        auxiliary = WERDEN if tense is Tense.FUTURE else SEIN if verb.sein else HABEN
+        finite = Word((auxiliary.preterite if past else auxiliary.present)[person])
+        main = (Word(prefix + (forms.infinitive if tense is Tense.FUTURE else forms.participle)),)
+        right, helper = [*main], (finite,)
+    else:
+        form = (forms.preterite if past else forms.present)[person]
+        finite = Word(prefix + form if final else form)
+        right = [Word(prefix)] if prefix and not final else []
+        main = helper = (finite, *right)
+    if plan.passive:
+        tail: list[Token] = [(verb.english.participle, main), *((form, main) for form in verb.english.tail)]
+        operator, rest = _english(BE, plan, agreement, needed, helper, extra, tail)
+    else:
+        tail = [(form, main) for form in verb.english.tail]
+        operator, rest = _english(verb.english, plan, agreement, needed, helper, main, tail)
+    return Group(finite, right, operator, rest)
+
+
+def infinitive_group(verb: Verb, form: str) -> tuple[list[Word], list[Token]]:
+    """A `zu` infinitive: `zu lesen`, `aufzustehen`; English `to read`, or `reading` where `form` is "ing"."""
+    if verb.prefix:
+        words = [Word(verb.prefix + "zu" + verb.forms.infinitive)]
+    else:
+        words = [Word("zu"), Word(verb.forms.infinitive)]
+    main = tuple(words) if form == "ing" else (words[-1],)
+    head: list[Token] = (
+        [(verb.english.ing, main)] if form == "ing" else [("to", (words[0],)), (verb.english.base, main)]
+    )
+    return words, head + [(word, (words[-1],)) for word in verb.english.tail]

@@ -1,0 +1,209 @@
+"""Prepared data: the folder of memory-mapped arrays that training reads, and how it is made.
+
+`prepare` makes the folder from a `DataConfig`, or finds that it is there and current; `Prepared.open` opens
+it, a `Split` hands out examples and batches.
+"""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data.batch import Batch, BatchConfig, batches, collate
+from regard.data.building import build
+from regard.data.corpus import DataConfig
+from regard.data.files import read_bytes
+from regard.data.manifest import describe_inputs, describe_settings, is_current, read_manifest
+from regard.data.text import TextPair
+from regard.data.units import Progress
+from regard.errors import DataError
+
+__all__ = ["Prepared", "Split", "prepare"]
+
+_log = logging.getLogger(__name__)
+
+
+class Split:
+    """One split of prepared data: pairs of id sequences, memory-mapped.
+
+    Attributes:
+        name: `train`, `valid` or `test`.
+        source_lengths: The number of source tokens of each row.
+        target_lengths: The number of target tokens of each row, `EOS` included.
+    """
+
+    def __init__(self, folder: Path, name: str, about: dict[str, Any]) -> None:
+        """Map the arrays of a split; `about` is its part of the manifest."""
+        self.name = name
+        self._folder = folder
+        self._corpora: list[dict[str, Any]] = about["corpora"]
+        self._source, source_offsets = _arrays(folder, f"{name}.source")
+        self._target, target_offsets = _arrays(folder, f"{name}.target")
+        self._source_offsets, self._target_offsets = source_offsets, target_offsets
+        self._lines = np.memmap(folder / f"{name}.lines", dtype="<i8", mode="r")
+        self.source_lengths = np.diff(source_offsets)
+        self.target_lengths = np.diff(target_offsets)
+
+    def __len__(self) -> int:
+        """The number of pairs."""
+        return len(self.source_lengths)
+
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """The source and target lengths of every row, the target's `EOS` included."""
+        return self.source_lengths, self.target_lengths
+
+    def example(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """The source ids and the target ids, `EOS` included, of a row."""
+        source = self._source[self._source_offsets[row] : self._source_offsets[row + 1]]
+        target = self._target[self._target_offsets[row] : self._target_offsets[row + 1]]
+        return source, target
+
+    def batch(self, rows: Any) -> Batch:
+        """The rows as a padded batch."""
+        examples = [self.example(int(row)) for row in rows]
+        return collate([source for source, _ in examples], [target for _, target in examples], rows)
+
+    def epoch(self, seed: int, epoch: int) -> np.ndarray:
+        """The rows of an epoch, in order, each corpus as often as its weight says.
+
+        A weight of 2.5 gives every row of its corpus twice, and a random half of them once more: a
+        function of seed and epoch.
+        """
+        chosen = []
+        start = 0
+        for number, corpus in enumerate(self._corpora):
+            rows = np.arange(start, start + corpus["kept"])
+            start += corpus["kept"]
+            whole = int(corpus["weight"])
+            random = np.random.default_rng([seed, epoch, number])
+            extra = round((corpus["weight"] - whole) * len(rows))
+            chosen += [rows] * whole + [np.sort(random.permutation(rows)[:extra])]
+        return np.concatenate(chosen)
+
+    def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
+        """The rows of each batch of an epoch, in order, corpora by their weights: see `batch.batches`."""
+        rows = self.epoch(seed, epoch)
+        made = batches(self.source_lengths[rows], self.target_lengths[rows], config, seed, epoch)
+        return [rows[batch] for batch in made]
+
+    def where(self, row: int) -> str:
+        """The file and line a row comes from, for messages."""
+        line = int(self._lines[row])
+        for corpus in self._corpora:
+            if line < corpus["pairs"]:
+                return f"{corpus['name']}: line {line + 1}"
+            line -= corpus["pairs"]
+        raise IndexError(row)
+
+    def raw(self) -> tuple[list[str], list[str]]:
+        """The source and target lines of every row as they stood in the files.
+
+        Raises:
+            DataError: for the training split, whose text is not kept.
+        """
+        if self.name == "train":
+            raise DataError("the text of the training split is not kept with the prepared data")
+        sides = (read_bytes(self._folder / f"{self.name}.{side}.txt") for side in ("source", "target"))
+        source, target = (side.decode().removesuffix("\n").split("\n") for side in sides)
+        return source, target
+
+
+def _arrays(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+    tokens = np.memmap(folder / f"{name}.tokens", dtype="<i4", mode="r")
+    return tokens, np.memmap(folder / f"{name}.offsets", dtype="<i8", mode="r")
+
+
+class Prepared:
+    """An opened folder of prepared data.
+
+    Attributes:
+        folder: Where it is.
+        text: Tokenizers and vocabularies.
+        manifest: What it was made from and what it holds.
+    """
+
+    def __init__(self, folder: Path, text: TextPair, manifest: dict[str, Any]) -> None:
+        """Put together what `open` and `prepare` read."""
+        self.folder = folder
+        self.text = text
+        self.manifest = manifest
+
+    @classmethod
+    def open(cls, folder: Path | str) -> "Prepared":
+        """Open a folder that `prepare` made.
+
+        Raises:
+            DataError: if it is not one, or a file is missing, truncated or altered; names the file.
+        """
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        return cls(folder, TextPair.load(folder), manifest)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the splits."""
+        return iter(self.manifest["splits"])
+
+    def split(self, name: str) -> Split:
+        """The split `train`, `valid` or, where there is one, `test`.
+
+        Raises:
+            DataError: if there is no such split.
+        """
+        splits = self.manifest["splits"]
+        if name not in splits:
+            raise DataError(f"{self.folder}: no split {name!r}; there are {', '.join(splits)}")
+        return Split(self.folder, name, splits[name])
+
+
+def prepare(
+    config: DataConfig,
+    folder: Path | str | None = None,
+    progress: Progress | None = None,
+    processes: int | None = None,
+) -> Prepared:
+    """Tokenise, count and store the text of a configuration, or open what is stored already.
+
+    It is done again only when the settings, a tokenizer's library or the content of an input file changed.
+    The folder appears whole or not at all.
+
+    Args:
+        config: Corpora, tokenizers, vocabularies.
+        folder: Where to keep it; `config.folder` by default.
+        progress: Called with a stage's name, the pairs done in it and how many there are.
+        processes: How many tokenise; by default as many as there are processors, fewer for little text.
+            The result does not depend on it.
+
+    Raises:
+        DataError: if an input is missing or broken, or the folder cannot be written.
+    """
+    folder = Path(config.folder if folder is None else folder)
+    wanted = describe_settings(config)
+    manifest = _known(folder)
+    inputs = describe_inputs(config, None if manifest is None else manifest["inputs"])
+    if manifest is not None and is_current(manifest, wanted, inputs):
+        weights = [corpus.weight for corpus in config.train]
+        for corpus, weight in zip(manifest["splits"]["train"]["corpora"], weights, strict=True):
+            corpus["weight"] = weight
+        try:
+            return Prepared(folder, TextPair.load(folder), manifest)
+        except DataError as error:
+            _log.warning("%s; preparing again", error)
+    build(config, folder, {"wanted": wanted, "inputs": inputs}, progress or _silent, processes)
+    return Prepared.open(folder)
+
+
+def _silent(stage: str, done: int, total: int | None) -> None:
+    pass
+
+
+def _known(folder: Path) -> dict[str, Any] | None:
+    if not (folder / "manifest.json").exists():
+        return None
+    try:
+        return read_manifest(folder)
+    except DataError as error:
+        _log.warning("%s", error)
+        return None

@@ -1,0 +1,134 @@
+"""Everything a model needs to read and write text: a tokenizer and a vocabulary for each side.
+
+`TextPair.save` puts it into a folder as plain files that a person can read: `text.json` (kinds, settings,
+checksums), `SIDE.vocabulary` (a token a line) and what a tokenizer learned
+(`SIDE.bpe`, `SIDE.sentencepiece`).
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.config import config, from_dict, option, to_dict
+from regard.data.files import file_digest, read_bytes, write_atomic
+from regard.data.tokenizer import Tokenizer, TokenizerConfig, WordsConfig, load_tokenizer
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, Vocabulary
+from regard.errors import ConfigError, DataError
+
+__all__ = ["Side", "TextPair"]
+
+FILE = "text.json"
+
+
+@dataclass(frozen=True)
+class Side:
+    """The text handling of one language.
+
+    Attributes:
+        tokenizer: Text to tokens.
+        vocabulary: Tokens to ids.
+        tags: Words that, at the start of a line, are tokens as they stand (`<2de>`); source side only.
+    """
+
+    tokenizer: Tokenizer
+    vocabulary: Vocabulary
+    tags: tuple[str, ...] = ()
+
+    def tokenize(self, line: str) -> list[str]:
+        """The tokens of a line, its tag kept whole."""
+        tag, rest = self._tag(line)
+        return [*tag, *self.tokenizer.encode(rest)]
+
+    def encode(self, line: str) -> list[int]:
+        """The ids of a line: neither start, nor end, nor padding."""
+        return self.vocabulary.ids(self.tokenize(line))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids; padding, start, end and sink are dropped, an unknown token stays as `<unk>`."""
+        words = [number for number in ids if number not in (PAD, BOS, EOS, SINK)]
+        return self.tokenizer.decode(self.vocabulary.strings(words))
+
+    def word_ids(self, tokens: Sequence[str]) -> list[int]:
+        """Which word each token of `tokenize` belongs to, counted from 0; a tag is a word."""
+        if tokens and tokens[0] in self.tags:
+            return [0, *(word + 1 for word in self.tokenizer.word_ids(tokens[1:]))]
+        return self.tokenizer.word_ids(tokens)
+
+    def _tag(self, line: str) -> tuple[list[str], str]:
+        if self.tags:
+            first, *rest = line.split(maxsplit=1) or [""]
+            if first in self.tags:
+                return [first], "".join(rest)
+        return [], line
+
+
+@config
+class _TextConfig:
+    """The content of `text.json`."""
+
+    source: TokenizerConfig = option(WordsConfig, "The source tokenizer.", discriminator="kind")
+    target: TokenizerConfig = option(WordsConfig, "The target tokenizer.", discriminator="kind")
+    tags: tuple[str, ...] = option((), "Tag words of the source side.")
+    sha256: dict[str, str] = option(dict, "The checksum of each file beside this one.")
+
+
+@dataclass(frozen=True)
+class TextPair:
+    """The text handling of a source and a target language."""
+
+    source: Side
+    target: Side
+
+    def save(self, folder: Path | str) -> None:
+        """Write it into an existing folder; `text.json`, which vouches for the other files, comes last.
+
+        Raises:
+            DataError: if a file cannot be written.
+        """
+        folder = Path(folder)
+        for name, side in (("source", self.source), ("target", self.target)):
+            side.vocabulary.save(folder / f"{name}.vocabulary")
+            side.tokenizer.save(folder, name)
+        content = _TextConfig(
+            source=_config_of(self.source.tokenizer),
+            target=_config_of(self.target.tokenizer),
+            tags=self.source.tags,
+            sha256={name: file_digest(folder / name) for name in _files(folder)},
+        )
+        text = json.dumps(to_dict(content), indent=2, ensure_ascii=False) + "\n"
+        write_atomic(folder / FILE, text.encode())
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "TextPair":
+        """Read what `save` wrote.
+
+        Raises:
+            DataError: if a file is missing, truncated or altered; names it.
+        """
+        folder = Path(folder)
+        try:
+            settings = from_dict(_TextConfig, json.loads(read_bytes(folder / FILE)))
+        except (ValueError, ConfigError):
+            raise DataError(f"{folder / FILE}: not the description of a model's text") from None
+        for name, digest in settings.sha256.items():
+            if file_digest(folder / name) != digest:
+                raise DataError(
+                    f"{folder / name}: truncated or altered: its checksum is not the one in {FILE}"
+                )
+        sides = [
+            Side(load_tokenizer(config, folder, name), Vocabulary.load(folder / f"{name}.vocabulary"))
+            for name, config in (("source", settings.source), ("target", settings.target))
+        ]
+        return cls(Side(sides[0].tokenizer, sides[0].vocabulary, settings.tags), sides[1])
+
+
+def _files(folder: Path) -> list[str]:
+    """The names of the files that `save` writes beside `text.json`."""
+    kinds = ("vocabulary", "bpe", "sentencepiece")
+    names = [f"{side}.{kind}" for side in ("source", "target") for kind in kinds]
+    return [name for name in names if (folder / name).is_file()]
+
+
+def _config_of(tokenizer: Tokenizer) -> TokenizerConfig:
+    return tokenizer.config  # type: ignore[attr-defined]

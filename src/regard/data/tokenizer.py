@@ -1,0 +1,118 @@
+"""The tokenizers a configuration can name, and how they are learned and loaded."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from regard.data.tokenizers.base import Tokenizer
+from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
+from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer
+from regard.data.tokenizers.pieces import SentencePieceConfig, SentencePieceTokenizer, learn_pieces
+from regard.data.tokenizers.words import CharactersConfig, CharactersTokenizer, WordsConfig, WordsTokenizer
+
+__all__ = [
+    "BytePairConfig",
+    "CharactersConfig",
+    "MosesConfig",
+    "SentencePieceConfig",
+    "Tokenizer",
+    "TokenizerConfig",
+    "WordsConfig",
+    "check_joint",
+    "finish_tokenizers",
+    "load_tokenizer",
+    "start_tokenizers",
+]
+
+TokenizerConfig = WordsConfig | MosesConfig | BytePairConfig | SentencePieceConfig | CharactersConfig
+
+
+def load_tokenizer(config: TokenizerConfig, folder: Path, side: str) -> Tokenizer:
+    """The tokenizer that `Tokenizer.save` wrote.
+
+    Args:
+        config: What it was made with.
+        folder: Where it was saved.
+        side: `source` or `target`.
+
+    Raises:
+        DataError: if a file is missing or broken.
+    """
+    match config:
+        case WordsConfig():
+            return WordsTokenizer(config)
+        case CharactersConfig():
+            return CharactersTokenizer(config)
+        case MosesConfig():
+            return MosesTokenizer(config)
+        case BytePairConfig():
+            return BytePairTokenizer.load(config, folder, side)
+        case SentencePieceConfig():
+            return SentencePieceTokenizer.load(config, folder, side)
+
+
+def check_joint(source: TokenizerConfig, target: TokenizerConfig) -> None:
+    """Check that what is to be learned jointly has the same settings on both sides, language apart.
+
+    Raises:
+        ValueError: if it has not.
+    """
+    if getattr(source, "joint", False) or getattr(target, "joint", False):
+        settings = [{**vars(side), "language": None} for side in (source, target)]
+        if settings[0] != settings[1]:
+            raise ValueError(
+                "a joint tokenizer is learned on both sides, with the same settings but for the language: "
+                "make the two tables equal, or set joint = false"
+            )
+
+
+def start_tokenizers(
+    source: TokenizerConfig, target: TokenizerConfig, texts: tuple[Iterable[str], Iterable[str]]
+) -> tuple[Tokenizer, Tokenizer]:
+    """Tokenizers that can `pretokenize`: what needs raw text is learned.
+
+    Args:
+        source: The source side's configuration.
+        target: The target side's.
+        texts: The lines of each side to learn from, read only where something is learned.
+    """
+    if isinstance(source, SentencePieceConfig) and isinstance(target, SentencePieceConfig) and source.joint:
+        model = learn_pieces((line for text in texts for line in text), source)
+        return SentencePieceTokenizer(source, model), SentencePieceTokenizer(target, model)
+    return _start(source, texts[0]), _start(target, texts[1])
+
+
+def _start(config: TokenizerConfig, text: Iterable[str]) -> Tokenizer:
+    match config:
+        case SentencePieceConfig():
+            return SentencePieceTokenizer(config, learn_pieces(text, config))
+        case BytePairConfig():
+            return BytePairTokenizer(config, learn_merges({}, 0))
+        case _:
+            return load_tokenizer(config, Path(), "")
+
+
+def finish_tokenizers(
+    tokenizers: tuple[Tokenizer, Tokenizer], counts: tuple[Mapping[str, int], Mapping[str, int]]
+) -> tuple[Tokenizer, Tokenizer]:
+    """The same tokenizers, now able to `segment`: what needs counts of units is learned.
+
+    Args:
+        tokenizers: Source and target, from `start_tokenizers`.
+        counts: How often each unit stands in the training text, for each side.
+    """
+    source, target = tokenizers
+    if (
+        isinstance(source, BytePairTokenizer)
+        and isinstance(target, BytePairTokenizer)
+        and source.config.joint
+    ):
+        units = {unit: counts[0].get(unit, 0) + counts[1].get(unit, 0) for side in counts for unit in side}
+        codes = learn_merges(units, source.config.merges)
+        return BytePairTokenizer(source.config, codes), BytePairTokenizer(target.config, codes)
+    return _finish(source, counts[0]), _finish(target, counts[1])
+
+
+def _finish(tokenizer: Tokenizer, counts: Mapping[str, int]) -> Tokenizer:
+    if isinstance(tokenizer, BytePairTokenizer):
+        return BytePairTokenizer(tokenizer.config, learn_merges(counts, tokenizer.config.merges))
+    return tokenizer

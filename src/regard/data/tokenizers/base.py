@@ -1,0 +1,53 @@
+"""What a tokenizer is: text to tokens and back, in two stages.
+
+A line is first cut into units (`pretokenize`: depends on the whole line), then each unit into tokens
+(`segment`: depends on the unit alone). Preparing a corpus uses the difference: every distinct unit is
+segmented once, however often it stands in the text.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["Tokenizer"]
+
+
+class Tokenizer(ABC):
+    """Text to tokens and back.
+
+    Lines have no line breaks; any run of white space counts as one space. Tokens are never empty and hold
+    no line breaks.
+
+    Attributes:
+        inventory: The tokens that can be known, where the tokenizer has a closed list; else none.
+    """
+
+    inventory: frozenset[str] | None = None
+
+    @abstractmethod
+    def pretokenize(self, line: str) -> list[str]:
+        """Cut a line into units; an empty line has none."""
+
+    def segment(self, unit: str) -> Sequence[str]:
+        """Cut a unit into tokens; most tokenizers leave it whole."""
+        return (unit,)
+
+    def encode(self, line: str) -> list[str]:
+        """The tokens of a line."""
+        return [token for unit in self.pretokenize(line) for token in self.segment(unit)]
+
+    @abstractmethod
+    def decode(self, tokens: Sequence[str]) -> str:
+        """The text that tokens stand for."""
+
+    def word_ids(self, tokens: Sequence[str]) -> list[int]:
+        """Which word each token belongs to: counted from 0, never falling, subwords of a word sharing one."""
+        return list(range(len(tokens)))
+
+    @abstractmethod
+    def save(self, folder: Path, side: str) -> None:
+        """Write what was learned, if anything, into `folder`, in a file whose name starts with `side`.
+
+        Raises:
+            DataError: if it cannot be written.
+        """

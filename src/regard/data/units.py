@@ -1,0 +1,147 @@
+"""The first half of preparing: text to numbered units, in temporary files.
+
+Each distinct unit (`Tokenizer.pretokenize`) gets the next number when it first appears; the text becomes a
+flat file of numbers and a file of lengths. So text is tokenised once, and memory holds the distinct units,
+not the corpus.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from regard.data.corpus import CorpusConfig, read_pairs
+from regard.data.tokenizer import Tokenizer
+from regard.data.workers import ordered_map
+
+__all__ = ["TAG", "TOO_LONG", "Progress", "Units", "number_units"]
+
+Progress = Callable[[str, int, int | None], None]
+
+CHUNK = 4096
+"""Lines tokenised at a time."""
+TAG = "\0"
+"""Opens the unit that stands for a tag; text has no such character."""
+TOO_LONG = -1
+"""The length recorded for a sentence that was not tokenised because it has too many words."""
+_BETWEEN, _LONG = "\x1f", "\x1e"
+
+
+class _Numbering(dict[str, int]):
+    """Numbers new keys in the order they are asked for."""
+
+    def __missing__(self, key: str) -> int:
+        number = self[key] = len(self)
+        return number
+
+
+@dataclass
+class Units:
+    """One side of the text as numbered units.
+
+    Attributes:
+        numbers: The number of each distinct unit.
+    """
+
+    numbers: dict[str, int] = field(default_factory=_Numbering)
+
+    def write(self, lines: Iterable[str], tag: str | None, units: IO[bytes], lengths: IO[bytes]) -> None:
+        """Number the units of encoded lines and append them to the two files."""
+        first = [] if tag is None else [self.numbers[TAG + tag]]
+        flat: list[int] = []
+        sizes: list[int] = []
+        for line in lines:
+            if line == _LONG:
+                sizes.append(TOO_LONG)
+                continue
+            found = [self.numbers[unit] for unit in line.split(_BETWEEN)] if line else []
+            if found:
+                flat += first
+                flat += found
+            sizes.append(len(found) + (len(first) if found else 0))
+        units.write(np.array(flat, dtype="<i4").tobytes())
+        lengths.write(np.array(sizes, dtype="<i4").tobytes())
+
+
+@dataclass(frozen=True)
+class _Cutter:
+    """Tokenises a chunk of pairs; it travels to other processes."""
+
+    source: Tokenizer
+    target: Tokenizer
+    longest: int
+
+    def __call__(self, pairs: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
+        sources = [self._cut(self.source, source) for source, _ in pairs]
+        targets = [self._cut(self.target, target) for _, target in pairs]
+        return sources, targets
+
+    def _cut(self, tokenizer: Tokenizer, line: str) -> str:
+        # No tokenizer makes fewer tokens than words: a line of 100,000 need not be cut to be dropped.
+        if len(line) > self.longest and len(line.split(maxsplit=self.longest)) > self.longest:
+            return _LONG
+        return _BETWEEN.join(tokenizer.pretokenize(line))
+
+
+def number_units(
+    corpora: Iterable[CorpusConfig],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    units: tuple[Units, Units],
+    folder: Path,
+    split: str,
+    *,
+    longest: int,
+    processes: int,
+    raw: bool,
+    tick: Callable[[int], None],
+) -> list[int]:
+    """Tokenise the corpora of a split and write their units.
+
+    Args:
+        corpora: The files, in order.
+        tokenizers: Source and target.
+        units: Source and target numbering; grows.
+        folder: Where `SPLIT.SIDE.units` and `SPLIT.SIDE.sizes` are written; the lines in `SPLIT.SIDE.raw`.
+        split: The split's name.
+        longest: Lines with more words are recorded as too long.
+        processes: How many tokenise.
+        raw: Whether the lines themselves are kept.
+        tick: Called with the number of pairs done since the last call.
+
+    Returns:
+        The number of pairs of each corpus.
+    """
+    paths = {
+        (side, kind): folder / f"{split}.{side}.{kind}"
+        for side in ("source", "target")
+        for kind in ("units", "sizes", "raw")
+    }
+    files: dict[tuple[str, str], IO[bytes]] = {key: open(path, "wb") for key, path in paths.items()}
+    counts = []
+    try:
+        for corpus in corpora:
+            chunks = _chunks(read_pairs(corpus), files if raw else None)
+            count = 0
+            for sources, targets in ordered_map(_Cutter(*tokenizers, longest), chunks, processes):
+                units[0].write(sources, corpus.tag, files["source", "units"], files["source", "sizes"])
+                units[1].write(targets, None, files["target", "units"], files["target", "sizes"])
+                count += len(sources)
+                tick(len(sources))
+            counts.append(count)
+    finally:
+        for file in files.values():
+            file.close()
+    return counts
+
+
+def _chunks(
+    pairs: Iterator[tuple[str, str]], files: dict[tuple[str, str], IO[bytes]] | None
+) -> Iterator[list[tuple[str, str]]]:
+    while chunk := list(islice(pairs, CHUNK)):
+        if files is not None:
+            files["source", "raw"].write("".join(f"{source}\n" for source, _ in chunk).encode())
+            files["target", "raw"].write("".join(f"{target}\n" for _, target in chunk).encode())
+        yield chunk

@@ -1,0 +1,1 @@
+"""Search: beam, sampling, ensembles, forced decoding, and translators that read and write text."""

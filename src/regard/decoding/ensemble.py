@@ -1,0 +1,133 @@
+"""Several models as one: the mean of their probabilities at every step.
+
+    log p(y_t | y_<t, x) = log (1/n sum_i p_i(y_t | y_<t, x))
+
+The attention of an ensemble is the mean of its models' attention where they have the same layers and heads;
+where they differ, it is the first model's.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from regard.attention.base import Reading
+from regard.data.batch import Batch, Sequences
+from regard.errors import UsageError
+from regard.layers.rows import Rows
+from regard.models.base import Memories, Outcome, Prediction, TranslationModel
+from regard.types import Float, Int, Tensor
+
+__all__ = ["Ensemble"]
+
+
+@dataclass(frozen=True)
+class _States(Rows):
+    """The decoder state of each model, and how many memories each has."""
+
+    states: tuple[Rows, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Pending(Rows):
+    """What each model predicted, until the token is known."""
+
+    predictions: tuple[Prediction, ...]
+    counts: tuple[int, ...]
+
+
+class Ensemble(TranslationModel):
+    """Models of the same vocabularies that vote.
+
+    Args:
+        models: One or more.
+
+    Raises:
+        UsageError: if there is none.
+    """
+
+    def __init__(self, models: Sequence[TranslationModel]) -> None:
+        """Take the models in."""
+        super().__init__()
+        if not models:
+            raise UsageError("an ensemble needs at least one model")
+        self.models = nn.ModuleList(models)
+
+    def _members(self) -> list[TranslationModel]:
+        return list(self.models)  # type: ignore[arg-type]
+
+    def begin(
+        self,
+        source: Sequences,
+        upper: Float[Tensor, "B S"] | None = None,
+        lower: Float[Tensor, "B S"] | None = None,
+    ) -> tuple[Memories, _States]:
+        """Encode with every model; see `TranslationModel.begin`."""
+        begun = [model.begin(source, upper, lower) for model in self._members()]
+        counts = tuple(len(memories) for memories, _ in begun)
+        flat = tuple(memory for memories, _ in begun for memory in memories)
+        return flat, _States(tuple(state for _, state in begun), counts)
+
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: Rows) -> Prediction:
+        """Average what the models predict; see `TranslationModel.step`."""
+        assert isinstance(state, _States)
+        predictions: list[Prediction] = []
+        start = 0
+        for model, own, count in zip(self._members(), state.states, state.counts, strict=True):
+            predictions.append(model.step(tokens, memories[start : start + count], own))
+            start += count
+        log_probs = _mean_log([prediction.log_probs for prediction in predictions])
+        readings = _mean_readings([prediction.readings for prediction in predictions])
+        return Prediction(log_probs, None, readings, _Pending(tuple(predictions), state.counts))
+
+    def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> _States:
+        """Tell every model; see `TranslationModel.observe`."""
+        pending = prediction.state
+        assert isinstance(pending, _Pending)
+        pairs = zip(self._members(), pending.predictions, strict=True)
+        return _States(tuple(model.observe(own, rows, tokens) for model, own in pairs), pending.counts)
+
+    def forward(self, batch: Batch, average: bool = False) -> Outcome:
+        """The ensemble's probability of given targets; see `TranslationModel.forward`.
+
+        `Outcome.average` is not known of an ensemble and stays zero: it is not trained.
+        """
+        outcomes: list[Outcome] = [model(batch) for model in self.models]
+        first = outcomes[0]
+        found = _mean_log([outcome.log_likelihood for outcome in outcomes]).unsqueeze(2)
+        zeros = torch.zeros_like(found)
+        weights = first.weights
+        if _alike([outcome.weights for outcome in outcomes]):
+            layers = zip(*(outcome.weights for outcome in outcomes), strict=True)
+            weights = tuple(torch.stack(layer).mean(dim=0) for layer in layers)
+        found = found.masked_fill(~first.mask.unsqueeze(2), 0.0)
+        return Outcome(found, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights)
+
+    def flops(self, batch: Batch) -> float:
+        """The sum of the models'."""
+        return sum(model.flops(batch) for model in self._members())
+
+
+def _mean_log(log_probs: list[Tensor]) -> Tensor:
+    if len(log_probs) == 1:
+        return log_probs[0]
+    return torch.logsumexp(torch.stack(log_probs), dim=0) - math.log(len(log_probs))
+
+
+def _alike(weights: Sequence[tuple[Tensor, ...]]) -> bool:
+    shapes = [[layer.shape for layer in layers] for layers in weights]
+    return all(shape == shapes[0] for shape in shapes)
+
+
+def _mean_readings(readings: list[tuple[Reading, ...]]) -> tuple[Reading, ...]:
+    """The first model's readings, with the mean of all models' weights where they are alike."""
+    if len(readings) == 1 or not _alike([tuple(r.weights for r in own) for own in readings]):
+        return readings[0]
+    return tuple(
+        dataclasses.replace(layer[0], weights=torch.stack([r.weights for r in layer]).mean(dim=0))
+        for layer in zip(*readings, strict=True)
+    )

@@ -1,0 +1,35 @@
+"""Forced decoding: what a model thinks of translations that are given."""
+
+from regard.data.batch import Batch
+from regard.decoding.beam import evaluating
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.penalties import Scorer
+from regard.decoding.trace import Path
+from regard.models.base import TranslationModel
+
+__all__ = ["force"]
+
+
+def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -> list[Hypothesis]:
+    """The log-probability and the attention of given translations.
+
+    Args:
+        model: The model.
+        batch: Sources and targets (each ending in the end symbol), on the model's device.
+        scorer: What makes scores of log-probabilities; without it they are the same.
+    """
+    if batch.target is None:
+        raise ValueError("forced decoding needs a batch with targets")
+    scorer = scorer or Scorer()
+    with evaluating(model):
+        outcome = model(batch)
+        found = outcome.log_likelihood.double().cpu().tolist()
+        weights = [layer.float().cpu().numpy() for layer in outcome.weights]
+    results: list[Hypothesis] = []
+    lengths = zip(batch.target.lengths.tolist(), batch.source.lengths.tolist(), strict=True)
+    for row, (steps, words) in enumerate(lengths):
+        tokens = tuple(batch.target.tokens[row, : steps - 1].tolist())
+        log_probs = tuple(found[row][:steps])
+        attention = tuple(layer[row, :steps, :, :words].copy() for layer in weights)
+        results.append(Path(tokens, log_probs, attention).hypothesis(scorer.one(log_probs)))
+    return results

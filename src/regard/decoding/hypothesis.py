@@ -1,0 +1,29 @@
+"""What every kind of search returns: a translation with its probabilities and all its attention."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+__all__ = ["Hypothesis"]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One finished translation of one sentence.
+
+    Attributes:
+        tokens: Its token ids, without start and end symbol; an end symbol follows them always.
+        score: What search ranks by: the log-probability over the length penalty, and what else was asked
+            for.
+        log_probability: log p(tokens, end | source) under the model, in nats.
+        token_log_probs: Its parts: one for each token and one for the end symbol.
+        attention: For each attending layer the weights [T, H, S] in float32: T steps, the last one that of
+            the end symbol; H heads; S source tokens, without padding.
+    """
+
+    tokens: tuple[int, ...]
+    score: float
+    log_probability: float
+    token_log_probs: tuple[float, ...]
+    attention: tuple[Float[np.ndarray, "T H S"], ...]

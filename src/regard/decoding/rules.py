@@ -1,0 +1,111 @@
+"""What a hypothesis may say next.
+
+Padding, start and sink are never said; the unknown word, repeated n-grams, an early or a late end are
+forbidden where that is asked for; a forced prefix leaves one choice. Rules are applied to the few best
+tokens of each row, so that they never take a pass over the vocabulary (blocking n-grams does).
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from regard.data.batch import Sequences
+from regard.data.vocabulary import EOS, PAD, SINK, UNK
+from regard.decoding.config import SearchConfig
+from regard.types import Float, Int, Tensor
+
+__all__ = ["Rules"]
+
+_NEVER = -float("inf")
+_SPECIALS = SINK + 1  # PAD, UNK, BOS, EOS and SINK are the first ids
+
+
+class Rules:
+    """The rules of one batch.
+
+    Args:
+        config: Which rules.
+        source: The batch.
+        prefixes: The tokens that the translation of each sentence must start with.
+    """
+
+    def __init__(
+        self, config: SearchConfig, source: Sequences, prefixes: Sequence[Sequence[int]] | None = None
+    ) -> None:
+        """Work out the limits of each sentence."""
+        self.config = config
+        device = source.tokens.device
+        prefixes = prefixes if prefixes is not None else [()] * len(source)
+        limits = [
+            max(
+                int(config.max_length_ratio * length) + config.max_length_extra,
+                config.min_length,
+                len(prefix),
+            )
+            for length, prefix in zip(source.lengths.tolist(), prefixes, strict=True)
+        ]
+        self.longest = max(limits, default=0)
+        self._shortest = min(limits, default=0)
+        self.limits = torch.tensor(limits, device=device)
+        self._prefix_end = max((len(prefix) for prefix in prefixes), default=0)
+        padded = [[*prefix, *[PAD] * (self._prefix_end - len(prefix))] for prefix in prefixes]
+        self._prefixes = torch.tensor(padded, dtype=torch.long, device=device).view(len(source), -1)
+        self.remembers = config.no_repeat_ngram > 0
+
+    def candidates(
+        self,
+        log_probs: Float[Tensor, "R V"],
+        count: int,
+        step: int,
+        sentences: Int[Tensor, "R"],
+        history: Int[Tensor, "R T"] | None,
+    ) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
+        """The end symbol and the best `count` other tokens of each row.
+
+        Args:
+            log_probs: What the model says.
+            count: How many tokens are wanted; there may be more, and at the end of a small vocabulary fewer.
+            step: How many tokens each row has.
+            sentences: The sentence of each row.
+            history: Those tokens, where `remembers`.
+
+        Returns:
+            Log-probabilities, minus infinity where a token may not follow, and the tokens: the end symbol
+            in the first column, the others from the best down.
+        """
+        allowed = log_probs
+        if history is not None and step >= self.config.no_repeat_ngram:
+            allowed = _block_repeats(log_probs, history, self.config.no_repeat_ngram)
+        values, tokens = allowed.topk(min(count + _SPECIALS, allowed.shape[1]), dim=1)
+        hidden = tokens < _SPECIALS
+        if not self.config.forbid_unknown:
+            hidden &= tokens != UNK
+        values = values.masked_fill(hidden, _NEVER)
+        ends = log_probs[:, EOS : EOS + 1]
+        if step < self.config.min_length:
+            # Where n-gram blocking leaves nothing else to say, the end comes early.
+            ends = ends.masked_fill((values > _NEVER).any(dim=1, keepdim=True), _NEVER)
+        if step >= self._shortest:
+            values = values.masked_fill((self.limits[sentences] <= step).unsqueeze(1), _NEVER)
+        if step < self._prefix_end:
+            forced = self._prefixes[sentences, step].unsqueeze(1)
+            bound = forced != PAD
+            ends = ends.masked_fill(bound, _NEVER)
+            values = values.masked_fill(bound, _NEVER)
+            first = torch.where(bound, log_probs.gather(1, forced), values[:, :1])
+            values = torch.cat([first, values[:, 1:]], dim=1)
+            tokens = torch.cat([torch.where(bound, forced, tokens[:, :1]), tokens[:, 1:]], dim=1)
+        return torch.cat([ends, values], dim=1), torch.cat(
+            [torch.full_like(tokens[:, :1], EOS), tokens], dim=1
+        )
+
+
+def _block_repeats(
+    log_probs: Float[Tensor, "R V"], history: Int[Tensor, "R T"], size: int
+) -> Float[Tensor, "R V"]:
+    """The same with minus infinity at every token that would end an n-gram the row has said before."""
+    windows = history.unfold(1, size, 1)  # (R, T - size + 1, size)
+    recent = history[:, history.shape[1] - size + 1 :].unsqueeze(1)
+    said = (windows[:, :, :-1] == recent).all(dim=2)
+    # Padding is never said, so it takes the writes of windows that do not match.
+    return log_probs.scatter(1, torch.where(said, windows[:, :, -1], PAD), _NEVER)

@@ -1,0 +1,125 @@
+"""The steps a search took: what each row chose, where it came from and what it attended to.
+
+Rows are written down as they come; hypotheses are read off at the end by following parents backwards, for
+all hypotheses at once, so that a step costs search nothing but keeping its tensors.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from regard.decoding.hypothesis import Hypothesis
+from regard.types import Float, Int, Tensor
+
+__all__ = ["Path", "Trace"]
+
+
+@dataclass(frozen=True)
+class Path:
+    """How one hypothesis came about; see `Hypothesis` for the fields."""
+
+    tokens: tuple[int, ...]
+    token_log_probs: tuple[float, ...]
+    attention: tuple[Float[np.ndarray, "T H S"], ...]
+
+    def hypothesis(self, score: float) -> Hypothesis:
+        """The hypothesis of this path, ranked by `score`."""
+        return Hypothesis(
+            self.tokens, score, math.fsum(self.token_log_probs), self.token_log_probs, self.attention
+        )
+
+
+class Trace:
+    """A growing record of search steps."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._weights: list[tuple[Tensor, ...]] = []
+        self._parents: list[Tensor] = []
+        self._tokens: list[Tensor] = []
+        self._log_probs: list[Tensor] = []
+
+    def read(self, weights: tuple[Float[Tensor, "R H S"], ...]) -> None:
+        """Keep what the rows of a step attend to, layer by layer."""
+        self._weights.append(weights)
+
+    def advance(
+        self,
+        parents: Int[Tensor, "N"],
+        tokens: Int[Tensor, "N"],
+        log_probs: Float[Tensor, "N"],
+    ) -> None:
+        """Keep what the rows of the next step are.
+
+        Args:
+            parents: The row of this step that each goes on from.
+            tokens: The token it chose.
+            log_probs: That token's log-probability.
+        """
+        self._parents.append(parents)
+        self._tokens.append(tokens)
+        self._log_probs.append(log_probs)
+
+    def paths(
+        self,
+        steps: Int[np.ndarray, "N"],
+        rows: Int[np.ndarray, "N"],
+        last: Float[np.ndarray, "N"],
+        lengths: Int[np.ndarray, "N"],
+    ) -> list[Path]:
+        """The hypotheses that ended.
+
+        Args:
+            steps: The step, from 0, at which each chose the end symbol.
+            rows: The row it had in that step.
+            last: The log-probability of the end symbol there.
+            lengths: How many source tokens it has.
+        """
+        if not len(steps):
+            return []
+        chosen = int(steps.max())
+        parents, tokens, logs = (
+            _split(items[:chosen]) for items in (self._parents, self._tokens, self._log_probs)
+        )
+        pointers = np.zeros(
+            (chosen + 1, len(steps)), dtype=np.int64
+        )  # the row of each hypothesis at each step
+        said = np.zeros((chosen, len(steps)), dtype=np.int64)
+        found = np.zeros((chosen, len(steps)), dtype=np.float64)
+        row = np.where(steps == chosen, rows, 0)
+        pointers[chosen] = row
+        for t in range(chosen - 1, -1, -1):
+            going = steps > t
+            child = np.where(going, row, 0)
+            said[t], found[t] = tokens[t][child], logs[t][child]
+            row = np.where(going, parents[t][child], np.where(steps == t, rows, 0))
+            pointers[t] = row
+        attention = self._gather(pointers)
+        return [
+            Path(
+                tuple(said[:t, i].tolist()),
+                (*found[:t, i].tolist(), float(last[i])),
+                tuple(layer[: t + 1, i, :, :length].copy() for layer in attention),
+            )
+            for i, (t, length) in enumerate(zip(steps.tolist(), lengths.tolist(), strict=True))
+        ]
+
+    def _gather(self, pointers: Int[np.ndarray, "T N"]) -> list[Float[np.ndarray, "T N H S"]]:
+        """The weights of the rows pointed at, layer by layer."""
+        device = self._weights[0][0].device if self._weights[0] else "cpu"
+        index = torch.from_numpy(pointers).to(device)
+        gathered: list[np.ndarray] = []
+        for layer in range(len(self._weights[0])):
+            steps = [self._weights[t][layer].index_select(0, index[t]) for t in range(len(index))]
+            gathered.append(torch.stack(steps).float().cpu().numpy())
+        return gathered
+
+
+def _split(tensors: list[Tensor]) -> list[np.ndarray]:
+    """Tensors of one axis as arrays, moved to the CPU in one go."""
+    if not tensors:
+        return []
+    whole = torch.cat(tensors).cpu().numpy()
+    return np.split(whole, np.cumsum([len(tensor) for tensor in tensors])[:-1])

@@ -1,0 +1,299 @@
+"""A whole run from one config: data prepared, model built, trained, and loaded again from its folder.
+
+A model folder rebuilds its model by itself: `config.toml` is the config it was trained with, the text files
+are its tokenizers and vocabularies, `model.safetensors` its best weights (see `regard.training.checkpoint`).
+"""
+
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from regard.config import config, dump_toml, load, option, to_dict
+from regard.data.corpus import DataConfig
+from regard.data.files import write_atomic
+from regard.data.prepared import Prepared, prepare
+from regard.data.text import TextPair
+from regard.decoding.config import SearchConfig
+from regard.errors import CheckpointError, ConfigError, DataError, UsageError
+from regard.models.base import TranslationModel
+from regard.models.lstm import LstmConfig
+from regard.models.registry import ModelConfig, build_model
+from regard.training.checkpoint import epoch_files
+from regard.training.config import TrainingConfig
+from regard.training.device import Precision, autocast, pick_device, use_threads
+from regard.training.distributed import join
+from regard.training.resume import differences
+from regard.training.store import write_tensors
+from regard.training.trainer import Result, Trainer
+from regard.training.weights import MODEL_FILE, average, load_weights, put_weights
+
+__all__ = [
+    "CONFIG_FILE",
+    "LoadedModel",
+    "RunConfig",
+    "average_models",
+    "load_config",
+    "load_model",
+    "train",
+]
+
+_log = logging.getLogger(__name__)
+
+CONFIG_FILE = "config.toml"
+
+HARMLESS = (
+    "folder",
+    "device",
+    "threads",
+    "search",
+    "data.folder",
+    "training.stop",
+    "training.checkpoint",
+    "training.record",
+    "training.validation.patience",
+)
+"""What may differ when a run goes on: limits, logging, places. Texts may move: their content is checked."""
+
+
+@config
+class RunConfig:
+    """One run: everything it takes to train a model and to translate with it."""
+
+    folder: str | None = option(None, "The model folder; none: `runs/` and the name of the config's file.")
+    seed: int = option(1, "Seed of the first weights, the order of the data and dropout.", ge=0)
+    device: str = option("auto", "auto (a GPU if there is one), cpu, cuda, cuda:N.")
+    threads: int = option(0, "Threads for products on the CPU; 0: PyTorch's own choice.", ge=0)
+    data: DataConfig = option(help="The text.")
+    model: ModelConfig = option(LstmConfig, "The model.")
+    training: TrainingConfig = option(TrainingConfig, "How it is trained.")
+    search: SearchConfig = option(SearchConfig, "How it translates, unless told otherwise.")
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A trained model, ready to translate.
+
+    Attributes:
+        folder: Where it came from.
+        config: What it was trained with.
+        text: Its tokenizers and vocabularies.
+        model: In evaluation mode, on `device`.
+        device: Where it is.
+        precision: What its products are to be made in; see `regard.training.device.autocast`.
+    """
+
+    folder: Path
+    config: RunConfig
+    text: TextPair
+    model: TranslationModel
+    device: torch.device
+    precision: Precision
+
+
+def train(
+    config: RunConfig,
+    folder: Path | str,
+    progress: Callable[[str, int, int | None], None] | None = None,
+) -> Result:
+    """Train a model in a folder, preparing its data if needed, or go on where an earlier run stopped.
+
+    Args:
+        config: The run.
+        folder: The model folder; made where it is absent.
+        progress: Told of the preparing; see `regard.data.prepared.prepare`.
+
+    Raises:
+        ConfigError: if the folder holds a run with another config; names the keys that differ.
+        DataError: if the text is missing or broken.
+        CheckpointError: if a file of the folder is corrupt or cannot be written.
+        TrainingDiverged: if the loss stayed not finite.
+    """
+    folder = Path(folder)
+    device = pick_device(config.device)
+    if config.threads:
+        use_threads(config.threads)
+    with join(device) as processes:
+        if processes.is_main:
+            _check_same_run(config, folder)
+            _begin(config, prepare(config.data, progress=progress), folder)
+        processes.wait()
+        prepared = prepare(config.data)
+        text = prepared.text
+        torch.manual_seed(config.seed)
+        model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
+        trainer = Trainer(
+            model.to(device),
+            prepared.split("train"),
+            prepared.split("valid"),
+            config.training,
+            folder=folder,
+            seed=config.seed,
+            processes=processes,
+            identity={"training data": _fingerprint(prepared)},
+            bleu=_Bleu(config, prepared, device),
+        )
+        return trainer.run()
+
+
+@dataclass(frozen=True)
+class _Bleu:
+    """BLEU (sacreBLEU's default) of a model's greedy translations of the validation text."""
+
+    config: RunConfig
+    prepared: Prepared
+    device: torch.device
+
+    def __call__(self, model: TranslationModel) -> float:
+        from regard.decoding.translate import Translator, number_lines
+        from regard.metrics.translation import bleu
+
+        sources, references = self.prepared.split("valid").raw()
+        search = dataclasses.replace(self.config.search, beam=1, nbest=1)
+        translator = Translator(model, self.prepared.text, search)
+        with autocast(self.device, self.config.training.precision):
+            found = [result.text for result in translator.translate(number_lines(sources))]
+        return bleu(found, [references]).score
+
+
+def load_config(folder: Path | str) -> RunConfig:
+    """The config a model was trained with.
+
+    Raises:
+        CheckpointError: if the folder or its config is missing or not readable; names the file.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder}: no such model folder")
+    try:
+        return load(RunConfig, folder / CONFIG_FILE)
+    except ConfigError as error:
+        raise CheckpointError(
+            f"{error}\n{folder} is not a model folder, or of another version of regard"
+        ) from None
+
+
+def load_model(folder: Path | str, device: str = "auto", precision: Precision = "float32") -> LoadedModel:
+    """A trained model from its folder alone.
+
+    Args:
+        folder: The model folder.
+        device: As in the config: `auto`, `cpu`, `cuda`...
+        precision: What products are to be made in.
+
+    Raises:
+        CheckpointError: if a file of the folder is missing or corrupt; names it.
+        DeviceError: if the device is not there.
+    """
+    folder = Path(folder)
+    place = pick_device(device)
+    config = load_config(folder)
+    try:
+        text = TextPair.load(folder)
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
+    put_weights(model, load_weights(folder), str(folder / MODEL_FILE))
+    return LoadedModel(folder, config, text, model.to(place).eval(), place, precision)
+
+
+def average_models(out: Path | str, paths: Sequence[Path | str], last: int = 0) -> list[Path]:
+    """Write a model whose weights are the mean of several models' or checkpoints'.
+
+    Args:
+        out: The new model folder.
+        paths: Model folders, or files of weights inside model folders; config and text are the first one's.
+        last: Take this many last epochs kept in each folder instead of its best weights
+            (`training.checkpoint.keep`).
+
+    Returns:
+        The files whose weights were averaged.
+
+    Raises:
+        UsageError: if `out` holds a model already, or a folder has not kept so many epochs.
+        CheckpointError: if a file is missing or corrupt, or the models are not alike.
+    """
+    out = Path(out)
+    if (out / CONFIG_FILE).exists() or (out / MODEL_FILE).exists():
+        raise UsageError(f"{out}: holds a model already; give a new folder")
+    files = [file for path in paths for file in _files_to_average(Path(path), last)]
+    folders = [_model_folder(file) for file in files]
+    texts = [TextPair.load(folder) for folder in dict.fromkeys(folders)]
+    for text, folder in zip(texts, dict.fromkeys(folders), strict=True):
+        for side in ("source", "target"):
+            if getattr(text, side).vocabulary != getattr(texts[0], side).vocabulary:
+                raise CheckpointError(f"{folder}: its {side} vocabulary is not that of {folders[0]}")
+    weights = average(files)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(f"{out}: cannot be made: {error.strerror}") from None
+    texts[0].save(out)
+    write_tensors(out / MODEL_FILE, weights, {"averaged": [str(file) for file in files]})
+    write_atomic(out / CONFIG_FILE, dump_toml(load_config(folders[0])).encode())
+    return files
+
+
+def _files_to_average(path: Path, last: int) -> list[Path]:
+    if not last:
+        return [path / MODEL_FILE if path.is_dir() else path]
+    kept = epoch_files(path)
+    if len(kept) < last:
+        raise UsageError(
+            f"{path}: keeps the weights of {len(kept)} epochs, not of {last}; train with "
+            f"training.checkpoint.keep={last}"
+        )
+    return kept[-last:]
+
+
+def _model_folder(file: Path) -> Path:
+    """The model folder a file of weights lies in."""
+    for folder in file.absolute().parents[:2]:
+        if (folder / CONFIG_FILE).is_file():
+            return folder
+    raise CheckpointError(f"{file}: lies in no model folder (no {CONFIG_FILE} beside it)")
+
+
+def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
+    """Make the folder a model folder; its config comes last, so that a folder with a config is whole."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / CONFIG_FILE).exists():
+            prepared.text.save(folder)
+        write_atomic(folder / CONFIG_FILE, dump_toml(config).encode())
+    except OSError as error:
+        raise CheckpointError(f"{folder}: cannot be made: {error.strerror}") from None
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def _check_same_run(config: RunConfig, folder: Path) -> None:
+    """Refuse to go on with a run that was begun with another config."""
+    if not (folder / CONFIG_FILE).exists():
+        if (folder / MODEL_FILE).exists():
+            raise CheckpointError(f"{folder}: holds a model without its {CONFIG_FILE}; give another folder")
+        return
+    shown = differences(to_dict(load_config(folder)), to_dict(config), _is_harmless)
+    if shown:
+        raise ConfigError(
+            f"{folder} holds a run with another config; give another folder (--out), or what it had:\n"
+            + "\n".join(f"  {line}" for line in shown)
+        )
+
+
+def _is_harmless(key: str) -> bool:
+    path = key.startswith("data.") and key.rpartition(".")[2] in ("source", "target", "tsv")
+    return path or any(key == name or key.startswith(f"{name}.") for name in HARMLESS)
+
+
+def _fingerprint(prepared: Prepared) -> str:
+    """A checksum of what is trained and validated on."""
+    files = {
+        name: about for name, about in prepared.manifest["files"].items() if not name.startswith("test.")
+    }
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,115 @@
+"""The log-likelihood of target tokens under a linear output layer, without holding every logit.
+
+For hidden states x, weights W and biases b: log p(y) = (x W^T + b)_y - logsumexp_v (x W^T + b)_v. Only real
+tokens come in (no padding), the exponentials are made once, and beyond `BUDGET` numbers the logits of one
+chunk at a time are held and made again in the backward pass:
+
+    d logits = g_y (onehot(y) - p) + g_m (1/V - p),
+
+g_y the gradient of log p(y), g_m that of the mean log-probability (label smoothing, Szegedy et al. 2016).
+"""
+
+from typing import Any
+
+import torch
+
+from regard.functional.masking import exact_dtype
+from regard.kernels.autograd import apply, first_order
+from regard.kernels.products import product
+from regard.types import Float, Int, Tensor
+
+__all__ = ["linear_log_likelihood"]
+
+BUDGET = 1 << 24  # numbers: 64 MiB in float32
+
+
+def _chunk(
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, average: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Log p(target), mean log p, exp(logits - max) and its row sums, for one chunk."""
+    logits = product(hidden, weight.t(), bias)
+    logits = logits.to(exact_dtype(logits.dtype))
+    top = logits.amax(-1, keepdim=True)
+    picked = logits.gather(1, targets.unsqueeze(1)).squeeze(1)
+    mean = logits.mean(-1) if average else torch.zeros_like(picked)
+    powers = logits.sub_(top).exp_()
+    sums = powers.sum(-1)
+    normaliser = sums.log() + top.squeeze(1)
+    return picked - normaliser, mean - normaliser, powers, sums
+
+
+class _LinearLogLikelihood(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, average: bool, budget: int
+    ) -> tuple[Tensor, Tensor]:
+        rows = max(1, budget // weight.shape[0])
+        picked: list[Tensor] = []
+        means: list[Tensor] = []
+        kept: list[Tensor] = []
+        held = hidden.shape[0] <= rows
+        for start in range(0, max(1, hidden.shape[0]), rows):
+            part = slice(start, start + rows)
+            log_p, mean, powers, sums = _chunk(hidden[part], weight, bias, targets[part], average)
+            picked.append(log_p)
+            means.append(mean)
+            if held:
+                kept = [powers.to(hidden.dtype), sums]
+        ctx.rows, ctx.average = rows, average
+        ctx.save_for_backward(hidden, weight, bias, targets, *kept)
+        return torch.cat(picked), torch.cat(means)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight, bias, targets, *kept = ctx.saved_tensors
+        grad_picked, grad_mean = grads
+        hidden_grad = torch.empty_like(hidden)
+        weight_grad: Tensor | None = None
+        bias_grad: Tensor | None = None
+        for start in range(0, max(1, hidden.shape[0]), ctx.rows):
+            part = slice(start, start + ctx.rows)
+            x, y = hidden[part], targets[part]
+            if kept:
+                logits, sums = kept
+            else:
+                _, _, powers, sums = _chunk(x, weight, bias, y, False)
+                logits = powers.to(hidden.dtype)
+            g = grad_picked[part]
+            total = g + grad_mean[part] if ctx.average else g
+            # Held exponentials are scaled anew, not in place: a graph may be walked twice.
+            delta = logits * (-total / sums).unsqueeze(1).to(logits.dtype)
+            if ctx.average:
+                delta += (grad_mean[part] / weight.shape[0]).unsqueeze(1).to(delta.dtype)
+            delta.scatter_add_(1, y.unsqueeze(1), g.unsqueeze(1).to(delta.dtype))
+            hidden_grad[part] = product(delta, weight)
+            weight_part, bias_part = product(delta.t(), x), delta.sum(0)
+            weight_grad = weight_part if weight_grad is None else weight_grad.add_(weight_part)
+            bias_grad = bias_part if bias_grad is None else bias_grad.add_(bias_part)
+        return hidden_grad, weight_grad, bias_grad, None, None, None
+
+
+def linear_log_likelihood(
+    hidden: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    bias: Float[Tensor, "V"],
+    targets: Int[Tensor, "N"],
+    *,
+    average: bool = False,
+    budget: int = BUDGET,
+) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"]]:
+    """Log p(target) of each token, in nats.
+
+    Args:
+        hidden: What the output layer reads, one row a token.
+        weight: The output layer's weights, in the dtype of `hidden`.
+        bias: Its biases, in the same dtype.
+        targets: Token ids in [0, V).
+        average: Whether the second result is wanted.
+        budget: The most logits held at a time.
+
+    Returns:
+        log p(target), and the mean over the vocabulary of log p(v) where `average` (else of no meaning);
+        float32 at least.
+    """
+    return apply(_LinearLogLikelihood, hidden, weight, bias, targets, average, budget)

@@ -1,0 +1,141 @@
+"""Recurrent cells: LSTM (Hochreiter & Schmidhuber 1997) and GRU (Cho et al. 2014).
+
+A cell is what happens to the gates' pre-activations; the products that make them belong to the layer, which
+makes as many of them as it can for all steps at once. The backward passes are written out: one fused pass
+over the gates instead of a dozen small ones. Tests compare them with autograd in float64.
+
+Gates stand in the order input, forget, output, candidate (LSTM) and reset, update, candidate (GRU).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from regard.kernels.autograd import apply, first_order
+from regard.types import Float, Tensor
+
+__all__ = ["CELLS", "Cell", "CellKind", "CellState", "gru_cell", "lstm_cell"]
+
+CellKind = Literal["lstm", "gru"]
+CellState = tuple[Tensor, ...]
+
+
+def _tanh(x: Tensor) -> Tensor:
+    """tanh(x) = 2 sigmoid(2x) - 1: less than half the time of PyTorch's own on a CPU, as exact absolutely."""
+    return torch.sigmoid(x + x).mul_(2).sub_(1)
+
+
+class _LstmCell(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, from_input: Tensor, from_hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        gates = (from_input + from_hidden).to(memory.dtype)
+        width = memory.shape[-1]
+        sigmoids = torch.sigmoid(gates[..., : 3 * width])
+        candidate = _tanh(gates[..., 3 * width :])
+        enter, keep, leave = sigmoids.chunk(3, dim=-1)
+        after = torch.addcmul(keep * memory, enter, candidate)
+        squashed = _tanh(after)
+        ctx.save_for_backward(sigmoids, candidate, memory, squashed)
+        ctx.dtype = from_hidden.dtype
+        return (leave * squashed).to(from_hidden.dtype), after
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        hidden_grad, after_grad = grads
+        sigmoids, candidate, memory, squashed = ctx.saved_tensors
+        enter, keep, leave = sigmoids.chunk(3, dim=-1)
+        width = memory.shape[-1]
+        hidden_grad = hidden_grad.to(memory.dtype)
+        total = after_grad + hidden_grad * leave * (1 - squashed * squashed)
+        gates = torch.empty((*memory.shape[:-1], 4 * width), dtype=memory.dtype, device=memory.device)
+        torch.mul(total, candidate, out=gates[..., :width])
+        torch.mul(total, memory, out=gates[..., width : 2 * width])
+        torch.mul(hidden_grad, squashed, out=gates[..., 2 * width : 3 * width])
+        gates[..., : 3 * width] *= sigmoids * (1 - sigmoids)
+        torch.mul(total * enter, 1 - candidate * candidate, out=gates[..., 3 * width :])
+        gates = gates.to(ctx.dtype)
+        return gates, gates, total * keep
+
+
+def lstm_cell(
+    from_input: Float[Tensor, "*B G"], from_hidden: Float[Tensor, "*B G"], state: CellState
+) -> CellState:
+    """One LSTM step.
+
+    i, f, o = sigmoid, g = tanh of the summed pre-activations; c' = f c + i g; h' = o tanh(c').
+
+    Args:
+        from_input: The input's share of the gates' pre-activations, bias included, [..., 4 D].
+        from_hidden: The previous hidden state's share, [..., 4 D].
+        state: Hidden state and memory (h, c), each [..., D]; c is kept in float32 at least.
+
+    Returns:
+        The new (h, c).
+    """
+    return apply(_LstmCell, from_input, from_hidden, state[1])
+
+
+class _GruCell(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, from_input: Tensor, from_hidden: Tensor, hidden: Tensor) -> Tensor:
+        exact = torch.promote_types(torch.float32, hidden.dtype)
+        width = hidden.shape[-1]
+        inputs, recurrent = from_input.to(exact), from_hidden.to(exact)
+        sigmoids = torch.sigmoid(inputs[..., : 2 * width] + recurrent[..., : 2 * width])
+        reset, update = sigmoids.chunk(2, dim=-1)
+        proposal = recurrent[..., 2 * width :]
+        candidate = _tanh(torch.addcmul(inputs[..., 2 * width :], reset, proposal))
+        after = candidate + update * (hidden.to(exact) - candidate)
+        ctx.save_for_backward(sigmoids, candidate, proposal, hidden)
+        ctx.dtypes = from_input.dtype, from_hidden.dtype, hidden.dtype
+        return after.to(hidden.dtype)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        sigmoids, candidate, proposal, hidden = ctx.saved_tensors
+        reset, update = sigmoids.chunk(2, dim=-1)
+        grad = grads[0].to(candidate.dtype)
+        pre = grad * (1 - update) * (1 - candidate * candidate)
+        pair = torch.cat([pre * proposal, grad * (hidden.to(grad.dtype) - candidate)], dim=-1)
+        pair = pair * sigmoids * (1 - sigmoids)
+        inputs, recurrent, state = ctx.dtypes
+        return (
+            torch.cat([pair, pre], dim=-1).to(inputs),
+            torch.cat([pair, pre * reset], dim=-1).to(recurrent),
+            (grad * update).to(state),
+        )
+
+
+def gru_cell(
+    from_input: Float[Tensor, "*B G"], from_hidden: Float[Tensor, "*B G"], state: CellState
+) -> CellState:
+    """One GRU step.
+
+    r, u = sigmoid of the summed pre-activations; n = tanh(x_n + r h_n); h' = n + u (h - n), in the form of
+    PyTorch's own GRU, where the reset gate multiplies the product and not the state.
+
+    Args:
+        from_input: The input's share of the pre-activations, bias included, [..., 3 D].
+        from_hidden: The hidden state's share, its own bias included, [..., 3 D].
+        state: The hidden state (h,), [..., D].
+
+    Returns:
+        The new (h,).
+    """
+    return (apply(_GruCell, from_input, from_hidden, state[0]),)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A kind of cell: its step, its number of gates and of state tensors."""
+
+    step: Callable[[Tensor, Tensor, CellState], CellState]
+    gates: int
+    states: int
+
+
+CELLS: dict[CellKind, Cell] = {"lstm": Cell(lstm_cell, 4, 2), "gru": Cell(gru_cell, 3, 1)}

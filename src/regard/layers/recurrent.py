@@ -1,0 +1,146 @@
+"""Recurrent layers over whole sequences, and the weights of one step.
+
+`Recurrence` holds the weights of one layer; `RecurrentLayer` runs it over a sequence in one or both
+directions, with the inputs' products made for all steps at once and both directions advancing together.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import nn
+
+from regard.kernels.products import linear
+from regard.layers.cells import CELLS, CellKind, CellState
+from regard.layers.precision import to_compute
+from regard.layers.steps import StepProduct
+from regard.types import Float, Int, Tensor
+
+__all__ = ["Direction", "Recurrence", "RecurrentLayer"]
+
+Direction = Literal["forward", "reversed", "both"]
+
+
+class Recurrence(nn.Module):
+    """The weights of one recurrent layer, one or two directions side by side.
+
+    Args:
+        kind: Which cell.
+        inputs: Width of the input.
+        width: Width of the hidden state, for each direction.
+        directions: 1, or 2 that advance together.
+    """
+
+    def __init__(self, kind: CellKind, inputs: int, width: int, directions: int = 1) -> None:
+        """Make the parameters, uniform in +-1/sqrt(width) as PyTorch's own recurrent layers."""
+        super().__init__()
+        self.cell, self.inputs, self.width, self.directions = CELLS[kind], inputs, width, directions
+        gates = self.cell.gates * width
+        self.input_weight = nn.Parameter(torch.empty(inputs, directions * gates))
+        self.hidden_weight = nn.Parameter(torch.empty(directions, width, gates))
+        self.bias = nn.Parameter(torch.empty(directions * gates))
+        self.hidden_bias = nn.Parameter(torch.empty(directions, 1, gates)) if kind == "gru" else None
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -1 / math.sqrt(width), 1 / math.sqrt(width))
+
+    def project(self, x: Float[Tensor, "*B I"], start: int = 0) -> Float[Tensor, "*B G"]:
+        """The share of the gates' pre-activations that inputs `start`, `start + 1`... make, bias included."""
+        weight = to_compute(self.input_weight[start : start + x.shape[-1]])
+        return linear(x.to(weight.dtype), weight, self.bias.to(weight.dtype))
+
+    def open_inputs(self, start: int, width: int) -> StepProduct:
+        """The product with inputs `start` to `start + width`, for those known only step by step."""
+        return StepProduct.open(self.input_weight[start : start + width])
+
+    def open_hidden(self) -> StepProduct:
+        """The product with the hidden state, [in, out] for one direction, [2, in, out] for two."""
+        weight = self.hidden_weight
+        return StepProduct.open(weight[0] if self.directions == 1 else weight)
+
+    def step(self, from_input: Tensor, from_hidden: Tensor, state: CellState) -> CellState:
+        """Advance the cell, given both shares of its pre-activations."""
+        if self.hidden_bias is not None:
+            bias = self.hidden_bias.to(from_hidden.dtype)
+            from_hidden = from_hidden + (bias[0] if self.directions == 1 else bias)
+        return self.cell.step(from_input, from_hidden, state)
+
+    def zeros(self, *shape: int, like: Tensor) -> CellState:
+        """An initial state of zeros; memory in float32 at least."""
+        exact = torch.promote_types(torch.float32, like.dtype)
+        hidden = torch.zeros(*shape, self.width, dtype=like.dtype, device=like.device)
+        return (hidden, *(torch.zeros_like(hidden, dtype=exact) for _ in range(self.cell.states - 1)))
+
+
+class RecurrentLayer(nn.Module):
+    """A recurrent layer over padded sequences.
+
+    The reversed direction reads each sequence from its own last word, so padding is never read before a
+    word, and states after a sequence's end are computed but reach nobody.
+
+    Args:
+        kind: Which cell.
+        inputs: Width of the input.
+        width: Width of the output; with both directions each has half of it.
+        direction: Forward, reversed, or both.
+    """
+
+    def __init__(self, kind: CellKind, inputs: int, width: int, direction: Direction = "both") -> None:
+        """Make the parameters."""
+        super().__init__()
+        both = direction == "both"
+        self.direction: Direction = direction
+        self.recurrence = Recurrence(kind, inputs, width // 2 if both else width, 2 if both else 1)
+
+    def forward(
+        self, x: Float[Tensor, "B S I"], lengths: Int[Tensor, "B"]
+    ) -> tuple[Float[Tensor, "B S D"], CellState]:
+        """Run over the sequences.
+
+        Args:
+            x: Inputs, padded on the right.
+            lengths: Words in each sequence, at least 1.
+
+        Returns:
+            The hidden states (in the order of the words, whatever the direction), and the state after each
+            sequence's last step, each [B, D], the directions side by side.
+        """
+        batch, steps, _ = x.shape
+        cell, directions = self.recurrence, self.recurrence.directions
+        backwards = _reversal(lengths, steps)
+        gates = cell.project(x).view(batch, steps, directions, -1)
+        parts = [gates[:, :, k] for k in range(directions)]
+        if self.direction != "forward":
+            parts[-1] = _reorder(parts[-1], backwards)
+        inputs = torch.stack([part.transpose(0, 1) for part in parts], dim=1)  # (S, directions, B, G)
+        if directions == 1:
+            inputs = inputs.squeeze(1)
+        hidden_product = cell.open_hidden()
+        shape = (batch,) if directions == 1 else (directions, batch)
+        state = cell.zeros(*shape, like=gates)
+        states: list[CellState] = []
+        for step in inputs.unbind(0):
+            state = cell.step(step, hidden_product(state[0]), state)
+            states.append(state)
+        stacked = [
+            torch.stack(tensors).view(steps, directions, batch, -1) for tensors in zip(*states, strict=True)
+        ]
+        last = (lengths - 1).to(x.device).view(1, 1, batch, 1).expand(1, directions, batch, cell.width)
+        finals = tuple(
+            tensor.gather(0, last)[0].transpose(0, 1).reshape(batch, directions * cell.width)
+            for tensor in stacked
+        )
+        outputs = [stacked[0][:, k].transpose(0, 1) for k in range(directions)]  # each (B, S, width)
+        if self.direction != "forward":
+            outputs[-1] = _reorder(outputs[-1], backwards)
+        return torch.cat(outputs, dim=-1) if directions == 2 else outputs[0], finals
+
+
+def _reversal(lengths: Int[Tensor, "B"], steps: int) -> Int[Tensor, "B S"]:
+    """For each sequence the positions of its words from last to first; padding stays where it is."""
+    positions = torch.arange(steps, device=lengths.device).unsqueeze(0)
+    flipped = lengths.unsqueeze(1) - 1 - positions
+    return torch.where(flipped >= 0, flipped, positions)
+
+
+def _reorder(x: Float[Tensor, "B S D"], order: Int[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+    return x.gather(1, order.unsqueeze(-1).expand(-1, -1, x.shape[-1]))

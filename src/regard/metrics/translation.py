@@ -1,0 +1,195 @@
+"""BLEU, chrF and TER of a corpus through sacreBLEU (Post 2018), each with its signature.
+
+A score is a function of counts summed over the sentences: n-gram matches, lengths, edits. `count` keeps these
+counts sentence by sentence, so that resampling tests (`regard.metrics.significance`) need no second look at
+the text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from regard.errors import DataError, UsageError
+from regard.metrics.significance import Aggregate
+
+__all__ = [
+    "MetricName",
+    "Score",
+    "SentenceCounts",
+    "Tokenizer",
+    "bleu",
+    "chrf",
+    "count",
+    "looks_tokenized",
+    "ter",
+]
+
+MetricName = Literal["bleu", "chrf", "ter"]
+
+# Those of sacreBLEU's that download nothing.
+Tokenizer = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
+
+# sacreBLEU's own threshold for "you forgot to detokenize".
+_TOKENIZED_LINES = 100
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of a corpus.
+
+    Attributes:
+        name: As sacreBLEU prints it, such as `chrF2`.
+        score: Out of 100; lower is better for TER, which may exceed 100.
+        signature: sacreBLEU's line of settings and version, which makes the score comparable.
+    """
+
+    name: str
+    score: float
+    signature: str
+
+
+@dataclass(frozen=True)
+class SentenceCounts:
+    """What a metric counts in each sentence, and how a score comes of their sum.
+
+    Attributes:
+        name: As sacreBLEU prints it.
+        signature: sacreBLEU's line of settings and version.
+        rows: One row of counts a sentence.
+        aggregate: The scores of rows of summed counts.
+    """
+
+    name: str
+    signature: str
+    rows: Float[np.ndarray, "n k"]
+    aggregate: Aggregate
+
+    def total(self) -> Score:
+        """The score of the whole corpus."""
+        summed = self.rows.sum(axis=0, keepdims=True)
+        return Score(self.name, float(self.aggregate(summed)[0]), self.signature)
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    tokenize: Tokenizer = "13a",
+    lowercase: bool = False,
+) -> Score:
+    """Corpus BLEU (Papineni et al. 2002) with sacreBLEU's default smoothing.
+
+    Args:
+        hypotheses: One output a sentence.
+        references: One or more sets of references, each as long as `hypotheses`.
+        tokenize: `13a` for detokenised text; `none` takes the words as they stand, the "tokenised BLEU" of
+            many papers.
+        lowercase: Ignore case.
+
+    Raises:
+        DataError: if the lengths differ or there is no sentence.
+        UsageError: if the tokenizer needs a package that is not installed.
+    """
+    return count("bleu", hypotheses, references, tokenize, lowercase).total()
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Score:
+    """Corpus chrF2 (Popović 2015): F-score of character n-grams up to 6, recall counting twice.
+
+    Args:
+        hypotheses: One output a sentence.
+        references: One or more sets of references, each as long as `hypotheses`.
+        lowercase: Ignore case.
+
+    Raises:
+        DataError: if the lengths differ or there is no sentence.
+    """
+    return count("chrf", hypotheses, references, lowercase=lowercase).total()
+
+
+def ter(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+    """Translation edit rate (Snover et al. 2006), lower is better; it ignores case, as the original does.
+
+    Args:
+        hypotheses: One output a sentence.
+        references: One or more sets of references, each as long as `hypotheses`.
+
+    Raises:
+        DataError: if the lengths differ or there is no sentence.
+    """
+    return count("ter", hypotheses, references).total()
+
+
+def count(
+    metric: str,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+) -> SentenceCounts:
+    """Count what a metric needs, sentence by sentence.
+
+    Args:
+        metric: A `MetricName`.
+        hypotheses: One output a sentence.
+        references: One or more sets of references, each as long as `hypotheses`.
+        tokenize: A `Tokenizer`, for BLEU only.
+        lowercase: For BLEU and chrF; TER always ignores case.
+
+    Raises:
+        DataError: if the lengths differ or there is no sentence.
+        UsageError: if the metric or the tokenizer is unknown or needs a package that is not installed.
+    """
+    _check_lengths(hypotheses, references)
+    scorer = _scorer(metric, tokenize, lowercase)
+    # sacreBLEU has no public door to a sentence's counts; its metrics all define these two methods.
+    counts = scorer._extract_corpus_statistics(hypotheses, references)
+
+    def aggregate(summed: Float[np.ndarray, "r k"]) -> Float[np.ndarray, "r"]:
+        return np.array(
+            [scorer._compute_score_from_stats(row).score for row in summed.tolist()], dtype=np.float64
+        )
+
+    rows = np.array(counts, dtype=np.float64)  # (n, k)
+    name = scorer._compute_score_from_stats(rows.sum(axis=0).tolist()).name
+    return SentenceCounts(name, str(scorer.get_signature()), rows, aggregate)
+
+
+def looks_tokenized(lines: Sequence[str]) -> bool:
+    """Whether so many lines end in a full stop set apart that the text was hardly detokenised."""
+    return sum(line.rstrip().endswith(" .") for line in lines) >= _TOKENIZED_LINES
+
+
+def _scorer(metric: str, tokenize: str, lowercase: bool) -> Metric:
+    if metric == "chrf":
+        return CHRF(lowercase=lowercase)
+    if metric == "ter":
+        return TER()
+    if metric != "bleu":
+        raise UsageError(f"unknown metric {metric!r}; expected one of {', '.join(get_args(MetricName))}")
+    if tokenize not in get_args(Tokenizer):
+        raise UsageError(f"unknown tokenizer {tokenize!r}; expected one of {', '.join(get_args(Tokenizer))}")
+    try:
+        # force: whether the text looks tokenised is the caller's to ask (`looks_tokenized`) and to say.
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    except (RuntimeError, ImportError) as error:
+        reason = " ".join(str(error).split())
+        raise UsageError(f"tokenizer {tokenize!r}: {reason}") from None
+
+
+def _check_lengths(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    if not hypotheses:
+        raise DataError("hypotheses: no sentence to score")
+    if not references:
+        raise DataError("references: expected at least one set")
+    for number, reference in enumerate(references, 1):
+        if len(reference) != len(hypotheses):
+            raise DataError(
+                f"reference {number} has {len(reference)} sentences, the hypotheses {len(hypotheses)}"
+            )

@@ -1,0 +1,6 @@
+"""Translation models; see `regard.models.base` for what each offers."""
+
+from regard.models.base import Outcome, Prediction, TranslationModel
+from regard.models.registry import ModelConfig, build_model
+
+__all__ = ["ModelConfig", "Outcome", "Prediction", "TranslationModel", "build_model"]

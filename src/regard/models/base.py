@@ -1,0 +1,138 @@
+"""What a translation model offers to training and to search.
+
+Training calls the model with a batch (teacher forcing) and gets an `Outcome`; search calls `begin` once and
+then `step` and `observe` in turn. Both speak of attention through its contract alone.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from regard.attention.base import Memory, Objective, Reading
+from regard.data.batch import Batch, Sequences
+from regard.layers.rows import Rows
+from regard.types import Bool, Float, Int, Tensor
+
+__all__ = ["Memories", "Outcome", "Prediction", "TranslationModel", "marginalise"]
+
+Memories = tuple[Memory, ...]  # one for each layer that attends to the source
+
+
+def marginalise(
+    log_weights: Float[Tensor, "*B K"], log_likelihoods: Float[Tensor, "*B K"]
+) -> Float[Tensor, "*B"]:
+    """Log p(y) = logsumexp_k (log w_k + log p(y | context k)), in nats."""
+    if log_weights.shape[-1] == 1:
+        return (log_weights + log_likelihoods).squeeze(-1)
+    return torch.logsumexp(log_weights + log_likelihoods, dim=-1)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What teacher forcing gives; all log-probabilities in nats.
+
+    Attributes:
+        log_likelihoods: [B, T, K], log p(y_t | y_<t, context k) of the reference; zero at padding.
+        average: [B, T, K], the mean over the vocabulary of those log-probabilities, where it was asked for
+            (label smoothing); zero at padding.
+        log_weights: [B, T, K], of the contexts.
+        log_policy: [B, T, K], of what was sampled.
+        penalty: [B, T].
+        mask: [B, T], True at real target tokens, end symbol included.
+        weights: For each attending layer [B, T, H, S], before the token is known.
+    """
+
+    log_likelihoods: Float[Tensor, "B T K"]
+    average: Float[Tensor, "B T K"]
+    log_weights: Float[Tensor, "B T K"]
+    log_policy: Float[Tensor, "B T K"]
+    penalty: Float[Tensor, "B T"]
+    mask: Bool[Tensor, "B T"]
+    weights: tuple[Float[Tensor, "B T H S"], ...]
+
+    @property
+    def log_likelihood(self) -> Float[Tensor, "B T"]:
+        """Log p(y_t | y_<t, source), the contexts marginalised; zero at padding."""
+        return marginalise(self.log_weights, self.log_likelihoods).masked_fill(~self.mask, 0.0)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One step's distribution over the next token.
+
+    Attributes:
+        log_probs: [B, V], the contexts marginalised, in nats.
+        by_context: [B, K, V], where there is more than one context.
+        readings: One for each attending layer.
+        state: The decoder's state, before it knows the token.
+    """
+
+    log_probs: Float[Tensor, "B V"]
+    by_context: Float[Tensor, "B K V"] | None
+    readings: tuple[Reading, ...]
+    state: Rows
+
+    def likelihood(self, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> Float[Tensor, "N K"]:
+        """Log p(token | context k) of the tokens chosen for some rows."""
+        if self.by_context is None:
+            return self.log_probs[rows, tokens].unsqueeze(1)
+        return self.by_context[rows, :, tokens]
+
+
+class TranslationModel(nn.Module, ABC):
+    """A model of p(target | source)."""
+
+    objective: Objective = "marginal"
+
+    @abstractmethod
+    def forward(self, batch: Batch, average: bool = False) -> Outcome:
+        """Teacher forcing.
+
+        Args:
+            batch: Sources and targets.
+            average: Whether `Outcome.average` is wanted.
+        """
+
+    @abstractmethod
+    def begin(
+        self,
+        source: Sequences,
+        upper: Float[Tensor, "B S"] | None = None,
+        lower: Float[Tensor, "B S"] | None = None,
+    ) -> tuple[Memories, Rows]:
+        """Encode the sources of a search.
+
+        Args:
+            source: B sentences, each of at least one word.
+            upper: The most attention each word may receive (its fertility), for mechanisms that bound it.
+            lower: The least each word should receive.
+
+        Returns:
+            The prepared memories, one row a sentence, and the decoder's first state.
+        """
+
+    @abstractmethod
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: Rows) -> Prediction:
+        """Predict the token after `tokens`.
+
+        Args:
+            tokens: The last token of each hypothesis (the start symbol at first).
+            memories: As `begin` made them, one row a hypothesis.
+            state: The decoder's state after the token before.
+        """
+
+    @abstractmethod
+    def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> Rows:
+        """The decoder's state for hypotheses that go on.
+
+        Args:
+            prediction: What `step` gave.
+            rows: The row of the prediction that each goes on from.
+            tokens: The token chosen for each.
+        """
+
+    @abstractmethod
+    def flops(self, batch: Batch) -> float:
+        """Floating-point operations of one training step (forward and backward products) on a batch."""

@@ -1,0 +1,371 @@
+"""Recurrent encoder-decoder with any attention mechanism.
+
+With `query = "current"` (Luong et al. 2015; the code behind Malaviya et al. 2018) the decoder advances, asks
+attention with its new state s_t, reads y_t from tanh(W [context; s_t]), and is fed that vector, or the
+context, in the next step. With `query = "previous"` (Bahdanau et al. 2015) it asks with s_{t-1}, the context
+enters the recurrence, and y_t is read from s_t alone.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from regard.attention.base import Memory, Reading, State, stack_readings
+from regard.attention.registry import AttentionConfig, build_attention
+from regard.attention.soft import SoftAttentionConfig
+from regard.config import config, option
+from regard.data.batch import Batch, Sequences
+from regard.data.vocabulary import BOS, PAD
+from regard.errors import ConfigError
+from regard.functional import linear_log_likelihood
+from regard.kernels.products import linear
+from regard.layers.cells import CELLS, CellKind, CellState
+from regard.layers.dropout import dropout
+from regard.layers.rows import Rows
+from regard.layers.steps import StepProduct
+from regard.models.base import Memories, Outcome, Prediction, TranslationModel, marginalise
+from regard.models.recurrent import (
+    Bridge,
+    BridgeKind,
+    DecoderLayers,
+    EncoderConfig,
+    OpenLayers,
+    RecurrentEncoder,
+)
+from regard.types import Float, Int, Tensor
+
+__all__ = ["DecoderConfig", "LstmConfig", "LstmModel"]
+
+
+@config
+class DecoderConfig:
+    """The recurrent decoder."""
+
+    layers: int = option(2, "How many layers.", ge=1)
+    width: int = option(500, "Width of its states and of the attentional vector.", ge=1)
+    cell: CellKind = option("lstm", "The recurrent cell.")
+    query: Literal["current", "previous"] = option(
+        "current", "Attend with the state after the recurrence (Luong) or before it (Bahdanau)."
+    )
+    feed: Literal["attentional", "context", "none"] = option(
+        "attentional",
+        "What attention found, as the next step is fed it: tanh(W [context; state]), the context, nothing.",
+    )
+    bridge: BridgeKind = option("copy", "Where its first state comes from.")
+
+
+@config
+class LstmConfig:
+    """A recurrent encoder-decoder."""
+
+    kind: Literal["lstm"] = option("lstm", "The model: a recurrent encoder-decoder.")
+    embedding: int = option(500, "Width of the word embeddings.", ge=1)
+    encoder: EncoderConfig = option(EncoderConfig, "The encoder.")
+    decoder: DecoderConfig = option(DecoderConfig, "The decoder.")
+    attention: AttentionConfig = option(SoftAttentionConfig, "The attention mechanism.")
+    dropout: float = option(0.3, "Probability of dropping a unit.", ge=0, lt=1)
+    tied: Literal["none", "target", "all"] = option(
+        "none", "Share the target embeddings with the output layer, or with the source too."
+    )
+    uniform: float | None = option(
+        0.1,
+        "Draw every parameter from (-u, u), as Malaviya et al. (2018); absent: each layer's own way.",
+        gt=0,
+    )
+
+
+@dataclass(frozen=True)
+class LstmState(Rows):
+    """The decoder after a step: its layers, attention's state, and what the next step is fed."""
+
+    layers: tuple[CellState, ...]
+    attention: State
+    feed: Tensor
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """All products that the steps of one forward pass make."""
+
+    layers: OpenLayers
+    combine: StepProduct | None
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What one step computed before its token is known."""
+
+    layers: tuple[CellState, ...]
+    top: Float[Tensor, "B D"]
+    reading: Reading
+    outputs: Float[Tensor, "B K D"]  # what the output layer reads, one a context
+
+
+class LstmModel(TranslationModel):
+    """The model a `LstmConfig` describes.
+
+    Args:
+        config: Its sizes and parts.
+        source_size: Words in the source vocabulary.
+        target_size: Words in the target vocabulary.
+
+    Raises:
+        ConfigError: if the parts do not fit together.
+    """
+
+    def __init__(self, config: LstmConfig, source_size: int, target_size: int) -> None:
+        """Build the parts."""
+        super().__init__()
+        _check(config, source_size, target_size)
+        decoder, width, memory = config.decoder, config.decoder.width, config.encoder.width
+        self.config = config
+        self.source_embedding = nn.Embedding(source_size, config.embedding, padding_idx=PAD)
+        self.target_embedding = (
+            self.source_embedding
+            if config.tied == "all"
+            else nn.Embedding(target_size, config.embedding, padding_idx=PAD)
+        )
+        self.encoder = RecurrentEncoder(config.encoder, config.embedding, config.dropout)
+        self.bridge = Bridge(
+            decoder.bridge,
+            (config.encoder.layers, memory),
+            (decoder.layers, width),
+            CELLS[decoder.cell].states,
+        )
+        self.attention = build_attention(config.attention, width, memory)
+        self.objective = self.attention.objective
+        if self.attention.observes and decoder.query == "previous":
+            raise ConfigError(
+                "model.decoder.query = 'previous' reads a token from the state alone, and attention "
+                f"'{config.attention.kind}' needs it read from each context; use 'current'"
+            )
+        fed = (
+            memory
+            if decoder.query == "previous"
+            else {"attentional": width, "context": memory, "none": 0}[decoder.feed]
+        )
+        self.decoder = DecoderLayers(
+            decoder.cell, decoder.layers, config.embedding, fed, width, config.dropout
+        )
+        if decoder.query == "current":
+            self.combine = nn.Parameter(nn.init.xavier_uniform_(torch.empty(memory + width, width)))
+        else:
+            self.register_parameter("combine", None)
+        self.output_bias = nn.Parameter(torch.zeros(target_size))
+        if config.tied == "none":
+            self.output = nn.Parameter(nn.init.xavier_uniform_(torch.empty(target_size, width)))
+        else:
+            self.register_parameter("output", None)
+        if config.uniform is not None:
+            for parameter in self.parameters():
+                nn.init.uniform_(parameter, -config.uniform, config.uniform)
+
+    # --- encoding -------------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        source: Sequences,
+        upper: Float[Tensor, "B S"] | None = None,
+        lower: Float[Tensor, "B S"] | None = None,
+    ) -> tuple[Memories, LstmState]:
+        """Encode the sources; see `TranslationModel.begin`."""
+        x = dropout(self.source_embedding(source.tokens), self.config.dropout, self.training)
+        states, finals = self.encoder(x, source.lengths)
+        memory = self.attention.prepare(Memory(states, source.mask, upper, lower))
+        layers = self.bridge(finals, self.decoder.zeros(len(source), like=states))
+        feed = states.new_zeros(len(source), self.decoder.feed)
+        return (memory,), LstmState(tuple(layers), self.attention.start(memory), feed)
+
+    # --- one step -------------------------------------------------------------------------------------
+
+    def _open(self) -> _Opened:
+        return _Opened(self.decoder.open(), None if self.combine is None else StepProduct.open(self.combine))
+
+    def _attentional(
+        self, opened: _Opened, contexts: Float[Tensor, "B K D"], top: Float[Tensor, "B Q"]
+    ) -> Float[Tensor, "B K Q"]:
+        """tanh(W [context; s_t]) for each context, with dropout."""
+        assert opened.combine is not None
+        both = torch.cat([contexts, top.unsqueeze(1).expand(-1, contexts.shape[1], -1)], dim=-1)
+        return dropout(torch.tanh(opened.combine(both)), self.config.dropout, self.training)
+
+    def _advance(
+        self, opened: _Opened, gates: Float[Tensor, "B G"], memory: Memory, state: LstmState
+    ) -> _Step:
+        """Advance the recurrence and read the memory, in the order that `query` names."""
+        if self.config.decoder.query == "previous":
+            reading = self.attention.read(state.layers[-1][0], memory, state.attention)
+            layers, top = self.decoder.advance(opened.layers, gates, reading.contexts[:, 0], state.layers)
+            outputs = dropout(top, self.config.dropout, self.training).unsqueeze(1)
+        else:
+            layers, top = self.decoder.advance(opened.layers, gates, state.feed, state.layers)
+            reading = self.attention.read(top, memory, state.attention)
+            outputs = self._attentional(opened, reading.contexts, top)
+        return _Step(layers, top, reading, outputs)
+
+    def _finish(self, opened: _Opened, step: _Step, log_likelihood: Float[Tensor, "B K"] | None) -> LstmState:
+        """The state after the token is known."""
+        feed = step.outputs[:, 0]
+        attention = step.reading.state
+        if log_likelihood is not None:
+            attention = step.reading.observe(log_likelihood)
+            feed = self._attentional(opened, attention.context.unsqueeze(1), step.top)[:, 0]
+        if self.config.decoder.feed == "context":
+            feed = attention.context
+        return LstmState(step.layers, attention, feed)
+
+    # --- search ---------------------------------------------------------------------------------------
+
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: Rows) -> Prediction:
+        """Predict the next token; see `TranslationModel.step`."""
+        assert isinstance(state, LstmState)
+        opened = self._open()
+        gates = self.decoder.project(self.target_embedding(tokens))
+        step = self._advance(opened, gates, memories[0], state)
+        weight, bias = self._output(step.outputs)
+        logits = linear(step.outputs, weight.t(), bias)
+        log_probs = torch.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
+        several = self.attention.observes
+        marginal = (
+            marginalise(
+                step.reading.log_weights.unsqueeze(1).expand(-1, log_probs.shape[2], -1),
+                log_probs.transpose(1, 2),
+            )
+            if several
+            else log_probs[:, 0]
+        )
+        pending = _Pending(step.layers, step.top, step.outputs[:, 0])
+        return Prediction(marginal, log_probs if several else None, (step.reading,), pending)
+
+    def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> LstmState:
+        """The state of hypotheses that go on; see `TranslationModel.observe`."""
+        pending = prediction.state.select(rows)
+        assert isinstance(pending, _Pending)
+        reading = prediction.readings[0].select(rows)
+        step = _Step(pending.layers, pending.top, reading, pending.output.unsqueeze(1))
+        seen = prediction.likelihood(rows, tokens) if self.attention.observes else None
+        return self._finish(self._open(), step, seen)
+
+    # --- training -------------------------------------------------------------------------------------
+
+    def forward(self, batch: Batch, average: bool = False) -> Outcome:
+        """Teacher forcing; see `TranslationModel.forward`."""
+        assert batch.target is not None
+        (memory,), state = self.begin(batch.source)
+        targets = batch.target.tokens
+        shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
+        embedded = dropout(self.target_embedding(shifted), self.config.dropout, self.training)
+        gates = self.decoder.project(embedded).unbind(1)
+        opened = self._open()
+        readings: list[Reading] = []
+        outputs: list[Tensor] = []
+        scored: list[tuple[Tensor, Tensor]] = []
+        for t, step_gates in enumerate(gates):
+            step = self._advance(opened, step_gates, memory, state)
+            seen = None
+            if self.attention.observes:
+                scored.append(self._score(step.outputs, targets[:, t], average))
+                seen = scored[-1][0]
+            state = self._finish(opened, step, seen)
+            readings.append(step.reading)
+            outputs.append(step.outputs)
+        reading = stack_readings(readings, state.attention)
+        mask = batch.target.mask
+        if self.attention.observes:
+            found, means = (torch.stack(items, dim=1) for items in zip(*scored, strict=True))
+            hidden = ~mask.unsqueeze(-1)
+            found, means = found.masked_fill(hidden, 0.0), means.masked_fill(hidden, 0.0)
+        else:
+            found, means = self._score_real(torch.stack(outputs, dim=1), targets, mask, average)
+        return Outcome(
+            log_likelihoods=found,
+            average=means,
+            log_weights=reading.log_weights,
+            log_policy=reading.log_policy,
+            penalty=reading.penalty,
+            mask=mask,
+            weights=(reading.weights,),
+        )
+
+    def _output(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """The output layer's weights and biases, in the dtype of what it reads."""
+        weight = self.target_embedding.weight if self.output is None else self.output
+        return weight.to(like.dtype), self.output_bias.to(like.dtype)
+
+    def _score(
+        self, outputs: Float[Tensor, "B K D"], targets: Int[Tensor, "B"], average: bool
+    ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B K"]]:
+        """Log p(target | context k), and the mean over the vocabulary, of one step."""
+        rows, count, _ = outputs.shape
+        weight, bias = self._output(outputs)
+        repeated = targets.repeat_interleave(count)
+        found, means = linear_log_likelihood(outputs.flatten(0, 1), weight, bias, repeated, average=average)
+        return found.view(rows, count), means.view(rows, count)
+
+    def _score_real(
+        self,
+        outputs: Float[Tensor, "B T 1 D"],
+        targets: Int[Tensor, "B T"],
+        mask: Tensor,
+        average: bool,
+    ) -> tuple[Float[Tensor, "B T 1"], Float[Tensor, "B T 1"]]:
+        """The same for all steps at once, and for real tokens only."""
+        real = mask.flatten().nonzero().squeeze(1)
+        chosen = outputs.flatten(0, 2).index_select(0, real)
+        weight, bias = self._output(chosen)
+        picked = targets.flatten().index_select(0, real)
+        found, means = linear_log_likelihood(chosen, weight, bias, picked, average=average)
+        zeros = found.new_zeros(mask.numel())
+        return tuple(  # type: ignore[return-value]
+            zeros.index_put((real,), values).view(*mask.shape, 1) for values in (found, means)
+        )
+
+    def flops(self, batch: Batch) -> float:
+        """Twice a multiply-add, three times a forward product, for every real token."""
+        per_source = sum(p.numel() for p in self.encoder.parameters() if p.dim() > 1)
+        per_target = sum(p.numel() for p in self.decoder.parameters() if p.dim() > 1)
+        per_target += 0 if self.combine is None else self.combine.numel()
+        per_target += self.output_bias.numel() * self.config.decoder.width
+        per_target += sum(p.numel() for p in self.attention.parameters() if p.dim() > 1)
+        per_target += 2 * self.config.encoder.width * batch.source.tokens.shape[1]
+        return 6.0 * (int(batch.source.lengths.sum()) * per_source + batch.target_tokens * per_target)
+
+
+@dataclass(frozen=True)
+class _Pending(Rows):
+    """The decoder between a step and its token."""
+
+    layers: tuple[CellState, ...]
+    top: Float[Tensor, "B D"]
+    output: Float[Tensor, "B D"]
+
+
+def _check(config: LstmConfig, source_size: int, target_size: int) -> None:
+    decoder = config.decoder
+    if config.encoder.direction == "both" and config.encoder.width % 2:
+        raise ConfigError(
+            f"model.encoder.width must be even with both directions; got {config.encoder.width}"
+        )
+    if decoder.query == "previous" and decoder.feed != "context":
+        raise ConfigError(
+            "model.decoder.query = 'previous' puts the context into the recurrence: "
+            "set model.decoder.feed = 'context'"
+        )
+    shapes = (config.encoder.layers, config.encoder.width), (decoder.layers, decoder.width)
+    if decoder.bridge == "copy" and shapes[0] != shapes[1]:
+        raise ConfigError(
+            "model.decoder.bridge = 'copy' needs encoder and decoder of the same layers and width; got "
+            f"{shapes[0]} and {shapes[1]}: use 'dense'"
+        )
+    if config.tied != "none" and config.embedding != decoder.width:
+        raise ConfigError(
+            f"model.tied = '{config.tied}' needs model.embedding = model.decoder.width; "
+            f"got {config.embedding} and {decoder.width}"
+        )
+    if config.tied == "all" and source_size != target_size:
+        raise ConfigError(
+            "model.tied = 'all' needs one vocabulary for both sides; "
+            f"got {source_size} and {target_size} words"
+        )

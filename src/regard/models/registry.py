@@ -1,0 +1,24 @@
+"""The union of all models: a new one adds its config here and its class to `MODELS`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from regard.models.base import TranslationModel
+from regard.models.lstm import LstmConfig, LstmModel
+
+__all__ = ["MODELS", "ModelConfig", "build_model"]
+
+ModelConfig = LstmConfig
+
+MODELS: dict[type[Any], Callable[[Any, int, int], TranslationModel]] = {LstmConfig: LstmModel}
+
+
+def build_model(config: ModelConfig, source_size: int, target_size: int) -> TranslationModel:
+    """The model a config describes, with new parameters from PyTorch's global generator.
+
+    Args:
+        config: A member of the union.
+        source_size: Words in the source vocabulary.
+        target_size: Words in the target vocabulary.
+    """
+    return MODELS[type(config)](config, source_size, target_size)

@@ -1,0 +1,6 @@
+"""Pictures of what attention did: in a terminal and as SVG."""
+
+from regard.report.heatmap import svg_map
+from regard.report.terminal import TerminalMap, terminal_map
+
+__all__ = ["TerminalMap", "svg_map", "terminal_map"]

@@ -1,0 +1,162 @@
+"""An attention map as a self-contained SVG picture: no scripts, no fonts or styles from elsewhere.
+
+Exactly 0 is white, every other weight is not, however small. The pointer over a cell shows its words and
+weight.
+"""
+
+from collections.abc import Sequence
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+from jaxtyping import Float
+from rich.cells import cell_len
+
+from regard.data.links import GoldLinks
+from regard.report.grid import Grid, Ramp, clip_label, make_grid, printable
+
+__all__ = ["svg_map"]
+
+_BLUES = Ramp(((221, 233, 247), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
+_BROKEN = "#ff4fa3"
+
+# Lengths in pixels; a label is cut to so many half-width characters.
+_CELL = 24
+_FONT = 13
+_CHARACTER = 7.4
+_LABEL = 24
+_GAP = 8
+_MARGIN = 12.0
+_LINE = 20.0
+_SLOPE = 0.7072  # sine and cosine of 45 degrees
+_WIDTH = 1200
+
+
+def svg_map(
+    weights: Float[np.ndarray, "T S"] | Float[np.ndarray, "H T S"],
+    source: Sequence[str],
+    target: Sequence[str],
+    title: str | None = None,
+    captions: Sequence[str] | None = None,
+    gold: GoldLinks | None = None,
+) -> str:
+    """Draw attention as a heat map, source words across, target words down.
+
+    Args:
+        weights: One map, or one a head; weights above 1 are drawn as 1, and say their value.
+        source: Source words, as many as columns.
+        target: Target words, as many as rows.
+        title: A line above the picture.
+        captions: One a head; without them several heads are numbered from 1.
+        gold: Gold links to outline: sure ones with a solid line, possible ones dashed.
+
+    Returns:
+        The text of an SVG file.
+
+    Raises:
+        DataError: if weights, words and captions do not fit each other.
+    """
+    grid = make_grid(weights, source, target, captions)
+    left = _GAP + max((_width(clip_label(label, _LABEL)) for label in grid.target), default=0.0)
+    slanted = [_SLOPE * (_width(clip_label(label, _LABEL)) + _FONT) for label in grid.source]
+    top = _GAP + max(slanted, default=0.0) + (_LINE if any(grid.captions) else 0)
+    across, down = _CELL * len(grid.source), _CELL * len(grid.target)
+    # Slanted labels lean out to the right of the last column.
+    lean = max((_CELL * (s + 0.5) + reach - across for s, reach in enumerate(slanted)), default=0.0)
+    panel_width, panel_height = left + across + max(lean, 0.0) + _MARGIN, top + down + _MARGIN
+
+    columns = max(1, min(len(grid.weights), int(_WIDTH // panel_width)))
+    rows = -(-len(grid.weights) // columns)
+    head = _MARGIN + (_LINE if title else 0)
+    width = max(_MARGIN + columns * panel_width, 2 * _MARGIN + _width(title or ""), 230.0)
+    height = head + rows * panel_height + _LINE + _MARGIN
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+        f"aria-label={quoteattr(printable(title or 'attention'))} "
+        f'font-family="sans-serif" font-size="{_FONT}" fill="#1a1a1a">',
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+    ]
+    if title:
+        parts.append(
+            f'<text x="{_MARGIN}" y="{_MARGIN + _FONT}" font-weight="bold">{escape(printable(title))}</text>'
+        )
+    for h in range(len(grid.weights)):
+        x = _MARGIN + (h % columns) * panel_width + left
+        y = head + (h // columns) * panel_height + top
+        parts.append(f'<g transform="translate({x:.1f} {y:.1f})">')
+        parts += [*_labels(grid, h, left, top), *_cells(grid, h), *_outlines(gold, grid), "</g>"]
+    parts += [*_legend(_MARGIN, height - _MARGIN - _LINE / 2, gold is not None), "</svg>"]
+    return "\n".join(parts) + "\n"
+
+
+def _labels(grid: Grid, head: int, left: float, top: float) -> list[str]:
+    parts = []
+    if grid.captions[head]:
+        x, y = -left, -top + _FONT
+        parts.append(f'<text x="{x:.1f}" y="{y:.1f}" fill="#555555">{escape(grid.captions[head])}</text>')
+    for s, label in enumerate(grid.source):
+        x = _CELL * (s + 0.5) + _FONT / 4
+        parts.append(f'<text transform="translate({x:.1f} {-_GAP}) rotate(-45)">{_label(label)}</text>')
+    for t, label in enumerate(grid.target):
+        y = _CELL * (t + 0.5) + _FONT * 0.36
+        parts.append(f'<text x="{-_GAP}" y="{y:.1f}" text-anchor="end">{_label(label)}</text>')
+    return parts
+
+
+def _label(label: str) -> str:
+    """A label cut to its length, the whole of it under the pointer."""
+    shown = clip_label(label, _LABEL)
+    return escape(shown) + (f"<title>{escape(label)}</title>" if shown != label else "")
+
+
+def _cells(grid: Grid, head: int) -> list[str]:
+    parts = ['<g stroke="#d9d9d9" stroke-width="1">']
+    for t, target in enumerate(grid.target):
+        for s, source in enumerate(grid.source):
+            weight = float(grid.weights[head, t, s])
+            tip = escape(f"{target} → {source}: {weight:.4g}")
+            place = f'x="{_CELL * s}" y="{_CELL * t}" width="{_CELL}" height="{_CELL}"'
+            parts.append(f'<rect {place} fill="{_fill(weight)}"><title>{tip}</title></rect>')
+    return [*parts, "</g>"]
+
+
+def _fill(weight: float) -> str:
+    if weight == 0:
+        return "#ffffff"
+    # What is no weight at all must not pass for one.
+    return _BLUES.colour(weight) if np.isfinite(weight) and weight > 0 else _BROKEN
+
+
+def _outlines(gold: GoldLinks | None, grid: Grid) -> list[str]:
+    if gold is None:
+        return []
+    parts = ['<g fill="none" stroke="#e0521b" stroke-width="2" pointer-events="none">']
+    for s, t in sorted(gold.possible):
+        if s < len(grid.source) and t < len(grid.target):
+            dashed = "" if (s, t) in gold.sure else ' stroke-dasharray="4 3"'
+            side = _CELL - 4
+            parts.append(
+                f'<rect x="{_CELL * s + 2}" y="{_CELL * t + 2}" width="{side}" height="{side}"{dashed}/>'
+            )
+    return [*parts, "</g>"]
+
+
+def _legend(x: float, y: float, gold: bool) -> list[str]:
+    parts = [f'<g transform="translate({x:.1f} {y:.1f})" font-size="11" fill="#555555">']
+    parts.append('<rect width="12" height="12" fill="#ffffff" stroke="#d9d9d9"/><text x="18" y="10">0</text>')
+    parts += [
+        f'<rect x="{36 + 8 * step}" width="8" height="12" fill="{_BLUES.colour((step + 0.5) / 10)}"/>'
+        for step in range(10)
+    ]
+    parts.append('<text x="122" y="10">1</text>')
+    if gold:
+        parts.append(
+            '<rect x="141" y="1" width="10" height="10" fill="none" stroke="#e0521b" stroke-width="2"/>'
+            '<text x="157" y="10">gold link</text>'
+        )
+    return [*parts, "</g>"]
+
+
+def _width(text: str) -> float:
+    return _CHARACTER * cell_len(text)

@@ -1,0 +1,155 @@
+"""An attention map drawn in a terminal: target words down, source words across, a shaded cell for a weight.
+
+A colour terminal gets background colours; elsewhere (a pipe, a file) the shades are `·░▒▓█`. Exactly 0 is
+blank in both, and nothing else is. A map too wide for the terminal is cut into blocks of columns, one under
+the other.
+"""
+
+import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions
+from rich.style import Style
+from rich.text import Text
+
+from regard.report.grid import Grid, Ramp, clip_label, make_grid
+
+__all__ = ["TerminalMap", "terminal_map"]
+
+# Dark to bright through three hues: apart from each other on a dark and on a light terminal.
+_RAMP = Ramp(((52, 24, 94), (58, 82, 139), (32, 145, 140), (94, 201, 97), (250, 230, 50)))
+# A weight takes the first shade whose limit it lies below.
+_LIMITS = (0.05, 0.25, 0.5, 0.75)
+_SHADES = "·░▒▓█"
+_ASCII_SHADES = ".:+x#"
+_COLUMN = 2  # cells: a terminal's cell is about twice as high as wide
+_LABEL_ROWS = 12
+_LABEL_CELLS = 20
+
+
+@dataclass(frozen=True)
+class TerminalMap:
+    """A picture of attention for `rich.console.Console.print`.
+
+    Attributes:
+        grid: The weights and their labels.
+        width: Cells it may take; without it, what the console has.
+        legend: Whether a last line says what the shades mean.
+    """
+
+    grid: Grid
+    width: int | None = None
+    legend: bool = True
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """Draw with colours where the console has them."""
+        width = min(self.width or options.max_width, options.max_width)
+        # Sixteen colours are too few to shade with.
+        colour = console.color_system in ("256", "truecolor") and not console.no_color
+        painter = _Painter(colour=colour, ascii=options.ascii_only)
+        yield from _draw(self.grid, width, painter)
+        if self.legend:
+            yield painter.legend()
+
+
+def terminal_map(
+    weights: Float[np.ndarray, "T S"] | Float[np.ndarray, "H T S"],
+    source: Sequence[str],
+    target: Sequence[str],
+    width: int | None = None,
+    captions: Sequence[str] | None = None,
+    legend: bool = True,
+) -> TerminalMap:
+    """Draw attention for a terminal.
+
+    Args:
+        weights: One map, or one a head.
+        source: Source words, as many as columns.
+        target: Target words, as many as rows.
+        width: Cells it may take; without it, what the console has.
+        captions: One a head; without them several heads are numbered from 1.
+        legend: Whether a last line says what the shades mean.
+
+    Returns:
+        What `rich.console.Console.print` draws, in colour where there is colour.
+
+    Raises:
+        DataError: if weights, words and captions do not fit each other.
+    """
+    return TerminalMap(make_grid(weights, source, target, captions), width, legend)
+
+
+@dataclass(frozen=True)
+class _Painter:
+    """How one cell looks on the console at hand."""
+
+    colour: bool
+    ascii: bool
+
+    def cell(self, weight: float) -> Text:
+        if weight == 0:
+            return Text(" " * _COLUMN)
+        if not (np.isfinite(weight) and weight > 0):
+            return Text("?" * _COLUMN, Style(bold=True))
+        if self.colour:
+            return Text(" " * _COLUMN, Style(bgcolor=_RAMP.colour(weight)))
+        shades = _ASCII_SHADES if self.ascii else _SHADES
+        return Text(shades[bisect.bisect_right(_LIMITS, weight)] * _COLUMN)
+
+    def legend(self) -> Text:
+        line = Text("blank 0   ")
+        if self.colour:
+            return line.append_text(Text.assemble(*(self.cell((i + 0.5) / 8) for i in range(8)), " 1"))
+        for low, high in zip((0.01, *_LIMITS), (*_LIMITS, 1), strict=True):
+            line.append_text(Text.assemble(self.cell(low), f" <{high}  " if high < 1 else " more"))
+        return line
+
+
+def _draw(grid: Grid, width: int, painter: _Painter) -> Iterator[Text]:
+    room = max(min(_LABEL_CELLS, width // 3), 1)
+    names = [clip_label(label, room) for label in grid.target]
+    margin = max((cell_len(name) for name in names), default=0) + 1
+    fitting = max((width - margin) // _COLUMN, 1)
+    for head, caption in enumerate(grid.captions):
+        if head:
+            yield Text()
+        if caption:
+            yield Text(caption, Style(italic=True), no_wrap=True)
+        for start in range(0, max(len(grid.source), 1), fitting):
+            stop = min(start + fitting, len(grid.source))
+            if start:
+                yield Text()
+            if stop - start < len(grid.source):
+                yield Text(f"source words {start + 1} to {stop} of {len(grid.source)}", Style(dim=True))
+            yield from _header(grid.source[start:stop], margin)
+            for t, name in enumerate(names):
+                line = Text(" " * (margin - 1 - cell_len(name)) + name + " ", no_wrap=True, overflow="crop")
+                # Blank cells at the end would be trailing spaces in a file.
+                for weight in np.trim_zeros(grid.weights[head, t, start:stop], "b"):
+                    line.append_text(painter.cell(float(weight)))
+                yield line
+
+
+def _header(labels: Sequence[str], margin: int) -> Iterator[Text]:
+    """The labels written downwards, each ending just above its column."""
+    columns = [_characters(label) for label in labels]
+    height = max((len(column) for column in columns), default=0)
+    for row in range(height):
+        cells = (column[i] if (i := row - (height - len(column))) >= 0 else "" for column in columns)
+        line = "".join(set_cell_size(cell, _COLUMN) for cell in cells)
+        yield Text((" " * margin + line).rstrip(), no_wrap=True, overflow="crop")
+
+
+def _characters(label: str) -> list[str]:
+    """What stands in one row each: a character and the combining ones after it, clipped to be readable."""
+    characters: list[str] = []
+    for c in label:
+        if characters and cell_len(c) == 0:
+            characters[-1] += c
+        else:
+            characters.append(c)
+    return characters if len(characters) <= _LABEL_ROWS else [*characters[: _LABEL_ROWS - 1], "…"]

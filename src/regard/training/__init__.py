@@ -1,0 +1,1 @@
+"""Training: objectives, optimizers, checkpoints, the record, validation, the loop over updates."""

@@ -1,0 +1,177 @@
+"""The files of a training run: the state it goes on from, and the weights worth keeping.
+
+    FOLDER/config.toml, text files         what the model is and how it reads (written by `regard.experiment`)
+    FOLDER/model.safetensors               the best weights by validation
+    FOLDER/record.jsonl                    what happened
+    FOLDER/training/state-00001234.safetensors   weights, optimizer, schedule, position after update 1234
+    FOLDER/training/epoch-0007.safetensors       weights at an epoch's end, where they are kept for averaging
+
+The two latest states are kept: should the last be damaged, training goes on from the one before.
+"""
+
+import fcntl
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from regard.errors import CheckpointError
+from regard.models.base import TranslationModel
+from regard.training.optimizer import load_optimizer, optimizer_tensors
+from regard.training.progress import Progress
+from regard.training.schedule import Schedule
+from regard.training.store import read_tensors, write_tensors
+from regard.training.weights import MODEL_FILE, put_weights, weights_of
+from regard.types import Tensor
+
+__all__ = ["Checkpoints", "TrainingState", "epoch_files"]
+
+_log = logging.getLogger(__name__)
+
+KEPT = 2
+MODEL, OPTIMIZER = "model/", "optimizer/"
+
+
+@dataclass
+class TrainingState:
+    """Everything that training changes.
+
+    Attributes:
+        model: Its parameters are written in place.
+        optimizer: Built over the parameters that require a gradient, in the model's order.
+        schedule: The learning-rate schedule.
+        progress: The counts.
+    """
+
+    model: TranslationModel
+    optimizer: Optimizer
+    schedule: Schedule
+    progress: Progress
+
+    def trained(self) -> list[str]:
+        """The names of the parameters that are trained, in the optimizer's order."""
+        return [name for name, value in self.model.named_parameters() if value.requires_grad]
+
+
+class Checkpoints:
+    """The checkpoints of one model folder.
+
+    Args:
+        folder: The model folder.
+        identity: What a state must agree with to be gone on from (the data's checksum).
+    """
+
+    def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
+        """Look at nothing yet."""
+        self.folder = folder
+        self.states = folder / "training"
+        self.identity = identity
+        self._lock: IO[str] | None = None
+
+    def claim(self) -> None:
+        """Make the folder this process's until it ends, and clear away what a killed one left half-written.
+
+        Raises:
+            CheckpointError: if another process trains in it, or it cannot be made.
+        """
+        try:
+            self.states.mkdir(parents=True, exist_ok=True)
+            self._lock = open(self.states / "lock", "w")
+        except OSError as error:
+            raise CheckpointError(f"{self.states}: cannot be made: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise CheckpointError(f"{self.folder}: another process is training in it") from None
+        except OSError:
+            _log.warning("%s: this file system has no locks; train there with one process only", self.states)
+        for left in (*self.folder.glob(".*.tmp"), *self.states.glob(".*.tmp")):
+            left.unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Give the folder back."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def save(self, state: TrainingState) -> None:
+        """Write the state, then remove all but the latest.
+
+        Raises:
+            CheckpointError: if it cannot be written (disk full); what was there stays.
+        """
+        tensors = {MODEL + name: tensor for name, tensor in weights_of(state.model).items()}
+        moments = optimizer_tensors(state.optimizer, state.trained())
+        tensors |= {OPTIMIZER + name: tensor for name, tensor in moments.items()}
+        about = {
+            "identity": self.identity,
+            "progress": state.progress.state(),
+            "schedule": state.schedule.state(),
+        }
+        write_tensors(self.states / f"state-{state.progress.update:08d}.safetensors", tensors, about)
+        for old in self._files()[KEPT:]:
+            old.unlink(missing_ok=True)
+
+    def load(self, state: TrainingState) -> bool:
+        """Put the latest whole state back; a damaged one is passed over, saying so.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            CheckpointError: if there are some and none is whole, or it is of other data or another model.
+        """
+        files = self._files()
+        problems: list[str] = []
+        for file in files:
+            try:
+                tensors, about = read_tensors(file)
+            except CheckpointError as error:
+                problems.append(str(error))
+                continue
+            for problem in problems:
+                _log.warning("%s; going on from the checkpoint before, %s", problem, file)
+            self._put(state, file, tensors, about)
+            return True
+        if files:
+            raise CheckpointError("\n".join(problems) + f"\nno whole checkpoint is left in {self.states}")
+        return False
+
+    def save_model(self, model: nn.Module, about: dict[str, Any]) -> None:
+        """Write the weights as the folder's model."""
+        write_tensors(self.folder / MODEL_FILE, weights_of(model), about)
+
+    def save_epoch(self, model: nn.Module, epoch: int, keep: int, about: dict[str, Any]) -> None:
+        """Write the weights at an epoch's end, and remove those of epochs more than `keep` back."""
+        write_tensors(self.states / f"epoch-{epoch:04d}.safetensors", weights_of(model), about)
+        for old in epoch_files(self.folder)[:-keep]:
+            old.unlink(missing_ok=True)
+
+    def _put(
+        self, state: TrainingState, file: Path, tensors: dict[str, Tensor], about: dict[str, Any]
+    ) -> None:
+        for name, value in self.identity.items():
+            if about.get("identity", {}).get(name) != value:
+                raise CheckpointError(
+                    f"{file}: the {name} has changed since this run began; give the new run another folder"
+                )
+        parts: dict[str, dict[str, Tensor]] = {MODEL: {}, OPTIMIZER: {}}
+        for name, tensor in tensors.items():
+            part = MODEL if name.startswith(MODEL) else OPTIMIZER
+            parts[part][name.removeprefix(part)] = tensor
+        put_weights(state.model, parts[MODEL], str(file))
+        load_optimizer(state.optimizer, state.trained(), parts[OPTIMIZER])
+        state.schedule.load(about["schedule"])
+        state.progress = Progress.from_state(about["progress"])
+
+    def _files(self) -> list[Path]:
+        """The states, the latest first."""
+        return sorted(self.states.glob("state-*.safetensors"), reverse=True)
+
+
+def epoch_files(folder: Path) -> list[Path]:
+    """The weights kept at the ends of epochs in a model folder, in order."""
+    return sorted((folder / "training").glob("epoch-*.safetensors"))

@@ -1,0 +1,83 @@
+"""What a person sees of a run: a progress bar with speed and time left, or a log line now and then."""
+
+import logging
+import sys
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+__all__ = ["Display"]
+
+_log = logging.getLogger(__name__)
+
+
+class Display:
+    """A bar on stderr where that is a terminal, else a log line for each line of the record.
+
+    Args:
+        enabled: Only the first process of a run shows anything.
+    """
+
+    def __init__(self, enabled: bool) -> None:
+        """Show nothing yet."""
+        self.enabled = enabled
+        self.bar: Progress | None = None
+        self.task: TaskID | None = None
+        self.speed, self.score = "", ""
+
+    def __enter__(self) -> Self:
+        """Show the bar."""
+        if self.enabled and sys.stderr.isatty():
+            self.bar = Progress(
+                TextColumn("epoch {task.fields[epoch]}"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f}% {task.fields[speed]}{task.fields[score]}"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+                speed_estimate_period=600,
+            )
+            self.bar.start()
+            self.task = self.bar.add_task("", total=1.0, epoch=1, speed="", score="")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Take the bar away."""
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+
+    def advance(self, done: float, epoch: int) -> None:
+        """Show how far the run is: a share in [0, 1]."""
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, completed=done, epoch=epoch, speed=self.speed, score=self.score)
+
+    def recorded(self, entry: dict[str, Any]) -> None:
+        """Show a line of the record."""
+        if not self.enabled:
+            return
+        training = entry["kind"] == "train"
+        if training:
+            self.speed = f"{entry['tokens_per_second']:,.0f} tokens/s, perplexity {entry['perplexity']:.2f}"
+        else:
+            self.score = f", validation {entry['perplexity']:.2f}"
+        if self.bar is None:
+            _log.info("%s", _train_line(entry) if training else _validation_line(entry))
+        elif not training:
+            self.bar.console.print(_validation_line(entry), highlight=False)
+
+
+def _train_line(entry: dict[str, Any]) -> str:
+    return (
+        f"update {entry['update']}, epoch {entry['epoch']}: loss {entry['loss']:.3f}, "
+        f"perplexity {entry['perplexity']:.2f}, norm {entry['norm']:.2f}, rate {entry['rate']:.2g}, "
+        f"{entry['tokens_per_second']:,.0f} tokens/s"
+    )
+
+
+def _validation_line(entry: dict[str, Any]) -> str:
+    bleu = f", BLEU {entry['bleu']:.2f}" if "bleu" in entry else ""
+    best = " (best so far)" if entry["best"] else ""
+    where = f"update {entry['update']}, epoch {entry['epoch']}"
+    return f"validation at {where}: perplexity {entry['perplexity']:.2f}{bleu}{best}"

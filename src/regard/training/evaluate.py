@@ -1,0 +1,88 @@
+"""Validation: how well a model predicts a split, by teacher forcing."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from regard.data.batch import Batch, BatchConfig
+from regard.models.base import TranslationModel
+from regard.training.device import Precision, autocast
+from regard.training.distributed import ALONE, Processes
+
+__all__ = ["Examples", "Score", "evaluate", "perplexity"]
+
+
+class Examples(Protocol):
+    """What training needs of a split of prepared data."""
+
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """The source and target lengths of every row, the target's end symbol included."""
+        ...
+
+    def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
+        """The rows of each batch of an epoch: a function of seed and epoch alone."""
+        ...
+
+    def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
+        """The rows as a batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a model predicts a split.
+
+    Attributes:
+        loss: The mean of -log p over target tokens, end symbols included, in nats, without smoothing.
+        tokens: How many there are.
+    """
+
+    loss: float
+    tokens: int
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss)."""
+        return perplexity(self.loss)
+
+
+def perplexity(loss: float) -> float:
+    """The exponential of a loss in nats a token, inf where that is too large a number."""
+    return math.exp(loss) if loss < 700 else math.inf if not math.isnan(loss) else math.nan
+
+
+@torch.inference_mode()
+def evaluate(
+    model: TranslationModel,
+    data: Examples,
+    batch: BatchConfig,
+    precision: Precision = "float32",
+    processes: Processes = ALONE,
+) -> Score:
+    """Score a split, its batches shared out over the processes.
+
+    Args:
+        model: Put into evaluation mode meanwhile.
+        data: The split.
+        batch: The size of the batches; the score does not depend on it.
+        precision: What products are made in: a run's own while it trains.
+        processes: Those of the run.
+    """
+    was_training = model.training
+    model.eval()
+    device = processes.device
+    nll, tokens = 0.0, 0
+    for rows in data.batches(batch, seed=0, epoch=0)[processes.rank :: processes.count]:
+        examples = data.batch(rows)
+        with autocast(device, precision):
+            outcome = model(examples.to(device))
+        nll -= float(outcome.log_likelihood.sum(dtype=torch.float64))
+        tokens += examples.target_tokens
+    model.train(was_training)
+    nll, total = processes.sum([nll, float(tokens)])
+    return Score(nll / max(1.0, total), int(total))

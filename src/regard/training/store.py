@@ -1,0 +1,108 @@
+"""Tensors in sealed files: safetensors that carry a checksum of their own content.
+
+The checksum stands in the file's header and not beside it, so that one rename replaces both and no moment
+exists in which they disagree. A file is written to a temporary neighbour, flushed to disk and renamed.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from regard.data.files import sync_folder
+from regard.errors import CheckpointError
+from regard.types import Tensor
+
+__all__ = ["read_about", "read_tensors", "write_tensors"]
+
+KEY = "regard"  # one key: the order of several is not the same on every run
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """Write tensors and what is to be known of them.
+
+    Args:
+        path: The file; its folder exists.
+        tensors: By name.
+        about: Anything JSON can hold.
+
+    Raises:
+        CheckpointError: if it cannot be written (disk full); what was there stays.
+    """
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(about, sort_keys=True)
+    header = json.dumps({"about": text, "sha256": _digest(tensors, text)}, sort_keys=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        save_file(tensors, temporary, metadata={KEY: header})
+        with open(temporary, "rb+") as file:
+            os.fchmod(file.fileno(), path.parent.stat().st_mode & 0o666)  # safetensors': the owner's alone
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except (OSError, SafetensorError) as error:
+        temporary.unlink(missing_ok=True)
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(
+            f"{path}: cannot be written: {reason}; what was there before is untouched"
+        ) from None
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `write_tensors` wrote.
+
+    Returns:
+        The tensors, on the CPU, and what is known of them.
+
+    Raises:
+        CheckpointError: if the file is missing, truncated or altered; names it.
+    """
+    tensors, metadata = _read(path, with_tensors=True)
+    try:
+        seal = json.loads(metadata[KEY])
+        text, digest = seal["about"], seal["sha256"]
+    except (KeyError, ValueError, TypeError):
+        raise CheckpointError(f"{path}: not a file of weights made by regard") from None
+    if digest != _digest(tensors, text):
+        raise CheckpointError(f"{path}: altered: its content does not fit its checksum")
+    return tensors, json.loads(text)
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """What is known of the tensors of a file, without reading them.
+
+    Raises:
+        CheckpointError: if the file is missing or truncated; names it.
+    """
+    _, metadata = _read(path, with_tensors=False)
+    try:
+        return json.loads(json.loads(metadata[KEY])["about"])
+    except (KeyError, ValueError, TypeError):
+        raise CheckpointError(f"{path}: not a file of weights made by regard") from None
+
+
+def _read(path: Path, with_tensors: bool) -> tuple[dict[str, Tensor], dict[str, str]]:
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = file.keys() if with_tensors else ()
+            return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
+    except (OSError, SafetensorError, ValueError) as error:
+        raise CheckpointError(f"{path}: truncated or not a file of weights: {error}") from None
+
+
+def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
+    """SHA-256 over names, shapes, dtypes and values, in the order of the names, and over the text."""
+    total = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        total.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()

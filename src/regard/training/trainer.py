@@ -1,0 +1,284 @@
+"""The training loop: epochs, updates, validation, the record, checkpoints, and when to stop.
+
+The state of a run is only ever saved between two updates, after everything that an update brings about
+(record, validation, schedule), so that a resumed run goes on with the next update and misses nothing. Order
+of the data and noise are functions of the seed and of where training stands; the final weights are therefore
+the same bits whether the run was killed or not (CPU, same threads).
+"""
+
+import logging
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import ConfigError, DataError, TrainingDiverged
+from regard.models.base import TranslationModel
+from regard.training.checkpoint import Checkpoints, TrainingState
+from regard.training.config import TrainingConfig
+from regard.training.display import Display
+from regard.training.distributed import ALONE, Processes
+from regard.training.evaluate import Examples, evaluate, perplexity
+from regard.training.optimizer import build_optimizer, freeze
+from regard.training.progress import Progress, Window
+from regard.training.record import Record
+from regard.training.schedule import build_schedule
+from regard.training.signals import Interrupts
+from regard.training.update import Figures, Updater
+from regard.training.weights import load_weights, put_weights
+
+__all__ = ["Result", "Trainer"]
+
+_log = logging.getLogger(__name__)
+
+INTERRUPTED = "a signal"
+
+PATIENCE_WITH_NAN = 10
+"""Updates in a row that may be skipped since the loss is not finite."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended.
+
+    Attributes:
+        reason: Why it stopped, in words.
+        signal: The signal it was stopped by, if any: then it is not done.
+        progress: Where it stands.
+    """
+
+    reason: str
+    signal: int | None
+    progress: Progress
+
+
+class Trainer:
+    """Trains a model, in a folder that it goes on from if training began there.
+
+    Args:
+        model: With its first parameters, on the processes' device.
+        train: The training split.
+        valid: The validation split.
+        config: How to train.
+        folder: The model folder; it exists.
+        seed: The run's seed.
+        processes: Those of the run.
+        identity: What may not change between resumes, by name, such as the data's checksum.
+        bleu: The BLEU of the model's translations of the validation split; called by the first process.
+    """
+
+    def __init__(
+        self,
+        model: TranslationModel,
+        train: Examples,
+        valid: Examples,
+        config: TrainingConfig,
+        *,
+        folder: Path,
+        seed: int = 0,
+        processes: Processes = ALONE,
+        identity: dict[str, Any] | None = None,
+        bleu: Callable[[TranslationModel], float] | None = None,
+    ) -> None:
+        """Build optimizer and schedule, and put the last checkpoint back where there is one."""
+        self.train, self.valid, self.config, self.seed = train, valid, config, seed
+        self.folder, self.processes, self.bleu = folder, processes, bleu
+        if config.validation.metric == "bleu" and bleu is None:
+            raise ConfigError("training.validation.metric = 'bleu' needs a search over the validation split")
+        freeze(model, config.freeze)
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.state = TrainingState(
+            model, build_optimizer(config.optimizer, trained), build_schedule(config.schedule), Progress()
+        )
+        self.checkpoints = Checkpoints(folder, identity or {})
+        if processes.is_main:
+            self.checkpoints.claim()
+        self.resumed = self.checkpoints.load(self.state)
+        if not self.resumed and config.start is not None:
+            put_weights(model, load_weights(config.start), config.start)
+        self.updater = Updater(self.state, train, config, processes, seed)
+        processes.wait()  # nobody writes before everybody has read
+        self.record: Record | None = None
+        self.display = Display(processes.is_main)
+        self._mark = time.monotonic()
+        self._saved_at = self.state.progress.seconds
+
+    def run(self) -> Result:
+        """Train until a limit is reached or a signal comes; either way the state is saved.
+
+        Raises:
+            TrainingDiverged: if the loss was not finite ten times in a row.
+            CheckpointError: if something cannot be written.
+            DataError: if there is nothing to train on.
+        """
+        progress, stop = self.state.progress, self.config.stop
+        limit = progress.limit_reached(stop, self.config.validation.patience)
+        if limit is not None:
+            self.checkpoints.release()
+            return Result(f"{limit}, reached before", None, progress)
+        if self.resumed and self.processes.is_main:
+            _log.info(
+                "going on from update %d (epoch %d) in %s", progress.update, progress.epoch, self.folder
+            )
+        if self.processes.is_main:
+            self.record = Record(self.folder, progress.update, self.config.record.tensorboard)
+        self.state.model.train()
+        self._mark = time.monotonic()
+        try:
+            with Interrupts() as interrupts, self.display:
+                reason = self._loop(interrupts)
+            # Another process may have been the one that was told.
+            number = (interrupts.number or signal.SIGTERM) if reason == INTERRUPTED else None
+            return Result(reason, number, progress)
+        finally:
+            if self.record is not None:
+                self.record.close()
+            self.checkpoints.release()
+
+    def _loop(self, interrupts: Interrupts) -> str:
+        progress = self.state.progress
+        while True:
+            order = self.train.batches(self.config.batch, self.seed, progress.epoch)
+            if not order:
+                raise DataError("there is no sentence pair to train on")
+            reason = None
+            while reason is None and progress.batch < len(order):
+                chosen = order[progress.batch : progress.batch + self.config.accumulate]
+                progress.batch += len(chosen)
+                figures = self.updater(chosen, self._elapsed, interrupts.number is not None)
+                self._count(figures)
+                self.display.advance(progress.done(self.config.stop, len(order)), progress.epoch)
+                reason = self._after(figures, epoch_ended=progress.batch == len(order))
+                if progress.batch == 0:
+                    break
+            if reason is not None:
+                return reason
+
+    def _elapsed(self) -> float:
+        """Seconds since it was last asked."""
+        before, self._mark = self._mark, time.monotonic()
+        return self._mark - before
+
+    def _tick(self) -> None:
+        """Count time spent on something else than updates; the first process's clock is everybody's."""
+        self.state.progress.seconds += self.processes.from_main(self._elapsed())
+
+    def _count(self, figures: Figures) -> None:
+        """Add an update to the counts.
+
+        Raises:
+            TrainingDiverged: if too many in a row were skipped.
+        """
+        progress, window = self.state.progress, self.state.progress.window
+        progress.update += 1
+        progress.tokens += figures.tokens
+        progress.flops += figures.flops
+        progress.seconds += figures.seconds
+        window.seconds += figures.seconds
+        if figures.applied:
+            progress.skipped_in_a_row = 0
+            window.updates += 1
+            window.tokens += figures.tokens
+            window.total += figures.total
+            window.nll += figures.nll
+            window.norm += figures.norm
+            return
+        progress.skipped += 1
+        progress.skipped_in_a_row += 1
+        if self.processes.is_main:
+            _log.warning("update %d skipped: loss or gradient is not finite", progress.update)
+        if progress.skipped_in_a_row >= PATIENCE_WITH_NAN:
+            raise TrainingDiverged(
+                f"loss or gradient were not finite in {PATIENCE_WITH_NAN} updates in a row, the last being "
+                f"update {progress.update}. Try a lower training.optimizer.rate, a schedule with a longer "
+                "warm-up, a lower training.optimizer.clip, or training.precision = 'float32'. "
+                "The last checkpoint is untouched."
+            )
+
+    def _after(self, figures: Figures, epoch_ended: bool) -> str | None:
+        """All that an update brings about; returns why to stop, if so."""
+        config, progress = self.config, self.state.progress
+        epoch = progress.epoch
+        if progress.update % config.record.every == 0 or epoch_ended:
+            self._record_training(figures.rate)
+        if epoch_ended:
+            progress.epoch, progress.batch = epoch + 1, 0
+        limit = progress.limit_reached(config.stop, None)
+        every = config.validation.every
+        due = epoch_ended if every is None else progress.update % every == 0
+        found = self._validate(epoch) if due or limit is not None else None
+        if epoch_ended:
+            self.state.schedule.epoch_ended(epoch, found)
+            if config.checkpoint.keep and self.processes.is_main:
+                about = {"update": progress.update, "epoch": epoch}
+                self.checkpoints.save_epoch(self.state.model, epoch, config.checkpoint.keep, about)
+        reason = limit or progress.limit_reached(config.stop, config.validation.patience)
+        if reason is None and figures.stop:
+            reason = INTERRUPTED
+        if found is not None or epoch_ended or reason is not None or self._save_due():
+            self._save()
+        return reason
+
+    def _save_due(self) -> bool:
+        settings, progress = self.config.checkpoint, self.state.progress
+        due = settings.every is not None and progress.update % settings.every == 0
+        return due or progress.seconds - self._saved_at >= 60 * settings.minutes
+
+    def _save(self) -> None:
+        self._tick()
+        self._saved_at = self.state.progress.seconds
+        if self.record is not None:
+            self.record.sync()
+            self.checkpoints.save(self.state)
+        self._tick()
+
+    def _validate(self, epoch: int) -> float:
+        """Try the model on the validation split; the best is kept. Returns the perplexity."""
+        config, progress, model = self.config, self.state.progress, self.state.model
+        self._tick()
+        score = evaluate(model, self.valid, config.batch, config.precision, self.processes)
+        entry: dict[str, Any] = {"loss": score.loss, "perplexity": score.perplexity}
+        chosen = score.perplexity
+        if config.validation.metric == "bleu":
+            chosen = self.processes.from_main(self._bleu() if self.processes.is_main else 0.0)
+            entry["bleu"] = chosen
+        best = progress.judge(chosen, higher_is_better=config.validation.metric == "bleu")
+        self.state.schedule.validated(best)
+        if best and self.processes.is_main:
+            self.checkpoints.save_model(model, {"update": progress.update, "epoch": epoch, **entry})
+        self._tick()
+        self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
+        return score.perplexity
+
+    def _bleu(self) -> float:
+        assert self.bleu is not None
+        self.state.model.eval()
+        found = self.bleu(self.state.model)
+        self.state.model.train()
+        return found
+
+    def _record_training(self, rate: float) -> None:
+        progress, window = self.state.progress, self.state.progress.window
+        progress.window = Window()
+        if window.tokens:
+            entry = {
+                "loss": window.total / window.tokens,
+                "perplexity": perplexity(window.nll / window.tokens),
+                "norm": window.norm / window.updates,
+                "rate": rate,
+                "tokens": progress.tokens,
+                "tokens_per_second": round(window.tokens / max(1e-9, window.seconds), 1),
+                "seconds": round(progress.seconds, 3),
+                "flops": progress.flops,
+            }
+            if progress.skipped:
+                entry["skipped"] = progress.skipped
+            self._write("train", progress.epoch, entry)
+
+    def _write(self, kind: str, epoch: int, entry: dict[str, Any]) -> None:
+        if self.record is not None:
+            entry = {"kind": kind, "update": self.state.progress.update, "epoch": epoch, **entry}
+            self.record.add(entry)
+            self.display.recorded(entry)

@@ -1,0 +1,162 @@
+"""One update of the parameters: micro-batches, gradients of all processes, clipping, the optimizer's step."""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from regard.errors import DeviceError
+from regard.training.checkpoint import TrainingState
+from regard.training.config import TrainingConfig
+from regard.training.device import autocast
+from regard.training.distributed import Processes
+from regard.training.evaluate import Examples
+from regard.training.objectives import Loss, loss_of
+from regard.training.optimizer import clip_gradients
+
+__all__ = ["Figures", "Updater", "noise_seed"]
+
+
+def noise_seed(seed: int, update: int, micro: int, rank: int) -> int:
+    """The seed of what is drawn (dropout, samples) in one micro-batch of one process.
+
+    Seeding anew each time makes the noise a function of where training stands, so that no generator's state
+    need be saved, and a resumed run draws what it would have drawn.
+    """
+    return int(np.random.SeedSequence([seed, update, micro, rank]).generate_state(1, np.uint64)[0])
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one update found, over all processes; losses are sums in nats.
+
+    Attributes:
+        total: What was minimised.
+        nll: -log p of the references.
+        norm: The gradient's norm before clipping, per token.
+        tokens: Target tokens.
+        flops: Floating-point operations.
+        seconds: The first process's time since its last update.
+        stop: Whether any process was asked to stop.
+        rate: The learning rate.
+        applied: Whether the update was made: not where loss or gradient are not finite.
+    """
+
+    total: float
+    nll: float
+    norm: float
+    tokens: int
+    flops: float
+    seconds: float
+    stop: bool
+    rate: float
+    applied: bool
+
+
+class Updater:
+    """Makes updates.
+
+    Args:
+        state: Model (on its device), optimizer, schedule and counts; the counts are only read.
+        data: The training split.
+        config: The run's settings.
+        processes: Those of the run.
+        seed: The run's seed.
+    """
+
+    def __init__(
+        self,
+        state: TrainingState,
+        data: Examples,
+        config: TrainingConfig,
+        processes: Processes,
+        seed: int,
+    ) -> None:
+        """Wrap the model for several processes where there are."""
+        self.state, self.data, self.config, self.processes, self.seed = state, data, config, processes, seed
+        self.loss = loss_of(state.model.objective)
+        self.target_lengths = data.lengths[1]
+        self.parameters = [value for value in state.model.parameters() if value.requires_grad]
+        self.replica: nn.Module = state.model
+        if processes.count > 1:
+            self.replica = DistributedDataParallel(
+                state.model, broadcast_buffers=False, gradient_as_bucket_view=True
+            )
+
+    def __call__(
+        self, batches: Sequence[np.ndarray], clock: Callable[[], float] = float, stop: bool = False
+    ) -> Figures:
+        """Make one update from the rows of its batches.
+
+        Args:
+            batches: The rows of each micro-batch, of all processes together.
+            clock: The seconds since it was last asked.
+            stop: Whether this process was asked to stop.
+        """
+        processes = self.processes
+        tokens = int(sum(self.target_lengths[rows].sum() for rows in batches))
+        # Processes' gradients are averaged, not summed.
+        scale = processes.count / max(1, tokens)
+        losses: list[Loss] = []
+        flops = 0.0
+        for micro, rows in enumerate(batches):
+            try:
+                loss, spent = self._backward(rows, micro, scale, last=micro + 1 == len(batches))
+            except torch.cuda.OutOfMemoryError:
+                raise DeviceError(
+                    f"{processes.device} is out of memory in update {self.state.progress.update + 1}: lower "
+                    "training.batch.size (and raise training.accumulate to see as much in an update)"
+                ) from None
+            losses.append(loss)
+            flops += spent
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
+        # All numbers are fetched from the device at once.
+        found = torch.stack(
+            [*(x.total for x in losses), *(x.nll for x in losses), torch.linalg.vector_norm(norms)]
+        )
+        *sums, norm = found.double().tolist()
+        total, nll = sum(sums[: len(losses)]), sum(sums[len(losses) :])
+        own_seconds = clock() if processes.is_main else 0.0
+        total, nll, flops, seconds, stops = processes.sum([total, nll, flops, own_seconds, float(stop)])
+        update = self.state.progress.update + 1
+        rate = self.config.optimizer.rate * self.state.schedule.factor(update)
+        applied = math.isfinite(total) and math.isfinite(norm)
+        if applied:
+            clip_gradients(self.parameters, self.config.optimizer.clip, norm)
+            for group in self.state.optimizer.param_groups:
+                group["lr"] = rate
+            self.state.optimizer.step()
+        # Before the next forward pass, so that gradients and activations are not held together.
+        self.state.optimizer.zero_grad(set_to_none=True)
+        return Figures(total, nll, norm, tokens, flops, seconds, stops > 0, rate, applied)
+
+    def _backward(self, rows: np.ndarray, micro: int, scale: float, last: bool) -> tuple[Loss, float]:
+        """Add one micro-batch's gradients; returns this process's loss and operations."""
+        processes, config = self.processes, self.config
+        share = processes.share(rows)
+        # An empty share goes through the motions with a sentence of another's, weighing nothing: the
+        # processes wait for each other's gradients.
+        weight = 1.0 if len(share) else 0.0
+        batch = self.data.batch(share if len(share) else rows[:1])
+        torch.manual_seed(noise_seed(self.seed, self.state.progress.update + 1, micro, processes.rank))
+        with self._communicating(last):
+            with autocast(processes.device, config.precision):
+                outcome = self.replica(batch.to(processes.device), average=config.label_smoothing > 0)
+            loss = self.loss(outcome, config.label_smoothing)
+            del outcome
+            (loss.total * (scale * weight)).backward()
+        # Without its graph, which holds the activations.
+        found = Loss(loss.total.detach() * weight, loss.nll * weight)
+        return found, weight * self.state.model.flops(batch)
+
+    def _communicating(self, last: bool) -> AbstractContextManager[None]:
+        """Whether gradients are exchanged in this backward pass: in the last of an update."""
+        if isinstance(self.replica, DistributedDataParallel) and not last:
+            return self.replica.no_sync()
+        return nullcontext()

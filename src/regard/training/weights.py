@@ -1,0 +1,105 @@
+"""The weights of a model as named tensors: taken, put back, averaged."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard.errors import CheckpointError
+from regard.training.store import read_tensors
+from regard.types import Tensor
+
+__all__ = ["MODEL_FILE", "average", "load_weights", "put_weights", "weights_of"]
+
+MODEL_FILE = "model.safetensors"
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """A model's parameters and buffers; one that has two names (tied) stands under its first.
+
+    The tensors are the model's own, not copies.
+    """
+    found: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            found[name] = tensor.detach()
+    return found
+
+
+@torch.no_grad()
+def put_weights(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> None:
+    """Copy weights into a model, all or none.
+
+    Args:
+        model: What `weights_of` would name alike.
+        weights: By name.
+        where: Where they come from, for messages.
+
+    Raises:
+        CheckpointError: if a name is missing or unknown or a shape differs; names the parameter.
+    """
+    own = weights_of(model)
+    for name, tensor in own.items():
+        if name not in weights:
+            raise CheckpointError(f"{where}: has no {name!r}, which the model has")
+        if weights[name].shape != tensor.shape:
+            raise CheckpointError(
+                f"{where}: {name!r} is of shape {tuple(weights[name].shape)}, "
+                f"the model's of {tuple(tensor.shape)}"
+            )
+    unknown = sorted(set(weights) - set(own))
+    if unknown:
+        raise CheckpointError(f"{where}: has {unknown[0]!r}, which the model has not")
+    for name, tensor in own.items():
+        tensor.copy_(weights[name])
+
+
+def load_weights(path: Path | str) -> dict[str, Tensor]:
+    """The weights of a model folder (the best ones) or of a file of weights.
+
+    Raises:
+        CheckpointError: if the file is missing, truncated or altered; names it.
+    """
+    path = Path(path)
+    file = path / MODEL_FILE if path.is_dir() else path
+    if not path.exists():
+        raise CheckpointError(f"{path}: no such model folder or file of weights")
+    return read_tensors(file)[0]
+
+
+def average(paths: Sequence[Path | str]) -> dict[str, Tensor]:
+    """The mean of the weights of several models or checkpoints, summed in float64, one file at a time.
+
+    Args:
+        paths: Model folders or files of weights, at least one.
+
+    Raises:
+        CheckpointError: if a file cannot be read, or its weights have other names or shapes than the first's.
+    """
+    total: dict[str, Tensor] = {}
+    dtypes: dict[str, torch.dtype] = {}
+    for number, path in enumerate(paths):
+        weights = load_weights(path)
+        if number == 0:
+            dtypes = {name: tensor.dtype for name, tensor in weights.items()}
+            total = {name: tensor.double() for name, tensor in weights.items()}
+            continue
+        _check_alike(total, weights, str(paths[0]), str(path))
+        for name, tensor in weights.items():
+            total[name] += tensor
+    return {name: (tensor / len(paths)).to(dtypes[name]) for name, tensor in total.items()}
+
+
+def _check_alike(first: Mapping[str, Tensor], other: Mapping[str, Tensor], where: str, there: str) -> None:
+    for name in _sorted_union(first, other):
+        shapes = [tuple(weights[name].shape) if name in weights else None for weights in (first, other)]
+        if shapes[0] != shapes[1]:
+            shown = " and ".join("absent" if shape is None else str(shape) for shape in shapes)
+            raise CheckpointError(f"{where} and {there} cannot be averaged: {name!r} is {shown}")
+
+
+def _sorted_union(*names: Iterable[str]) -> list[str]:
+    return sorted(set().union(*names))

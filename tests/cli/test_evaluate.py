@@ -1,0 +1,209 @@
+"""`regard evaluate` on files: the figures are sacreBLEU's, and bad files get one clear message."""
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import sacrebleu
+import typer
+from typer.testing import CliRunner
+
+from regard.cli.evaluate import evaluate
+from regard.errors import DataError, UsageError
+
+REFERENCE = [
+    f"The {noun} is {verb} in the old house ."
+    for noun in "dog cat bird man".split()
+    for verb in "here not".split()
+]
+HYPOTHESIS = [line.replace("is", "was") for line in REFERENCE]
+
+
+def run(*arguments):
+    app = typer.Typer()
+    app.command()(evaluate)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def refused(kind, *arguments):
+    """The message of the error that the arguments meet."""
+    result = run(*arguments)
+    assert isinstance(result.exception, kind), result.output
+    assert not result.stdout
+    return str(result.exception)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Write lines to a named file."""
+
+    def write(name, lines):
+        path = tmp_path / name
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_scores_and_signatures_are_sacrebleus(files, tmp_path):
+    result = run(files("hyp", HYPOTHESIS), files("ref", REFERENCE), "--json", tmp_path / "out.json")
+    assert result.exit_code == 0 and not result.stderr
+    figures = json.loads((tmp_path / "out.json").read_text())
+    golden = {"bleu": sacrebleu.BLEU(), "chrf": sacrebleu.CHRF(), "ter": sacrebleu.TER()}
+    for name, metric in golden.items():
+        assert figures[name] == pytest.approx(metric.corpus_score(HYPOTHESIS, [REFERENCE]).score)
+        assert figures["signatures"][name] == str(metric.get_signature())
+        assert f"{figures[name]:.2f}" in result.stdout
+        low, high = figures["intervals"][name]
+        assert low <= figures[name] <= high
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".tmp")] == []
+
+
+def test_a_pipe_gets_tab_separated_lines(files):
+    lines = run(
+        files("hyp", HYPOTHESIS), files("ref", REFERENCE), "--metric", "chrf,bleu"
+    ).stdout.splitlines()
+    table = [line.split("\t") for line in lines]
+    assert table[0] == ["metric", "score", "95 %", "signature"]
+    assert [row[0] for row in table[1:]] == ["chrF2", "BLEU"]
+    assert {len(row) for row in table} == {4}
+
+
+def test_a_terminal_of_80_columns_shows_every_figure_and_the_signatures(files, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    arguments = ("--gold", files("gold.talp", ["0-0"]), "--links", files("links", ["0-0"]))
+    hyp, ref = files("hyp", HYPOTHESIS), files("ref", REFERENCE)
+    text = re.sub("\x1b\\[[0-9;]*m", "", run(hyp, ref, "--other", ref, *arguments).stdout)
+    table, signatures = text.splitlines()[:7], text.splitlines()[7:]
+    assert all(len(line) <= 80 and "…" not in line for line in table)
+    header = ["metric", "score", "95 %", "other", "diff.", "95 % of diff.", "p"]
+    assert re.split(r"  +", table[0].strip()) == header
+    assert [len(re.split(r"  +", line.strip())) for line in table[1:4]] == [7, 7, 7]
+    assert [line.split()[0] for line in signatures] == ["BLEU", "chrF2", "TER"]
+
+
+def test_tokenizer_and_case_reach_the_score(files):
+    arguments = (
+        files("hyp", [line.upper() for line in REFERENCE]),
+        files("ref", REFERENCE),
+        "--metric",
+        "bleu",
+    )
+    result = run(*arguments, "--tokenize", "none", "--lowercase")
+    assert "BLEU\t100.00" in result.stdout and "case:lc" in result.stdout and "tok:none" in result.stdout
+    assert "BLEU\t100.00" not in run(*arguments).stdout
+
+
+def test_several_references_and_gzip_are_read(files, tmp_path):
+    packed = tmp_path / "hyp.gz"
+    packed.write_bytes(gzip.compress("\n".join(HYPOTHESIS).encode()))
+    result = run(packed, files("a", REFERENCE), files("b", HYPOTHESIS), "--metric", "bleu")
+    assert "BLEU\t100.00" in result.stdout and "nrefs:2" in result.stdout
+
+
+def test_another_output_is_compared(files, tmp_path):
+    result = run(
+        *(
+            files("hyp", HYPOTHESIS * 5),
+            files("ref", REFERENCE * 5),
+            "--other",
+            files("other", REFERENCE * 5),
+        ),
+        *("--resamples", 100, "--json", tmp_path / "out.json", "--tokenize", "none"),
+    )
+    assert result.exit_code == 0
+    compared = json.loads((tmp_path / "out.json").read_text())["comparison"]
+    assert compared["bleu"]["other"]["value"] == pytest.approx(100)
+    assert compared["bleu"]["difference"]["value"] > 0 > compared["ter"]["difference"]["value"]
+    assert all(part["p_value"] < 0.05 for part in compared.values())
+    assert result.stdout.splitlines()[0].split("\t")[3:7] == ["other", "diff.", "95 % of diff.", "p"]
+
+
+def test_the_same_seed_gives_the_same_output(files):
+    arguments = (files("hyp", HYPOTHESIS[:3] + REFERENCE[3:]), files("ref", REFERENCE), "--metric", "bleu")
+    assert run(*arguments, "--seed", 1).stdout == run(*arguments, "--seed", 1).stdout
+    assert run(*arguments, "--seed", 1).stdout != run(*arguments, "--seed", 2).stdout
+
+
+def test_links_are_scored_without_any_text(files, tmp_path):
+    gold, links = files("gold.talp", ["0-0 1-1 2-2 3p2", ""]), files("links", ["0-0 1-1 3-2 3-3", ""])
+    result = run("--gold", gold, "--links", links, "--json", tmp_path / "out.json")
+    figures = json.loads((tmp_path / "out.json").read_text())
+    # By hand in tests/metrics/test_alignment.py.
+    assert (figures["precision"], figures["recall"], figures["aer"]) == (3 / 4, 2 / 3, pytest.approx(2 / 7))
+    assert "AER %\t28.57" in result.stdout
+
+
+def test_text_and_links_share_one_table(files):
+    result = run(
+        *(files("hyp", HYPOTHESIS), files("ref", REFERENCE), "--metric", "ter"),
+        *("--gold", files("gold.talp", ["0-0"]), "--links", files("links", ["0-0"])),
+    )
+    table = [line.split("\t") for line in result.stdout.splitlines()]
+    assert [row[0] for row in table] == ["metric", "TER", "precision %", "recall %", "AER %"]
+    assert {len(row) for row in table} == {4}
+
+
+def test_text_that_looks_tokenized_is_mentioned_on_stderr_alone(files):
+    hyp, ref = files("hyp", HYPOTHESIS * 13), files("ref", REFERENCE * 13)
+    result = run(hyp, ref, "--metric", "bleu")
+    assert result.exit_code == 0 and "--tokenize none" in result.stderr and "hyp" in result.stderr
+    assert not run(hyp, ref, "--metric", "bleu", "--tokenize", "none").stderr
+    assert not run(hyp, ref, "--metric", "chrf").stderr
+
+
+def test_files_that_do_not_fit_are_named(files, tmp_path):
+    hyp, ref, empty = files("hyp", ["a", "b"]), files("ref", ["a"]), files("empty", [])
+    assert refused(DataError, hyp, ref) == f"{ref} has 1 lines, {hyp} has 2; expected the same number"
+    assert str(ref) in refused(DataError, hyp, hyp, "--other", ref)
+    assert str(empty) in refused(DataError, empty, ref)
+    assert str(tmp_path / "absent") in refused(DataError, tmp_path / "absent", ref)
+    assert str(tmp_path) in refused(DataError, tmp_path, ref)
+    assert str(ref) in refused(DataError, "--gold", hyp.with_name("ref"), "--links", hyp)
+
+
+def test_a_file_that_is_not_utf8_is_named_with_line_and_byte(files, tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"good\nna\xefve\n")
+    message = refused(DataError, broken, files("ref", ["a", "b"]))
+    assert str(broken) in message and "line 2" in message and "byte 3" in message
+
+
+def test_a_broken_link_is_named_with_its_line(files):
+    message = refused(
+        DataError, "--gold", files("gold", ["0-0", "0-0"]), "--links", files("links", ["0-0", "0_0"])
+    )
+    assert message.startswith(f"{files('links', [''])}:2") and "'0_0'" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ([], "nothing to evaluate"),
+        (["hyp"], "no reference"),
+        (["--gold", "x"], "--gold and --links"),
+        (["--gold", "x", "--links", "y", "--other", "z"], "--other"),
+        (["hyp", "ref", "--metric", "bleu,meteor"], "bleu, chrf, ter"),
+        (["hyp", "ref", "--metric", ","], "bleu, chrf, ter"),
+        (["hyp", "ref", "--tokenize", "moses"], "13a, none"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_a_usage_error(arguments, part):
+    assert part in refused(UsageError, *arguments)
+
+
+def test_json_that_cannot_be_written_is_an_error_that_names_it(files, tmp_path):
+    target = tmp_path / "no" / "such" / "out.json"
+    result = run(files("hyp", ["a"]), files("ref", ["a"]), "--metric", "bleu", "--json", target)
+    assert isinstance(result.exception, DataError) and str(target) in str(result.exception)
+
+
+def test_importing_the_command_loads_nothing_heavy():
+    heavy = ("torch", "pydantic", "numpy", "sacrebleu")
+    code = f"import regard.cli.evaluate, sys; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,11 @@
+import pytest
+from made_corpora import corpus, sentences
+
+
+@pytest.fixture
+def data(tmp_path):
+    return {
+        "folder": str(tmp_path / "prepared"),
+        "train": [corpus(tmp_path, "train", *sentences(60))],
+        "valid": corpus(tmp_path, "valid", *sentences(7, 1)),
+    }

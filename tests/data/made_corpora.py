@@ -1,0 +1,46 @@
+"""Small parallel text for the tests of preparing."""
+
+import random
+
+from regard.config import from_dict
+from regard.data.corpus import DataConfig
+
+KINDS = {
+    "words": {"kind": "words"},
+    "moses": {"kind": "moses", "language": "de"},
+    "bpe": {"kind": "bpe", "merges": 40},
+    "sentencepiece": {"kind": "sentencepiece", "size": 60},
+    "unigram": {"kind": "sentencepiece", "size": 60, "model": "unigram", "joint": False, "sample": 20},
+    "characters": {"kind": "characters"},
+}
+NOUNS = "Hund Katze Haus Baum Auto Vogel Fisch Tisch".split()
+OBJECTS = "dog cat house tree car bird fish table".split()
+
+
+def sentences(number, seed=0):
+    draw = random.Random(seed)
+    picks = [[draw.randrange(8) for _ in range(draw.randint(1, 6))] for _ in range(number)]
+    sources = ["Der " + " und der ".join(NOUNS[i] for i in pick) + "." for pick in picks]
+    targets = ["The " + " and the ".join(OBJECTS[i] for i in pick) + "." for pick in picks]
+    return sources, targets
+
+
+def corpus(folder, name, sources, targets, **more):
+    paths = {side: folder / f"{name}.{side}" for side in ("source", "target")}
+    paths["source"].write_text("".join(f"{line}\n" for line in sources))
+    paths["target"].write_text("".join(f"{line}\n" for line in targets))
+    return {**{side: str(path) for side, path in paths.items()}, **more}
+
+
+def configure(data, **more):
+    return from_dict(DataConfig, {**data, **more})
+
+
+def both(kind):
+    return {f"{side}_tokenizer": KINDS[kind] for side in ("source", "target")}
+
+
+def stamp(prepared):
+    return prepared.folder.stat().st_ino, (prepared.folder / "manifest.json").stat().st_mtime_ns
+
+

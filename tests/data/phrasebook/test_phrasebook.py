@@ -1,0 +1,284 @@
+"""Laws of the built-in corpus."""
+
+import os
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from regard.data.links import parse_gold
+from regard.data.phrasebook import SPLITS, Pair, generate, split, split_of, splits, write
+from regard.data.phrasebook.lexicon import lexicon
+from regard.data.phrasebook.sentences import Sentences
+from regard.errors import DataError, UsageError
+
+PUNCTUATION = {".", ",", "?", "!"}
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[Pair]:
+    return list(islice(generate(5), 20_000))
+
+
+def test_links_are_inside_the_sentences(pairs):
+    for pair in pairs:
+        assert all(0 <= i < len(pair.source) and 0 <= j < len(pair.target) for i, j in pair.links)
+
+
+def test_fertilities_count_the_links(pairs):
+    for pair in pairs:
+        assert len(pair.fertilities) == len(pair.source)
+        assert sum(pair.fertilities) == len(pair.links)
+
+
+def test_every_english_word_is_linked(pairs):
+    for pair in pairs:
+        assert {j for _, j in pair.links} == set(range(len(pair.target))), pair
+
+
+def test_only_function_words_have_no_counterpart(pairs):
+    """Commas, reflexives, polite Sie, and words that English phrases swallow."""
+    silent = {w for pair in pairs for w, f in zip(pair.source, pair.fertilities, strict=True) if f == 0}
+    reflexive = {"mich", "dich", "sich", "uns", "euch"}
+    assert silent <= {",", "Sie", "an", "auf", "mit", "dem", "den", "der", "die", "das"} | reflexive
+
+
+def test_lengths_are_between_3_and_40(pairs):
+    lengths = [len(side) for pair in pairs for side in (pair.source, pair.target)]
+    assert min(lengths) >= 3
+    assert max(lengths) <= 40
+    assert 8.5 < sum(lengths) / len(lengths) < 12.5
+
+
+def test_sentences_begin_with_a_capital_and_end_with_a_mark(pairs):
+    for pair in pairs:
+        for side in (pair.source, pair.target):
+            assert side[0][0].isupper()
+            assert side[-1] in ".?!"
+            assert all(word and " " not in word for word in side)
+            assert not any(
+                a in PUNCTUATION and b in PUNCTUATION for a, b in zip(side, side[1:], strict=False)
+            )
+
+
+def test_the_source_determines_target_and_links():
+    found: dict[tuple[str, ...], Pair] = {}
+    repeated = 0
+    for seed in range(3):
+        sentences = Sentences(seed)
+        for _ in range(20_000):
+            pair = sentences.sentence()
+            if pair.source in found:
+                repeated += 1
+                assert found[pair.source] == pair
+            found[pair.source] = pair
+    assert repeated > 100
+
+
+def test_no_source_comes_twice(pairs):
+    assert len({pair.source for pair in pairs}) == len(pairs)
+
+
+def test_splits_are_disjoint_whatever_seed_and_size():
+    first = splits({"train": 2000, "valid": 300, "test": 300}, 1)
+    second = splits({"train": 1000, "valid": 600, "test": 600}, 2)
+    sources = {name: {p.source for part in (first, second) for p in part[name]} for name in SPLITS}
+    assert not sources["train"] & sources["valid"]
+    assert not sources["train"] & sources["test"]
+    assert not sources["valid"] & sources["test"]
+
+
+def test_a_split_does_not_depend_on_what_else_is_asked_for():
+    assert split("test", 50, 3) == splits({"train": 400, "valid": 10, "test": 50}, 3)["test"]
+    assert all(split_of(pair) == "valid" for pair in split("valid", 20, 3))
+
+
+def test_larger_splits_begin_with_the_smaller():
+    assert split("train", 200, 4)[:100] == split("train", 100, 4)
+
+
+def test_other_seeds_give_other_sentences():
+    first, second = ({p.source for p in islice(generate(seed), 500)} for seed in (1, 2))
+    assert len(first & second) < 250
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "4242"])
+def test_the_corpus_is_the_same_in_every_process(hash_seed):
+    code = (
+        "import zlib; from itertools import islice; from regard.data.phrasebook import generate\n"
+        "print(zlib.crc32(repr([(p.source, p.target, sorted(p.links)) for p in islice(generate(9), 1500)]).encode()))"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+        ).stdout
+        for seed in ("0", hash_seed)
+    ]
+    assert runs[0] == runs[1]
+
+
+def test_there_are_at_least_a_million_pairs():
+    """A lower bound from one construction alone: `Der <adjective> <person> hat <number> <plural> gekauft .`."""
+    words = lexicon()
+    persons = len(words.nouns["person"].items)
+    describing = len(words.describing["person"].items)
+    numbers = len(words.numbers.items)
+    things = sum(
+        len(words.nouns[kind].items) for kind in ("thing", "clothes", "furniture", "food", "text", "vehicle")
+    )
+    assert persons * describing * numbers * things > 1_000_000
+
+
+def test_the_lexicon_has_at_least_400_german_content_words():
+    words = lexicon()
+    lemmas = {noun.lemma for table in words.nouns.values() for noun in table.items}
+    lemmas |= {verb.prefix + verb.forms.infinitive for table in words.verbs.values() for verb in table.items}
+    lemmas |= {adjective.lemma for adjective in words.adjectives}
+    assert len(lemmas) >= 400
+
+
+def test_frequencies_fall_off_as_in_text(pairs):
+    counts: dict[str, int] = {}
+    for pair in pairs:
+        for word in pair.source:
+            counts[word] = counts.get(word, 0) + 1
+    ranked = sorted(counts.values(), reverse=True)
+    assert ranked[9] > 10 * ranked[299] > 10 * ranked[999]
+    assert 1500 < len(ranked) < 4000
+
+
+def verbs() -> dict[str, set[str]]:
+    finite: set[str] = set()
+    for table in lexicon().verbs.values():
+        for verb in table.items:
+            finite |= {*verb.forms.present, *verb.forms.preterite}
+    finite |= set("hat habe hast haben habt ist bin bist sind seid war warst waren wart".split())
+    finite |= set(
+        "hatte hattest hatten hattet wird werde wirst werden werdet wurde wurden wurdest wurdet".split()
+    )
+    for modal in lexicon().modals.items:
+        finite |= {*modal.forms.present, *modal.forms.preterite}
+    joined = {
+        verb.prefix + form
+        for table in lexicon().verbs.values()
+        for verb in table.items
+        for form in (*verb.forms.present, *verb.forms.preterite)
+    }
+    return {"finite": finite, "joined": joined}
+
+
+def test_dass_clauses_end_with_their_finite_verb(pairs):
+    forms = verbs()
+    ends = forms["finite"] | forms["joined"]
+    plain = [
+        p for p in pairs if p.source.count("dass") == 1 and p.source.count(",") == 1 and p.source[-1] == "."
+    ]
+    assert len(plain) > 100
+    for pair in plain:
+        assert pair.source[-2] in ends, pair
+
+
+def test_finite_verb_comes_second_after_a_fronted_adverb(pairs):
+    finite = verbs()["finite"]
+    opened = [
+        p
+        for p in pairs
+        if p.source[0] in ("Gestern", "Heute", "Morgen", "Jetzt") and p.source[1] not in ("früh", "Abend")
+    ]
+    assert len(opened) > 50
+    for pair in opened:
+        assert pair.source[1] in finite | {"fing", "hörte", "beschloss", "begann"} | _matrix_forms(), pair
+
+
+def _matrix_forms() -> set[str]:
+    words = lexicon()
+    tables = (words.clause_verbs.items, words.infinitive_verbs.items)
+    return {
+        form for table in tables for verb in table for form in (*verb.forms.present, *verb.forms.preterite)
+    }
+
+
+def _find(pairs, german):
+    return [pair for pair in pairs if german in pair.source]
+
+
+def test_contractions_link_to_preposition_and_article(pairs):
+    for pair in _find(pairs, "zum")[:200]:
+        i = pair.source.index("zum")
+        words = [pair.target[j].lower() for k, j in sorted(pair.links) if k == i]
+        assert words[-1] == "the" or words == ["fortunately"], pair
+
+
+def test_both_parts_of_a_separable_verb_link_to_the_english_verb(pairs):
+    found = 0
+    for pair in pairs:
+        if pair.source[-2:] == ("auf", ".") and "steht" in pair.source:
+            i, k = pair.source.index("steht"), len(pair.source) - 2
+            assert {j for a, j in pair.links if a == i} == {j for a, j in pair.links if a == k}
+            found += 1
+    assert found
+
+
+def test_compounds_link_to_both_their_english_words(pairs):
+    for pair in _find(pairs, "Küchentisch"):
+        i = pair.source.index("Küchentisch")
+        assert [pair.target[j] for k, j in sorted(pair.links) if k == i] == ["kitchen", "table"]
+
+
+def test_kein_links_to_not(pairs):
+    found = [p for p in _find(pairs, "keinen") if p.source[0] != "Keinen"]
+    assert found
+    for pair in found:
+        i = pair.source.index("keinen")
+        words = {pair.target[j] for k, j in pair.links if k == i}
+        assert words & {"not", "cannot", "no"}, pair
+
+
+def test_written_files_are_parallel_and_hold_what_was_generated(tmp_path):
+    files = write(tmp_path / "corpus", {"train": 40, "valid": 5, "test": 5}, 1)
+    assert sorted(path.name for path in files) == sorted(
+        f"{name}.{end}" for name in SPLITS for end in ("de", "en", "talp", "fertility")
+    )
+    assert sorted(os.listdir(tmp_path / "corpus")) == sorted(path.name for path in files)
+    for name, size in (("train", 40), ("valid", 5), ("test", 5)):
+        texts = [
+            (tmp_path / "corpus" / f"{name}.{end}").read_text("utf-8").split("\n")
+            for end in ("de", "en", "talp", "fertility")
+        ]
+        assert all(len(lines) == size + 1 and lines[-1] == "" for lines in texts)
+        for pair, de, en, talp, fertility in zip(split(name, size, 1), *texts, strict=False):
+            assert de == " ".join(pair.source)
+            assert en == " ".join(pair.target)
+            assert parse_gold(talp).sure == pair.links
+            assert tuple(map(int, fertility.split())) == pair.fertilities
+
+
+def test_a_user_mistake_is_one_clear_message(tmp_path):
+    with pytest.raises(UsageError, match="seed is -1"):
+        next(generate(-1))
+    with pytest.raises(UsageError, match="size of train is -5"):
+        splits({"train": -5}, 1)
+    with pytest.raises(UsageError, match="expected one of train, valid, test"):
+        split("dev", 5, 1)  # pyright: ignore[reportArgumentType]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="file"):
+        write(tmp_path / "file", {"train": 1}, 1)
+
+
+def test_phrasebook_imports_no_torch():
+    code = "import sys, regard.data.phrasebook as p; p.split('test', 3, 1); print('torch' in sys.modules, 'numpy' in sys.modules)"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_tables_keep_the_wall_of_400_lines():
+    folder = Path(__file__).parents[3] / "src" / "regard" / "data" / "phrasebook"
+    for path in folder.glob("*.py"):
+        assert len(path.read_text("utf-8").splitlines()) <= 400, path

@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data.batch import BatchConfig, batches, collate
+from regard.data.vocabulary import EOS, PAD
+from regard.errors import UsageError
+
+lengths = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=200)
+settings = st.builds(
+    BatchConfig,
+    size=st.integers(1, 60),
+    unit=st.sampled_from(["sentences", "tokens"]),
+    pool=st.integers(1, 8),
+)
+
+
+def columns(pairs):
+    return np.array([p[0] for p in pairs], dtype=np.int64), np.array([p[1] for p in pairs], dtype=np.int64)
+
+
+@given(lengths, settings, st.integers(0, 2**40), st.integers(0, 50))
+def test_every_row_comes_once_an_epoch(pairs, config, seed, epoch):
+    made = batches(*columns(pairs), config, seed, epoch)
+    assert all(len(batch) for batch in made)
+    rows = np.concatenate([*made, np.zeros(0, dtype=np.int64)])
+    assert sorted(rows.tolist()) == list(range(len(pairs)))
+
+
+@given(lengths, settings)
+def test_a_batch_is_no_larger_than_asked_unless_one_sentence_is(pairs, config):
+    source, target = columns(pairs)
+    for batch in batches(source, target, config, 1, 0):
+        widest = max(source[batch].max(), target[batch].max())
+        size = len(batch) if config.unit == "sentences" else len(batch) * widest
+        assert size <= config.size or len(batch) == 1
+
+
+@given(lengths, settings, st.integers(0, 100), st.integers(0, 100))
+def test_order_is_a_function_of_seed_and_epoch(pairs, config, seed, epoch):
+    first = batches(*columns(pairs), config, seed, epoch)
+    np.random.seed(7)
+    second = batches(*columns(pairs), config, seed, epoch)
+    assert [b.tolist() for b in first] == [b.tolist() for b in second]
+
+
+def test_seeds_and_epochs_give_different_orders():
+    source, target = columns([(i % 9 + 1, i % 7 + 1) for i in range(300)])
+    orders = {
+        str([b.tolist() for b in batches(source, target, BatchConfig(size=8), seed, epoch)])
+        for seed in (0, 1)
+        for epoch in (0, 1)
+    }
+    assert len(orders) == 4
+
+
+def test_sorting_in_pools_leaves_little_padding():
+    random = np.random.default_rng(0)
+    source = random.geometric(0.05, 5000) + 3
+    target = source + random.integers(-2, 3, 5000)
+    made = batches(source, target, BatchConfig(size=50, pool=50), 1, 0)
+    padded = sum(int(target[b].max()) * len(b) for b in made)
+    unsorted = batches(source, target, BatchConfig(size=50, pool=1), 1, 0)
+    assert padded < 1.1 * target.sum()
+    assert sum(int(target[b].max()) * len(b) for b in unsorted) > 1.5 * target.sum()
+
+
+def test_lengths_of_different_numbers_are_refused():
+    with pytest.raises(UsageError, match="2 sources and 3 targets"):
+        batches([1, 2], [1, 2, 3], BatchConfig(), 0, 0)
+
+
+def test_collating_pads_on_the_right():
+    batch = collate([[5, 6, 7], [8]], [[9, EOS], [9, 9, EOS]], [4, 2])
+    assert batch.source.tokens.tolist() == [[5, 6, 7], [8, PAD, PAD]]
+    assert batch.source.lengths.tolist() == [3, 1]
+    assert batch.source.mask.tolist() == [[True, True, True], [True, False, False]]
+    assert batch.target is not None
+    assert batch.target.tokens.tolist() == [[9, EOS, PAD], [9, 9, EOS]]
+    assert batch.rows.tolist() == [4, 2]
+    assert batch.target_tokens == 5
+    assert len(batch) == len(batch.source) == 2
+    assert batch.source.tokens.dtype == batch.source.lengths.dtype == batch.rows.dtype == torch.int64
+
+
+def test_mask_is_false_at_padding_and_true_at_a_real_token_with_the_padding_id():
+    batch = collate([[PAD, 5], [6]], None, [0, 1])
+    assert batch.source.mask.tolist() == [[True, True], [True, False]]
+    assert batch.target is None and batch.target_tokens == 0
+
+
+def test_no_sentences_and_empty_sentences_collate():
+    assert collate([], None, []).source.tokens.shape == (0, 0)
+    assert collate([[], [5]], None, [0, 1]).source.lengths.tolist() == [0, 1]
+
+
+def test_moving_a_batch_moves_all_of_it():
+    batch = collate([[5]], [[6, EOS]], [0]).to("meta")
+    assert batch.target is not None
+    tensors = (batch.source.tokens, batch.source.lengths, batch.target.tokens, batch.rows)
+    assert all(t.device.type == "meta" for t in tensors)

@@ -1,0 +1,153 @@
+import gzip
+import logging
+
+import pytest
+
+from regard.config import from_dict, options
+from regard.data.corpus import CorpusConfig, DataConfig, clean_line, read_lines, read_pairs
+from regard.errors import ConfigError, DataError
+
+
+def write(path, content):
+    path.write_bytes(content)
+    return str(path)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"eins\nzwei \xc3\xa4\n",
+        b"eins\r\nzwei \xc3\xa4\r\n",
+        b"\xef\xbb\xbfeins\nzwei \xc3\xa4",
+        b"\xef\xbb\xbfeins\r\nzwei \xc3\xa4",
+    ],
+)
+def test_line_ends_marks_and_gzip_make_no_difference(tmp_path, content, zipped):
+    path = write(tmp_path / "text", gzip.compress(content) if zipped else content)
+    assert list(read_lines(path)) == ["eins", "zwei ä"]
+
+
+def test_lines_end_at_line_feeds_alone(tmp_path):
+    # What `wc -l` counts: other separators of Unicode are no line ends.
+    path = write(tmp_path / "text", "a\u2028b\x85c\x0bd\re\nf\n".encode())
+    assert list(read_lines(path)) == ["a\u2028b c d e", "f"]
+
+
+def test_control_characters_become_spaces_and_are_counted(tmp_path, caplog):
+    path = write(tmp_path / "text", b"a\x00b\tc\x7f\n\x1b[0m\xc2\x9f\n")
+    with caplog.at_level(logging.WARNING):
+        assert list(read_lines(path)) == ["a b\tc ", " [0m "]
+    assert "4 control characters" in caplog.text
+    assert path in caplog.text
+
+
+def test_cleaning_a_line_keeps_what_is_text():
+    assert clean_line("Größe €5 \u200d\U0001f600\n") == ("Größe €5 \u200d\U0001f600", 0)
+
+
+def test_not_utf8_names_file_line_and_byte(tmp_path):
+    path = write(tmp_path / "latin", b"gut\nsch\xf6n\n")
+    with pytest.raises(DataError, match=r"latin: line 2, byte 4: not UTF-8 \(0xf6, byte 8 of the text\)"):
+        list(read_lines(path))
+    path = write(tmp_path / "utf16", "ab".encode("utf-16"))
+    with pytest.raises(DataError, match="line 1, byte 1"):
+        list(read_lines(path))
+    path = write(tmp_path / "marked", b"\xef\xbb\xbfab\xff\n")
+    with pytest.raises(DataError, match="line 1, byte 6"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize("content", [b"", gzip.compress(b"")])
+def test_an_empty_file_is_named(tmp_path, content):
+    with pytest.raises(DataError, match=r"nothing.*empty"):
+        list(read_lines(write(tmp_path / "nothing", content)))
+
+
+def test_missing_files_and_folders_are_named(tmp_path):
+    with pytest.raises(DataError, match=r"absent: No such file"):
+        list(read_lines(tmp_path / "absent"))
+    with pytest.raises(DataError, match="directory"):
+        list(read_lines(tmp_path))
+
+
+@pytest.mark.parametrize("cut", [5, 20, -4, -9])
+def test_a_truncated_gzip_file_is_named(tmp_path, cut):
+    whole = gzip.compress("".join(f"line {i}\n" for i in range(50)).encode())
+    with pytest.raises(DataError, match=r"cut\.gz: damaged gzip file"):
+        list(read_lines(write(tmp_path / "cut.gz", whole[:cut])))
+
+
+def test_an_altered_gzip_file_is_named(tmp_path):
+    whole = bytearray(gzip.compress("".join(f"line {i}\n" for i in range(50)).encode()))
+    whole[-6] ^= 1
+    with pytest.raises(DataError, match="damaged gzip file"):
+        list(read_lines(write(tmp_path / "bad.gz", bytes(whole))))
+
+
+def test_pairs_come_from_two_files_or_from_one(tmp_path):
+    source, target = write(tmp_path / "s", b"a\nb\n"), write(tmp_path / "t", b"x\ny\n")
+    both = write(tmp_path / "both", b"a\tx\nb\ty\tmore\n")
+    expected = [("a", "x"), ("b", "y")]
+    assert list(read_pairs(CorpusConfig(source=source, target=target))) == expected
+    assert list(read_pairs(CorpusConfig(tsv=both))) == expected
+
+
+def test_columns_choose_source_and_target(tmp_path):
+    # The inflection data: lemma, features, form.
+    path = write(tmp_path / "nouns", "Kloß\tplural\tKlöße\n".encode())
+    assert list(read_pairs(CorpusConfig(tsv=path, columns=(1, 2, 3)))) == [("Kloß plural", "Klöße")]
+    assert list(read_pairs(CorpusConfig(tsv=path, columns=(3, 1)))) == [("Klöße", "Kloß")]
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [(b"a\nb\nc\n", b"x\n"), (b"a\n", b"x\ny\nz"), (b"a\n", b"x\n\n")]
+)
+def test_different_line_counts_name_both_files_and_counts(tmp_path, left, right):
+    source, target = write(tmp_path / "s", left), write(tmp_path / "t", right)
+    counts = [len(content.splitlines()) for content in (left, right)]
+    with pytest.raises(DataError) as caught:
+        list(read_pairs(CorpusConfig(source=source, target=target)))
+    assert f"{source} has {counts[0]} lines but {target} has {counts[1]}" in str(caught.value)
+
+
+def test_a_line_without_a_tab_is_named(tmp_path):
+    path = write(tmp_path / "both", b"a\tx\nb\n")
+    with pytest.raises(DataError, match="both: line 2: 1 tab-separated columns, expected 2"):
+        list(read_pairs(CorpusConfig(tsv=path)))
+
+
+FILES = {"source": "s", "target": "t"}
+
+
+@pytest.mark.parametrize(
+    ("corpus", "says"),
+    [
+        ({}, "either"),
+        ({"source": "s"}, "either"),
+        ({**FILES, "tsv": "b"}, "either"),
+        ({**FILES, "tag": "two words"}, "one word"),
+        ({**FILES, "weight": 0}, "greater than 0"),
+        ({**FILES, "wieght": 2}, "weight"),
+        ({"tsv": "b", "columns": [0, 1]}, "from 1"),
+    ],
+)
+def test_a_corpus_that_makes_no_sense_is_refused(corpus, says):
+    with pytest.raises(ConfigError, match=says):
+        from_dict(DataConfig, {"train": [corpus], "valid": FILES})
+
+
+def test_settings_that_do_not_fit_together_are_refused():
+    data = {"train": [FILES], "valid": FILES}
+    with pytest.raises(ConfigError, match="joint"):
+        from_dict(DataConfig, {**data, "source_tokenizer": {"kind": "bpe"}})
+    with pytest.raises(ConfigError, match="one size"):
+        from_dict(DataConfig, {**data, "joint_vocabulary": True, "source_size": 5})
+    both = {side: {"kind": "bpe", "language": code} for side, code in (("source", "de"), ("target", "en"))}
+    tokenizers = {f"{side}_tokenizer": table for side, table in both.items()}
+    assert from_dict(DataConfig, {**data, **tokenizers}).target_tokenizer.language == "en"
+
+
+def test_every_option_has_its_sentence():
+    for option in options(DataConfig):
+        assert option.help.endswith("."), option.path

@@ -1,0 +1,222 @@
+import gzip
+import json
+import logging
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.config import from_dict
+from regard.data import arrays, units
+from regard.data.batch import BatchConfig
+from regard.data.corpus import DataConfig
+from regard.data.prepared import Prepared, prepare
+from regard.data.vocabulary import EOS, UNK
+from regard.errors import DataError
+
+from made_corpora import KINDS, both, configure, corpus, sentences, stamp
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_prepared_ids_are_those_of_each_line(data, kind):
+    prepared = prepare(configure(data, **both(kind), min_count=2))
+    for name, seed, number in (("train", 0, 60), ("valid", 1, 7)):
+        split = prepared.split(name)
+        assert len(split) == number
+        for row, (source, target) in enumerate(zip(*sentences(number, seed), strict=True)):
+            ids = split.example(row)
+            assert ids[0].tolist() == prepared.text.source.encode(source)
+            assert ids[1].tolist() == [*prepared.text.target.encode(target), EOS]
+            assert [len(side) for side in ids] == [int(side[row]) for side in split.lengths]
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe", "sentencepiece", "characters"])
+def test_decoding_prepared_ids_gives_the_text(data, kind):
+    prepared = prepare(configure(data, **both(kind)))
+    split = prepared.split("train")
+    lines = [prepared.text.target.decode(split.example(row)[1].tolist()) for row in range(len(split))]
+    assert lines == sentences(60)[1]
+
+
+def test_the_number_of_processes_does_not_matter(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(units, "CHUNK", 7)
+    config = configure(data, **both("bpe"))
+    contents = []
+    for processes in (1, 2):
+        folder = prepare(config, tmp_path / f"p{processes}", processes=processes).folder
+        contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert contents[0] == contents[1]
+
+
+def test_batches_hold_the_examples(data):
+    split = prepare(configure(data)).split("train")
+    made = split.batches(BatchConfig(size=8), 3, 1)
+    assert sorted(np.concatenate(made).tolist()) == list(range(60))
+    batch = split.batch(made[0])
+    assert batch.target is not None
+    for i, row in enumerate(batch.rows.tolist()):
+        source, target = split.example(row)
+        assert batch.source.tokens[i, : len(source)].tolist() == source.tolist()
+        assert batch.target.tokens[i, : len(target)].tolist() == target.tolist()
+
+
+def test_weights_say_how_often_a_corpus_is_seen(tmp_path, data):
+    corpora = [
+        corpus(tmp_path, "twice", *sentences(10, 1), weight=2.5),
+        corpus(tmp_path, "half", *sentences(20, 2), weight=0.5),
+        corpus(tmp_path, "once", *sentences(5, 3)),
+    ]
+    split = prepare(configure(data, train=corpora)).split("train")
+    counts = np.bincount(split.epoch(1, 0), minlength=35)
+    assert counts[:10].sum() == 25 and set(counts[:10]) == {2, 3}
+    assert counts[10:30].sum() == 10 and set(counts[10:30]) == {0, 1}
+    assert set(counts[30:]) == {1}
+    assert split.epoch(1, 0).tolist() == split.epoch(1, 0).tolist()
+    assert split.epoch(1, 0).tolist() != split.epoch(1, 1).tolist()
+    assert (
+        np.bincount(np.concatenate(split.batches(BatchConfig(size=4), 1, 0)), minlength=35).tolist()
+        == counts.tolist()
+    )
+
+
+def test_a_new_weight_needs_no_new_arrays(data):
+    first = prepare(configure(data))
+    data["train"][0]["weight"] = 3.0
+    again = prepare(configure(data))
+    assert again.folder.stat().st_ino == first.folder.stat().st_ino
+    assert len(again.split("train").epoch(0, 0)) == 180
+
+
+def test_a_tag_stands_before_every_source_sentence_of_its_corpus(tmp_path, data):
+    corpora = [data["train"][0], corpus(tmp_path, "back", *sentences(5, 3), tag="<bt>")]
+    prepared = prepare(configure(data, train=corpora, source_size=4, **both("bpe")))
+    split, vocabulary = prepared.split("train"), prepared.text.source.vocabulary
+    tag = vocabulary.ids(["<bt>"])[0]
+    assert tag != UNK
+    assert [int(split.example(row)[0][0]) == tag for row in (0, 59, 60, 64)] == [False, False, True, True]
+    expected = prepared.text.source.encode("<bt> " + sentences(5, 3)[0][0])
+    assert split.example(60)[0].tolist() == expected
+    assert Prepared.open(prepared.folder).text.source.encode("<bt> Der Hund.")[0] == tag
+
+
+def test_a_joint_vocabulary_is_one_and_the_same(data):
+    text = prepare(configure(data, joint_vocabulary=True)).text
+    assert text.source.vocabulary == text.target.vocabulary
+    assert "Der" in text.target.vocabulary and "The" in text.source.vocabulary
+
+
+def test_vocabularies_count_training_text_alone(tmp_path, data):
+    valid = corpus(tmp_path, "odd", ["Ungesehen"], ["unseen"])
+    prepared = prepare(configure(data, valid=valid))
+    assert prepared.split("valid").example(0)[0].tolist() == [UNK]
+
+
+def test_text_that_looks_like_a_special_is_text(tmp_path, data):
+    odd = corpus(tmp_path, "odd", ["<s> </s> <pad> <sink> <unk>"] * 9, ["</s> a"] * 9)
+    for kind in KINDS:
+        prepared = prepare(configure(data, train=[odd, data["train"][0]], **both(kind)), tmp_path / kind)
+        source, target = prepared.split("train").example(0)
+        assert min(source) > 4 and min(target[:-1]) > 4 and target[-1] == EOS
+
+
+def test_training_drops_and_counts_empty_and_long_pairs(tmp_path, data, caplog):
+    sources, targets = sentences(10, 5)
+    sources[2], targets[4], sources[7] = "", "   ", "wort " * 100_000
+    targets[9] = "a b c d e f g h"
+    data["train"] = [corpus(tmp_path, "mixed", sources, targets)]
+    with caplog.at_level(logging.WARNING):
+        split = prepare(configure(data, max_length=7, **both("moses"))).split("train")
+    assert len(split) < 8 and (split.source_lengths <= 7).all() and (split.target_lengths <= 8).all()
+    assert (
+        "2 dropped with an empty side" in caplog.text
+        and f"{8 - len(split)} with more than 7 tokens" in caplog.text
+    )
+    assert [int(split.where(row).rpartition(" ")[2]) for row in range(len(split))] == sorted(
+        i + 1 for i in range(10) if i not in (2, 4, 7, 9) and len(sources[i].split()) + 1 <= 7
+    )
+
+
+def test_rows_know_their_file_and_line(tmp_path, data):
+    more = corpus(tmp_path, "more", ["", "a", "b"], ["x", "", "y"])
+    split = prepare(configure(data, train=[data["train"][0], more])).split("train")
+    assert split.where(60) == f"{more['source']} and {more['target']}: line 3"
+    assert split.where(59).endswith("line 60")
+
+
+def test_evaluation_text_is_kept_as_it_stood(tmp_path, data):
+    valid = corpus(tmp_path, "odd", ["eins  zwei", "", "drei"], ["one", "two", "three \u2028 x"])
+    prepared = prepare(configure(data, valid=valid))
+    assert prepared.split("valid").raw() == (["eins  zwei", "drei"], ["one", "three \u2028 x"])
+    with pytest.raises(DataError, match="training"):
+        prepared.split("train").raw()
+
+
+def test_splits_that_are_not_there_are_named(data):
+    prepared = prepare(configure(data))
+    assert list(prepared) == ["train", "valid"]
+    with pytest.raises(DataError, match="'test'; there are train, valid"):
+        prepared.split("test")
+
+
+def test_the_manifest_says_what_the_data_is(data):
+    prepared = prepare(configure(data, **both("sentencepiece")))
+    manifest = json.loads((prepared.folder / "manifest.json").read_text())
+    assert manifest["wanted"]["settings"]["source_tokenizer"]["size"] == 60
+    assert "sentencepiece" in manifest["wanted"]["libraries"]
+    assert set(manifest["inputs"]) == {f"{n}.{s}" for n in ("train.0", "valid") for s in ("source", "target")}
+    assert manifest["splits"]["train"]["corpora"][0]["kept"] == 60
+    names = {path.name for path in prepared.folder.iterdir()} - {"manifest.json"}
+    assert set(manifest["files"]) == names
+    assert all(len(about["sha256"]) == 64 for about in manifest["files"].values())
+
+
+def test_gzip_and_tab_separated_text_give_the_same_arrays(tmp_path, data):
+    sources, targets = sentences(60)
+    pairs = "".join(f"{s}\t{t}\n" for s, t in zip(sources, targets, strict=True))
+    (tmp_path / "pairs.gz").write_bytes(gzip.compress(pairs.encode()))
+    plain = prepare(configure(data))
+    zipped = prepare(configure(data, train=[{"tsv": str(tmp_path / "pairs.gz")}]), tmp_path / "zipped")
+    name = "train.source.tokens"
+    assert (plain.folder / name).read_bytes() == (zipped.folder / name).read_bytes()
+
+
+def test_progress_is_told(data):
+    told = []
+    prepare(configure(data), progress=lambda *what: told.append(what))
+    assert ("tokenising train", 60, 60) in told and ("tokenising valid", 7, 7) in told
+
+
+def test_memory_grows_with_the_vocabulary_not_with_the_corpus(tmp_path, data, monkeypatch):
+    monkeypatch.setattr(arrays, "ROWS", 500)
+    monkeypatch.setattr(units, "CHUNK", 500)
+    peaks = []
+    for number in (4_000, 16_000):
+        data["train"] = [
+            corpus(tmp_path, f"c{number}", ["Der Hund und die Katze ."] * number, ["The dog ."] * number)
+        ]
+        config = configure(data)
+        tracemalloc.start()
+        prepare(config, tmp_path / f"p{number}", processes=1)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # A pair more is 34 bytes of text, 40 of ids and 24 of places; what may grow is whether it stays.
+    assert peaks[1] - peaks[0] < 10 * 12_000
+
+
+REAL = Path(__file__).parents[3] / "shared" / "data" / "multi30k"
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="no ../shared/data/multi30k beside the project")
+def test_real_captions_survive_preparing(tmp_path):
+    files = {"source": str(REAL / "val.de.gz"), "target": str(REAL / "val.en.gz")}
+    pieces = {"kind": "sentencepiece", "size": 2000, "coverage": 1.0}
+    data = {"train": [files], "valid": files, "source_tokenizer": pieces, "target_tokenizer": pieces}
+    prepared = prepare(from_dict(DataConfig, data), tmp_path / "prepared")
+    split = prepared.split("valid")
+    for row, line in enumerate(split.raw()[0][:300]):
+        assert prepared.text.source.decode(split.example(row)[0].tolist()) == " ".join(line.split())

@@ -1,0 +1,81 @@
+import gzip
+import json
+import logging
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.config import from_dict
+from regard.data import arrays, units
+from regard.data.batch import BatchConfig
+from regard.data.corpus import DataConfig
+from regard.data.prepared import Prepared, prepare
+from regard.data.vocabulary import EOS, UNK
+from regard.errors import DataError
+
+from made_corpora import KINDS, both, configure, corpus, sentences, stamp
+
+def test_preparing_again_does_nothing_while_nothing_changed(data):
+    first = stamp(prepare(configure(data)))
+    assert stamp(prepare(configure(data))) == first
+    path = Path(data["train"][0]["source"])
+    path.write_bytes(path.read_bytes())
+    assert stamp(prepare(configure(data))) == first
+
+
+def test_data_that_moved_is_not_prepared_again(data, tmp_path):
+    first = stamp(prepare(configure(data)))
+    moved = tmp_path / "moved"
+    Path(data["valid"]["target"]).rename(moved)
+    data["valid"]["target"] = str(moved)
+    assert stamp(prepare(configure(data))) == first
+
+
+@pytest.mark.parametrize("change", ["text", "setting", "missing", "truncated", "manifest", "vocabulary"])
+def test_preparing_again_follows_every_change(data, change):
+    first = prepare(configure(data))
+    unchanged, more = stamp(first), {}
+    if change == "text":
+        path = Path(data["train"][0]["target"])
+        path.write_text(path.read_text().replace("dog", "cat"))
+    elif change == "setting":
+        more = {"min_count": 3}
+    elif change == "missing":
+        (first.folder / "train.source.tokens").unlink()
+    elif change == "truncated":
+        path = first.folder / "train.target.offsets"
+        path.write_bytes(path.read_bytes()[:-8])
+    elif change == "manifest":
+        path = first.folder / "manifest.json"
+        path.write_text(path.read_text()[:-40])
+    else:
+        path = first.folder / "source.vocabulary"
+        path.write_text(path.read_text().replace("Hund", "Bund"))
+    again = prepare(configure(data, **more))
+    assert stamp(again) != unchanged
+    if change == "text":
+        assert "dog." not in again.text.target.vocabulary
+    else:
+        assert len(again.split("train")) == 60
+
+
+@pytest.mark.parametrize("name", ["train.source.tokens", "manifest.json", "target.vocabulary", "text.json"])
+def test_opening_names_what_is_broken(data, name):
+    folder = prepare(configure(data)).folder
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(DataError) as caught:
+        Prepared.open(folder)
+    assert str(path) in str(caught.value)
+
+
+def test_opening_something_else_is_an_error(tmp_path):
+    with pytest.raises(DataError, match=r"manifest\.json"):
+        Prepared.open(tmp_path)

@@ -1,0 +1,120 @@
+import gzip
+import json
+import logging
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.config import from_dict
+from regard.data import arrays, units
+from regard.data.batch import BatchConfig
+from regard.data.corpus import DataConfig
+from regard.data.prepared import Prepared, prepare
+from regard.data.vocabulary import EOS, UNK
+from regard.errors import DataError
+
+from made_corpora import KINDS, both, configure, corpus, sentences, stamp
+
+BAD = {
+    "counts": (b"a\nb\n", b"x\n", "has 2 lines but .* has 1"),
+    "empty": (b"", b"x\n", "source: the file is empty"),
+    "latin": (b"a\nsch\xf6n\n", b"x\ny\n", "source: line 2, byte 4: not UTF-8"),
+    "gzip": (gzip.compress(b"a\n" * 90)[:-9], b"x\n" * 90, "source: damaged gzip"),
+    "blank": (b"\n\n", b"x\ny\n", "no train pair is left"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_clear_error_and_leaves_nothing(tmp_path, data, name):
+    source, target, says = BAD[name]
+    (tmp_path / "bad.source").write_bytes(source)
+    (tmp_path / "bad.target").write_bytes(target)
+    bad = {side: str(tmp_path / f"bad.{side}") for side in ("source", "target")}
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(DataError, match=says):
+        prepare(configure(data, train=[bad]))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("path", ["absent", "."])
+def test_missing_input_and_folders_are_named(tmp_path, data, path):
+    data["train"][0]["source"] = str(tmp_path / path)
+    with pytest.raises(DataError, match=r"No such file|a folder"):
+        prepare(configure(data))
+
+
+def test_windows_text_with_a_mark_gives_the_same_arrays(tmp_path, data):
+    plain = prepare(configure(data))
+    path = Path(data["train"][0]["source"])
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    windows = prepare(configure(data), tmp_path / "windows")
+    assert windows.text.source.vocabulary == plain.text.source.vocabulary
+
+
+def test_a_broken_input_leaves_the_data_of_before(data):
+    first = prepare(configure(data))
+    Path(data["train"][0]["source"]).write_bytes(b"\xff\n")
+    with pytest.raises(DataError):
+        prepare(configure(data))
+    assert len(Prepared.open(first.folder).split("train")) == 60
+
+
+def test_a_full_disk_is_one_clear_error_and_leaves_the_data_of_before(tmp_path, data):
+    first = prepare(configure(data))
+    unchanged = stamp(first)
+    data["train"] = [corpus(tmp_path, "more", *sentences(3000, 4))]
+    config = configure(data)
+    before = sorted(tmp_path.iterdir())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        with pytest.raises(DataError, match=r"prepared: cannot prepare.*File too large; nothing was kept"):
+            prepare(config)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, old)
+    assert sorted(tmp_path.iterdir()) == before
+    assert stamp(Prepared.open(first.folder)) == unchanged
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path, data):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="File exists"):
+        prepare(configure(data), tmp_path / "file" / "prepared")
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path, data):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter").write_text("words")
+    with pytest.raises(DataError, match="something else"):
+        prepare(configure(data), tmp_path / "thesis")
+    assert (tmp_path / "thesis" / "chapter").read_text() == "words"
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path, data):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = tmp_path / f".prepared.{ended.pid}.partial"
+    left.mkdir()
+    (left / "train.source.tokens").write_bytes(b"half")
+    alive = tmp_path / ".prepared.1.partial"
+    alive.mkdir()
+    prepare(configure(data))
+    assert not left.exists()
+    assert alive.exists()
+
+
+def test_open_data_stays_readable_while_it_is_replaced(data):
+    split = prepare(configure(data)).split("train")
+    before = split.example(3)[0].tolist()
+    Path(data["train"][0]["source"]).write_text("Hund\n" * 60)
+    prepare(configure(data))
+    assert split.example(3)[0].tolist() == before

@@ -1,0 +1,87 @@
+import pytest
+
+from regard.data.text import Side, TextPair
+from regard.data.tokenizer import BytePairConfig, SentencePieceConfig, WordsConfig, load_tokenizer
+from regard.data.tokenizers.bpe import BytePairTokenizer, learn_merges
+from regard.data.tokenizers.pieces import SentencePieceTokenizer, learn_pieces
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK, Vocabulary
+from regard.errors import DataError
+
+
+@pytest.fixture
+def words(tmp_path):
+    return Side(load_tokenizer(WordsConfig(), tmp_path, ""), Vocabulary.build({"a": 3, "b": 2, "<s>": 1}))
+
+
+@pytest.fixture
+def pair():
+    pieces = SentencePieceConfig(size=30)
+    source = SentencePieceTokenizer(pieces, learn_pieces(["ein Haus", "zwei Häuser"] * 4, pieces))
+    target = BytePairTokenizer(BytePairConfig(), learn_merges({"house": 4, "houses": 4}, 10))
+    return TextPair(
+        Side(source, Vocabulary.build(dict.fromkeys(source.inventory, 1), always=["<bt>"]), ("<bt>",)),
+        Side(target, Vocabulary.build(dict.fromkeys(target.encode("one two house houses"), 1))),
+    )
+
+
+def test_decoding_drops_specials_but_shows_unknown_words(words):
+    assert words.encode("a c b") == [5, UNK, 6]
+    assert words.decode([BOS, 5, UNK, 6, SINK, EOS, PAD]) == "a <unk> b"
+
+
+def test_text_that_looks_like_a_special_comes_back(words):
+    assert words.decode(words.encode("a <s> b")) == "a <s> b"
+    assert words.encode("</s>") == [UNK]
+
+
+def test_saving_and_loading_changes_nothing(pair, tmp_path):
+    pair.save(tmp_path)
+    again = TextPair.load(tmp_path)
+    assert again.source.encode("<bt> zwei Haus") == pair.source.encode("<bt> zwei Haus")
+    assert again.target.decode(again.target.encode("two houses")) == "two houses"
+    assert (again.source.vocabulary, again.target.vocabulary) == (
+        pair.source.vocabulary,
+        pair.target.vocabulary,
+    )
+    assert again.source.tags == ("<bt>",)
+
+
+def test_saving_again_writes_the_same_bytes(pair, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        pair.save(tmp_path / name)
+    TextPair.load(tmp_path / "a").save(tmp_path / "b")
+    files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("a", "b")]
+    assert files[0] == files[1]
+    assert set(files[0]) == {
+        "text.json",
+        "source.vocabulary",
+        "target.vocabulary",
+        "source.sentencepiece",
+        "target.bpe",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["text.json", "source.vocabulary", "target.vocabulary", "source.sentencepiece", "target.bpe"]
+)
+@pytest.mark.parametrize("damage", ["missing", "truncated", "altered"])
+def test_a_damaged_file_is_named(pair, tmp_path, name, damage):
+    pair.save(tmp_path)
+    path = tmp_path / name
+    content = bytearray(path.read_bytes())
+    if damage == "missing":
+        path.unlink()
+    elif damage == "truncated":
+        path.write_bytes(content[:-3])
+    else:
+        content[0] ^= 1
+        path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        TextPair.load(tmp_path)
+    assert str(path) in str(caught.value)
+
+
+def test_saving_where_nothing_can_be_written_is_an_error(pair, tmp_path):
+    with pytest.raises(DataError, match="cannot be written"):
+        pair.save(tmp_path / "absent")

@@ -1,0 +1,242 @@
+import contextlib
+import io
+import pickle
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+import sacremoses
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from regard.config import from_dict
+from regard.data.text import Side
+from regard.data.tokenizer import (
+    BytePairConfig,
+    CharactersConfig,
+    MosesConfig,
+    SentencePieceConfig,
+    WordsConfig,
+    finish_tokenizers,
+    load_tokenizer,
+    start_tokenizers,
+)
+from regard.data.tokenizers.bpe import BytePairTokenizer, learn_merges
+from regard.data.tokenizers.pieces import learn_pieces
+from regard.data.vocabulary import Vocabulary
+from regard.errors import DataError
+
+TEXT = [
+    "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.",
+    "Ein kleines Mädchen klettert in ein Spielhaus aus Holz.",
+    'Er sagte: "Das ist\'s!" (Und ging.)',
+    "lower lowest newer newest wider widest",
+] * 3
+CONFIGS = {
+    "words": WordsConfig(),
+    "moses": MosesConfig(language="de"),
+    "bpe": BytePairConfig(language="de", merges=30),
+    "sentencepiece-bpe": SentencePieceConfig(size=60),
+    "sentencepiece-unigram": SentencePieceConfig(size=60, model="unigram"),
+    "characters": CharactersConfig(),
+}
+
+
+def learned(config, text=TEXT):
+    start = start_tokenizers(config, config, (text, text))
+    counts = Counter(unit for line in text for unit in start[0].pretokenize(line))
+    return finish_tokenizers(start, (counts, counts))[0]
+
+
+@pytest.fixture(scope="module", params=CONFIGS)
+def tokenizer(request):
+    return learned(CONFIGS[request.param])
+
+
+lines = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\u2581"), max_size=40)
+
+
+@given(line=lines)
+@pytest.mark.parametrize("kind", ["words", "characters", "sentencepiece-bpe", "sentencepiece-unigram"])
+def test_decoding_gives_the_line_back_up_to_white_space(kind, line):
+    tokenizer = _cached(kind)
+    assert tokenizer.decode(tokenizer.encode(line)) == " ".join(line.split())
+
+
+_made = {}
+
+
+def _cached(kind):
+    if kind not in _made:
+        _made[kind] = learned(CONFIGS[kind])
+    return _made[kind]
+
+
+@given(line=st.text(max_size=40))
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_any_text_gives_tokens_that_are_not_empty_and_word_ids_without_gaps(kind, line):
+    tokenizer = _cached(kind)
+    line = line.replace("\n", " ").replace("\r", " ")
+    tokens = tokenizer.encode(line)
+    assert all(tokens) and not any("\n" in token for token in tokens)
+    assert isinstance(tokenizer.decode(tokens), str)
+    words = tokenizer.word_ids(tokens)
+    assert len(words) == len(tokens)
+    assert all(b - a in (0, 1) for a, b in pairwise(words))
+    assert words[:1] in ([], [0])
+
+
+def test_an_empty_line_has_no_tokens(tokenizer):
+    assert tokenizer.encode("") == tokenizer.encode("   ") == []
+    assert tokenizer.decode([]) == ""
+    assert tokenizer.word_ids([]) == []
+
+
+def test_encoding_is_segmenting_each_unit(tokenizer):
+    for line in TEXT:
+        units = tokenizer.pretokenize(line)
+        assert tokenizer.encode(line) == [token for unit in units for token in tokenizer.segment(unit)]
+
+
+def test_saving_and_loading_changes_nothing(tokenizer, tmp_path):
+    tokenizer.save(tmp_path, "source")
+    again = load_tokenizer(tokenizer.config, tmp_path, "source")
+    assert [again.encode(line) for line in TEXT] == [tokenizer.encode(line) for line in TEXT]
+    assert all(path.name.startswith("source.") for path in tmp_path.iterdir())
+
+
+def test_a_tokenizer_travels_to_another_process(tokenizer):
+    again = pickle.loads(pickle.dumps(tokenizer))
+    assert again.encode(TEXT[0]) == tokenizer.encode(TEXT[0])
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_learning_twice_gives_the_same_tokens(kind):
+    first, second = learned(CONFIGS[kind]), learned(CONFIGS[kind])
+    assert [first.encode(line) for line in TEXT] == [second.encode(line) for line in TEXT]
+
+
+@pytest.mark.parametrize("model", ["bpe", "unigram"])
+def test_sentencepiece_learns_the_same_bytes(model):
+    config = SentencePieceConfig(size=70, model=model)
+    assert learn_pieces(TEXT, config) == learn_pieces(iter(TEXT), config)
+
+
+def test_moses_tokens_are_those_of_sacremoses_without_escapes():
+    # The example of the sacremoses README.
+    tokenizer = learned(MosesConfig(language="en"))
+    tokens = tokenizer.encode("This, is a sentence with weird\xbb symbols\u2026 appearing everywhere\xbf")
+    assert " ".join(tokens) == "This , is a sentence with weird \xbb symbols \u2026 appearing everywhere \xbf"
+    assert tokenizer.encode('it\'s "so" & <so>') == sacremoses.MosesTokenizer("en").tokenize(
+        'it\'s "so" & <so>', escape=False
+    )
+
+
+def test_moses_decoding_joins_punctuation_and_keeps_escapes_of_the_text():
+    tokenizer = learned(MosesConfig(language="en"))
+    line = 'He said: "It\'s 5,300 (or so)."'
+    assert tokenizer.decode(tokenizer.encode(line)) == line
+    assert tokenizer.decode(["a", "&amp;", "b"]) == "a &amp; b"
+
+
+def test_bpe_is_that_of_subword_nmt_on_moses_tokens():
+    rules = sacremoses.MosesTokenizer("de")
+    tokenised = [rules.tokenize(line, escape=False, return_str=True) for line in TEXT]
+    codes = io.StringIO()
+    with contextlib.redirect_stderr(io.StringIO()):
+        learn_bpe(tokenised, codes, 30)
+    expected = BPE(io.StringIO(codes.getvalue()))
+    ours = learned(CONFIGS["bpe"])
+    assert ours.codes == codes.getvalue()
+    for line in tokenised:
+        assert " ".join(ours.encode(line)) == expected.process_line(line)
+
+
+def test_bpe_marks_and_joins_subwords():
+    # The dictionary of Sennrich et al. (2016), Algorithm 1; by hand: s t (9 times), e st (9), then l o (7).
+    merges = learn_merges({"low": 5, "lower": 2, "newest": 6, "widest": 3}, 3)
+    tokenizer = BytePairTokenizer(BytePairConfig(), merges)
+    assert tokenizer.encode("lowest low") == ["lo@@", "w@@", "est", "lo@@", "w"]
+    assert tokenizer.decode(["lo@@", "w@@", "est", "lo@@", "w"]) == "lowest low"
+    assert tokenizer.word_ids(["lo@@", "w@@", "est", "lo@@", "w"]) == [0, 0, 0, 1, 1]
+
+
+def test_bpe_without_merges_gives_characters():
+    tokenizer = BytePairTokenizer(BytePairConfig(merges=0), learn_merges({"ab": 5}, 0))
+    assert tokenizer.encode("ab c") == ["a@@", "b", "c"]
+
+
+def test_bpe_takes_a_word_of_a_hundred_thousand_letters():
+    tokenizer = _cached("bpe")
+    word = "newest" * 20_000
+    tokens = tokenizer.encode(word)
+    assert tokenizer.decode(tokens) == word
+    assert set(tokenizer.word_ids(tokens)) == {0}
+
+
+def test_word_ids_follow_the_spaces_of_pieces():
+    tokenizer = _cached("sentencepiece-bpe")
+    line = "Zwei Spielhaus xyz"
+    tokens = tokenizer.encode(line)
+    words = tokenizer.word_ids(tokens)
+    joined = ["".join(t for t, w in zip(tokens, words, strict=True) if w == word) for word in range(3)]
+    assert joined == ["\u2581Zwei", "\u2581Spielhaus", "\u2581xyz"]
+    assert _cached("characters").word_ids(["a", "b", "\u2581", "c"]) == [0, 0, 1, 1]
+
+
+def test_pieces_are_those_of_the_saved_model(tmp_path):
+    tokenizer = _cached("sentencepiece-unigram")
+    tokenizer.save(tmp_path, "target")
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "target.sentencepiece"))
+    assert tokenizer.encode(TEXT[1]) == processor.encode(TEXT[1], out_type=str)
+
+
+def test_a_piece_model_that_cannot_be_learned_says_why():
+    with pytest.raises(DataError, match="smaller than required"):
+        learn_pieces(TEXT, SentencePieceConfig(size=3))
+
+
+def test_joint_pieces_are_learned_from_both_sides():
+    config = SentencePieceConfig(size=60)
+    source, target = start_tokenizers(config, config, (["abcab"] * 5, ["xyxy"] * 5))
+    assert source.model == target.model
+    assert {"b", "y"} <= source.inventory
+    apart = SentencePieceConfig(size=60, joint=False)
+    source, target = start_tokenizers(apart, apart, (["abcab"] * 5, ["xyxy"] * 5))
+    assert "y" not in source.inventory and "b" not in target.inventory
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "content"),
+    [
+        ("source.bpe", BytePairConfig(), b"#version: 0.2\na b c\n"),
+        ("source.bpe", BytePairConfig(), b"\xff"),
+        ("source.sentencepiece", SentencePieceConfig(), b"not a model"),
+        ("source.sentencepiece", SentencePieceConfig(), None),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path, name, config, content):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=name):
+        load_tokenizer(config, tmp_path, "source")
+
+
+def test_a_tag_is_one_token_whatever_the_tokenizer(tokenizer):
+    side = Side(tokenizer, Vocabulary.build({"a": 1}, always=["<2de>"]), ("<2de>",))
+    tokens = side.tokenize("<2de> Zwei Männer")
+    assert tokens == ["<2de>", *tokenizer.encode("Zwei Männer")]
+    assert side.encode("<2de>") == [5]
+    assert side.word_ids(tokens)[:2] == [0, 1]
+    assert side.tokenize("") == []
+
+
+def test_configurations_are_told_apart_by_kind():
+    from regard.data.corpus import DataConfig
+
+    files = {"source": "a", "target": "b"}
+    data = {"train": [files], "valid": files, "source_tokenizer": {"kind": "moses", "language": "de"}}
+    assert from_dict(DataConfig, data).source_tokenizer == MosesConfig(language="de")

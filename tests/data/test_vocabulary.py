@@ -1,0 +1,76 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS, UNK, Vocabulary
+from regard.errors import DataError
+
+words = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1)
+
+
+def test_specials_are_always_the_first_five_ids():
+    vocabulary = Vocabulary.build({"a": 3})
+    assert vocabulary.strings([PAD, UNK, BOS, EOS, SINK]) == ["<pad>", "<unk>", "<s>", "</s>", "<sink>"]
+    assert vocabulary.tokens == (*SPECIALS, "a")
+
+
+def test_order_is_by_count_then_by_code_points():
+    vocabulary = Vocabulary.build({"é": 2, "z": 2, "a": 1, "top": 9})
+    assert vocabulary.tokens[5:] == ("top", "z", "é", "a")
+
+
+@given(st.dictionaries(words, st.integers(1, 5)), st.randoms())
+def test_order_of_counting_does_not_matter(counts, random):
+    shuffled = list(counts.items())
+    random.shuffle(shuffled)
+    assert Vocabulary.build(counts) == Vocabulary.build(dict(shuffled))
+
+
+def test_size_and_min_count_leave_out_the_rare():
+    counts = {"a": 3, "b": 2, "c": 1}
+    assert Vocabulary.build(counts, size=1).tokens[5:] == ("a",)
+    assert Vocabulary.build(counts, min_count=2).tokens[5:] == ("a", "b")
+    assert Vocabulary.build(counts, size=1, always=["<de>"]).tokens[5:] == ("<de>", "a")
+
+
+def test_unknown_tokens_get_the_unknown_id():
+    assert Vocabulary.build({"a": 1}).ids(["a", "b", "a"]) == [5, UNK, 5]
+
+
+def test_text_that_looks_like_a_special_is_an_ordinary_token():
+    assert Vocabulary.build({"a": 1}).ids(list(SPECIALS)) == [UNK] * 5
+    known = Vocabulary.build({"<s>": 2, "<unk>": 1})
+    assert known.ids(["<s>", "<unk>"]) == [5, 6]
+    assert known.strings([5]) == ["<s>"]
+
+
+@given(st.dictionaries(words, st.integers(1, 5)))
+def test_saving_and_loading_changes_nothing(tmp_path_factory, counts):
+    path = tmp_path_factory.mktemp("vocabulary") / "v"
+    vocabulary = Vocabulary.build(counts)
+    vocabulary.save(path)
+    assert Vocabulary.load(path) == vocabulary
+    assert [p.name for p in path.parent.iterdir()] == ["v"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"a\nb\n", "starts with"),
+        ("\n".join(SPECIALS).encode(), "cut off"),
+        (b"\xff\n", "byte 1"),
+        ("".join(f"{t}\n" for t in (*SPECIALS, "a", "a")).encode(), "twice"),
+        ("".join(f"{t}\n" for t in (*SPECIALS, "", "a")).encode(), "empty"),
+    ],
+)
+def test_a_file_that_is_no_vocabulary_is_named(tmp_path, content, says):
+    path = tmp_path / "broken"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=says) as caught:
+        Vocabulary.load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match="absent"):
+        Vocabulary.load(tmp_path / "absent")

@@ -1,0 +1,287 @@
+"""Beam search: mathematics, enumeration and invariance."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
+from regard.decoding.forced import force
+from regard.decoding.penalties import Scorer
+from regard.errors import ConfigError, RegardError
+from regard.models.base import Prediction
+
+
+def config(**options) -> SearchConfig:
+    return from_dict(SearchConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
+
+
+def plain(results):
+    return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in results]
+
+
+def same(first, second, tolerance=1e-4):
+    """Equal hypotheses, probabilities and attention; where scores tie within the tolerance, equal scores."""
+    assert len(first) == len(second)
+    for one, other in zip(first, second, strict=True):
+        assert one.score == pytest.approx(other.score, abs=tolerance)
+        if one.tokens == other.tokens:
+            assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=tolerance)
+            for ours, theirs in zip(one.attention, other.attention, strict=True):
+                np.testing.assert_allclose(ours, theirs, atol=tolerance)
+    assert len({h.tokens for h in first} & {h.tokens for h in second}) >= len(first) - 1
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_translations(build, batch, alpha):
+    words, longest = 8, 3
+    model = build(seed=1, words=words)
+    source = [[5, 7, 6]]
+    allowed = [UNK, *range(SINK + 1, words)]
+    every = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
+    scored = force(
+        model, collate(source * len(every), [[*t, EOS] for t in every], range(len(every))), Scorer(alpha)
+    )
+    best = sorted(scored, key=lambda h: -h.score)[:20]
+    found = beam_search(
+        model,
+        batch(source),
+        config(
+            beam=len(allowed) ** longest,
+            nbest=20,
+            length_penalty=alpha,
+            max_length_ratio=0.0,
+            max_length_extra=longest,
+            stop="certain",
+        ),
+    )
+    assert plain(found) == [[h.tokens for h in best]]
+    assert [h.score for h in found[0]] == pytest.approx([h.score for h in best], abs=1e-5)
+
+
+def test_probabilities_of_all_translations_sum_to_one_minus_what_is_forbidden(build, batch):
+    # Everything but the end is forbidden at the last step, so the sum is over a cut tree; with PAD, BOS and
+    # SINK given no probability by the model the loss is only what the cut takes.
+    model = build(seed=2, words=7)
+    with torch.no_grad():
+        model.output_bias[[PAD, BOS, SINK]] = -1e4
+    found = beam_search(
+        model,
+        batch([[5]]),
+        config(beam=40, nbest=40, length_penalty=0.0, max_length_ratio=0.0, max_length_extra=3, stop="certain"),
+    )[0]
+    assert len(found) == 1 + 3 + 9 + 27
+    by_length = {n: sum(np.exp(h.log_probability) for h in found if len(h.tokens) == n) for n in range(3)}
+    prefixes = {n: sum(np.exp(sum(h.token_log_probs[:-1])) for h in found if len(h.tokens) == n) for n in range(4)}
+    for n in range(3):
+        assert prefixes[n + 1] == pytest.approx(prefixes[n] - by_length[n], abs=1e-5)
+
+
+def test_greedy_is_the_loop_over_the_most_probable_token(model, batch, sentences):
+    search = config(beam=1, length_penalty=1.0)
+    found = beam_search(model, batch(sentences), search)
+    for sentence, (hypothesis,) in zip(sentences, found, strict=True):
+        said: list[int] = []
+        with torch.no_grad():
+            memories, state = model.begin(batch([sentence]))
+            token = BOS
+            for _ in range(len(sentence) + 4):
+                prediction = model.step(torch.tensor([token]), memories, state)
+                log_probs = prediction.log_probs[0].clone()
+                log_probs[[PAD, BOS, SINK]] = -torch.inf
+                token = int(log_probs.argmax())
+                if token == EOS:
+                    break
+                said.append(token)
+                state = model.observe(prediction, torch.tensor([0]), torch.tensor([token]))
+        assert hypothesis.tokens == tuple(said)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_sentence_is_translated_the_same_alone_in_a_batch_and_padded(model, batch, sentences, beam):
+    search = config(beam=beam, nbest=min(beam, 3))
+    together = beam_search(model, batch(sentences, extra=3), search)
+    backwards = beam_search(model, batch(sentences[::-1]), search)[::-1]
+    for sentence, first, second in zip(sentences, together, backwards, strict=True):
+        alone = beam_search(model, batch([sentence]), search)[0]
+        same(alone, first)
+        same(alone, second)
+
+
+def test_scores_and_attention_are_those_of_forced_decoding(model, batch, sentences):
+    search = config(beam=4, nbest=4, length_penalty=0.7)
+    for sentence, found in zip(sentences, beam_search(model, batch(sentences), search), strict=True):
+        targets = [[*h.tokens, EOS] for h in found]
+        pairs = collate([sentence] * len(found), targets, range(len(found)))
+        for hypothesis, expected in zip(found, force(model, pairs, Scorer(0.7)), strict=True):
+            assert hypothesis.tokens == expected.tokens
+            assert hypothesis.score == pytest.approx(expected.score, abs=1e-5)
+            assert hypothesis.log_probability == pytest.approx(expected.log_probability, abs=1e-5)
+            assert hypothesis.token_log_probs == pytest.approx(expected.token_log_probs, abs=1e-5)
+            for ours, theirs in zip(hypothesis.attention, expected.attention, strict=True):
+                assert ours.dtype == np.float32
+                assert ours.shape == (len(hypothesis.tokens) + 1, 1, len(sentence))
+                np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("map", ["softmax", "sparsemax"])
+def test_attention_sums_to_one_at_every_step(build, batch, sentences, map):
+    for found in beam_search(build(attention={"map": map}), batch(sentences), config(beam=3, nbest=3)):
+        for hypothesis in found:
+            np.testing.assert_allclose(hypothesis.attention[0].sum(axis=-1), 1.0, atol=1e-5)
+
+
+def test_translations_are_distinct_and_sorted(model, batch, sentences):
+    for found in beam_search(model, batch(sentences), config(beam=6, nbest=6)):
+        assert len({h.tokens for h in found}) == len(found) == 6
+        assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+
+
+def test_score_is_the_log_probability_over_the_length_penalty_of_wu_et_al(build, batch, sentences):
+    for found in beam_search(build(), batch(sentences), config(beam=3, nbest=3, length_penalty=0.6)):
+        for h in found:
+            # Wu et al. (2016), Eq. 14, the end symbol counted.
+            assert h.score == pytest.approx(h.log_probability / ((5 + len(h.tokens) + 1) / 6) ** 0.6)
+            assert h.log_probability == pytest.approx(sum(h.token_log_probs))
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 1000), size=st.integers(1, 3), beam=st.integers(1, 4))
+def test_no_ngram_is_said_twice(build, batch, seed, size, beam):
+    search = config(beam=beam, no_repeat_ngram=size, min_length=6, max_length_extra=8)
+    for (found,) in beam_search(build(seed, uniform=1.0), batch([[5, 6, 7], [8, 9]]), search):
+        ngrams = list(zip(*(found.tokens[i:] for i in range(size)), strict=False))
+        assert len(ngrams) == len(set(ngrams))
+
+
+def test_blocking_forbids_nothing_that_was_not_said(build, batch, sentences):
+    free = beam_search(build(), batch(sentences), config(beam=1))
+    blocked = beam_search(build(), batch(sentences), config(beam=1, no_repeat_ngram=50))
+    assert plain(free) == plain(blocked)
+
+
+def test_lengths_keep_to_their_limits(model, batch, sentences):
+    search = config(beam=3, nbest=3, min_length=3, max_length_ratio=1.0, max_length_extra=1)
+    for sentence, found in zip(sentences, beam_search(model, batch(sentences), search), strict=True):
+        assert all(3 <= len(h.tokens) <= max(3, len(sentence) + 1) for h in found)
+
+
+def test_specials_are_never_said_even_where_the_model_wants_them(build, batch, sentences):
+    model = build()
+    with torch.no_grad():
+        model.output_bias[[PAD, BOS, SINK, UNK]] = 50.0
+    said = {t for (h,) in beam_search(model, batch(sentences), config(beam=3)) for t in h.tokens}
+    assert said == {UNK}
+    search = config(beam=3, forbid_unknown=True, min_length=2)
+    said = {t for (h,) in beam_search(model, batch(sentences), search) for t in h.tokens}
+    assert said and not said & {PAD, BOS, SINK, UNK, EOS}
+
+
+def test_a_prefix_is_said_first_and_the_rest_is_what_follows_it(model, batch, sentences):
+    prefixes = [[5 + i % 4] * (i % 4) for i in range(len(sentences))]
+    search = config(beam=3, nbest=2, length_penalty=0.5)
+    found = beam_search(model, batch(sentences), search, prefixes)
+    for sentence, prefix, hypotheses in zip(sentences, prefixes, found, strict=True):
+        assert all(list(h.tokens[: len(prefix)]) == prefix for h in hypotheses)
+        pairs = collate([sentence] * 2, [[*h.tokens, EOS] for h in hypotheses], [0, 1])
+        for ours, theirs in zip(hypotheses, force(model, pairs), strict=True):
+            assert ours.log_probability == pytest.approx(theirs.log_probability, abs=1e-5)
+    free = beam_search(model, batch(sentences), search)
+    given_best = [list(hypotheses[0].tokens) for hypotheses in free]
+    again = beam_search(model, batch(sentences), search, given_best)
+    assert [list(h[0].tokens[: len(p)]) for h, p in zip(again, given_best, strict=True)] == given_best
+
+
+def test_a_wider_beam_keeps_the_sentences_of_a_finished_one_out(build, batch, sentences):
+    """Rows leave: later steps see fewer of them than the first steps."""
+    model = build(seed=4)
+    rows: list[int] = []
+    step = model.step
+    model.step = lambda tokens, memories, state: (rows.append(len(tokens)), step(tokens, memories, state))[1]
+    beam_search(model, batch(sentences), config(beam=2))
+    assert rows[0] == len(sentences)
+    assert rows[1] == 2 * len(sentences)
+    assert rows[-1] < rows[1]
+    assert all(later <= earlier for earlier, later in itertools.pairwise(rows[1:]))
+
+
+def test_what_attention_adds_decides_between_finished_hypotheses(build, batch, sentences):
+    """The place of a coverage penalty: it sees attention summed over all steps, end symbol included."""
+
+    def covered(attention, mask):
+        return 3.0 * attention[0][:, 0].clamp(1e-3, 1).log().masked_fill(~mask, 0.0).sum(dim=1)
+
+    search = config(beam=4, nbest=4, length_penalty=1.0)
+    model = build()
+    found = beam_search(model, batch(sentences), search, scorer=Scorer(1.0, (covered,)))
+    for hypotheses in found:
+        for h in hypotheses:
+            total = torch.from_numpy(h.attention[0].sum(axis=(0, 1)))
+            added = 3.0 * float(total.clamp(1e-3, 1).log().sum())
+            lp = (5 + len(h.tokens) + 1) / 6
+            assert h.score == pytest.approx(h.log_probability / lp + added, abs=1e-4)
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+
+
+def test_certain_search_is_never_worse_than_likely_search(model, batch, sentences):
+    pair = [
+        beam_search(model, batch(sentences), config(beam=3, stop=stop, length_penalty=1.5))
+        for stop in ("likely", "certain")
+    ]
+    for (likely,), (certain,) in zip(*pair, strict=True):
+        assert certain.score >= likely.score - 1e-6
+
+
+def test_equal_scores_are_decided_the_same_way_every_time(build, batch, sentences):
+    model = build()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    found = beam_search(model, batch(sentences), config(beam=3, nbest=3))
+    assert plain(found) == plain(beam_search(model, batch(sentences), config(beam=3, nbest=3)))
+    for one, sentence in zip(found, sentences, strict=True):
+        assert plain([one]) == plain(beam_search(model, batch([sentence]), config(beam=3, nbest=3)))
+
+
+def test_damaged_weights_are_an_error_and_no_endless_search(build, batch, sentences):
+    model = build()
+    with torch.no_grad():
+        model.output_bias.fill_(torch.nan)
+    with pytest.raises(RegardError, match="not numbers"):
+        beam_search(model, batch(sentences), config(beam=3))
+
+
+def test_more_results_than_hypotheses_are_refused():
+    with pytest.raises(ConfigError, match="nbest = 6"):
+        config(beam=5, nbest=6)
+
+
+def test_search_leaves_the_mode_of_the_model_and_its_prediction_alone(build, batch, sentences):
+    model = build()
+    model.train()
+    kept: list[tuple[Prediction, torch.Tensor]] = []
+    step = model.step
+
+    def watched(tokens, memories, state):
+        prediction = step(tokens, memories, state)
+        kept.append((prediction, prediction.log_probs.clone()))
+        return prediction
+
+    model.step = watched
+    beam_search(model, batch(sentences), config(beam=2, no_repeat_ngram=1))
+    assert model.training
+    assert all(torch.equal(prediction.log_probs, before) for prediction, before in kept)
+
+
+def test_half_precision_gives_float32_scores(build, batch, sentences):
+    model = build().to(torch.bfloat16)
+    for (hypothesis,) in beam_search(model, batch(sentences), config(beam=2)):
+        assert hypothesis.attention[0].dtype == np.float32
+        assert hypothesis.log_probability == pytest.approx(sum(hypothesis.token_log_probs))

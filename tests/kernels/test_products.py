@@ -1,0 +1,46 @@
+import pytest
+import torch
+
+from regard.kernels import products
+from regard.kernels.products import linear, product
+
+SHAPES = [
+    ((3, 4), (4, 5)),
+    ((2, 3, 4), (4, 5)),
+    ((2, 3, 4), (2, 4, 5)),
+    ((9, 3, 4), (9, 4, 5)),
+    ((0, 4), (4, 5)),
+]
+
+
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_a_float32_product_is_the_float64_one_to_float32_precision(shapes) -> None:
+    x, matrix = (torch.randn(shape) for shape in shapes)
+    bias = torch.randn(shapes[1][-1])
+    exact = x.double() @ matrix.double() + bias.double()
+    torch.testing.assert_close(product(x, matrix, bias), exact.float(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(product(x, matrix), (exact - bias).float(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_transposed_operand_is_no_different() -> None:
+    x, matrix = torch.randn(40, 30), torch.randn(50, 40)
+    torch.testing.assert_close(product(x.t(), matrix.t()), x.t() @ matrix.t(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_precisions_are_pytorchs_own(dtype) -> None:
+    x, matrix = torch.randn(3, 4, dtype=dtype), torch.randn(4, 5, dtype=dtype)
+    assert torch.equal(product(x, matrix), x @ matrix)
+
+
+def test_without_onednn_the_answer_is_the_same(monkeypatch) -> None:
+    x, matrix, bias = torch.randn(6, 4), torch.randn(4, 5), torch.randn(5)
+    with_it = product(x, matrix, bias)
+    monkeypatch.setattr(products, "_LINEAR", None)
+    torch.testing.assert_close(product(x, matrix, bias), with_it, rtol=1e-5, atol=1e-5)
+
+
+def test_the_gradient_of_a_linear_map_is_that_of_finite_differences() -> None:
+    inputs = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((2, 3, 4), (4, 5), (5,))]
+    assert torch.autograd.gradcheck(linear, inputs)
+    assert torch.autograd.gradcheck(lambda x, m: linear(x, m), inputs[:2])

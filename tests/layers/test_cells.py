@@ -1,0 +1,104 @@
+import pytest
+import torch
+from torch import nn
+
+from regard.layers.cells import CELLS, gru_cell, lstm_cell
+from regard.layers.recurrent import Recurrence, RecurrentLayer
+
+DOUBLE = torch.float64
+
+
+def test_lstm_gradients_are_those_of_finite_differences() -> None:
+    inputs = [
+        torch.randn(2, 12, dtype=DOUBLE),
+        torch.randn(2, 12, dtype=DOUBLE),
+        torch.randn(2, 3, dtype=DOUBLE),
+    ]
+    for tensor in inputs:
+        tensor.requires_grad_()
+    assert torch.autograd.gradcheck(lambda a, b, c: lstm_cell(a, b, (c, c)), inputs)
+
+
+def test_gru_gradients_are_those_of_finite_differences() -> None:
+    inputs = [
+        torch.randn(2, 9, dtype=DOUBLE),
+        torch.randn(2, 9, dtype=DOUBLE),
+        torch.randn(2, 3, dtype=DOUBLE),
+    ]
+    for tensor in inputs:
+        tensor.requires_grad_()
+    assert torch.autograd.gradcheck(lambda a, b, c: gru_cell(a, b, (c,)), inputs)
+
+
+def reference(layer: RecurrentLayer, kind: str, inputs: int) -> nn.Module:
+    """PyTorch's own layer with the same weights; its gates are i, f, g, o and ours i, f, o, g."""
+    ours = layer.recurrence
+    width, directions = ours.width, ours.directions
+    peer = (nn.LSTM if kind == "lstm" else nn.GRU)(
+        inputs, width, batch_first=True, bidirectional=directions == 2, dtype=DOUBLE
+    )
+    gates = ours.cell.gates
+
+    def arranged(matrix: torch.Tensor) -> torch.Tensor:
+        parts = list(matrix.chunk(gates, dim=0))
+        return torch.cat([parts[0], parts[1], parts[3], parts[2]] if kind == "lstm" else parts)
+
+    with torch.no_grad():
+        for k in range(directions):
+            suffix = "_reverse" if k else ""
+            block = slice(k * gates * width, (k + 1) * gates * width)
+            getattr(peer, "weight_ih_l0" + suffix).copy_(arranged(ours.input_weight[:, block].t()))
+            getattr(peer, "weight_hh_l0" + suffix).copy_(arranged(ours.hidden_weight[k].t()))
+            getattr(peer, "bias_ih_l0" + suffix).copy_(arranged(ours.bias[block]))
+            hidden = getattr(peer, "bias_hh_l0" + suffix)
+            hidden.zero_() if ours.hidden_bias is None else hidden.copy_(arranged(ours.hidden_bias[k, 0]))
+    return peer
+
+
+@pytest.mark.parametrize("kind", sorted(CELLS))
+@pytest.mark.parametrize("direction", ["forward", "both"])
+def test_a_layer_equals_pytorchs_own_on_packed_sequences(kind, direction) -> None:
+    layer = RecurrentLayer(kind, 5, 6, direction).double()
+    peer = reference(layer, kind, 5)
+    x = torch.randn(3, 7, 5, dtype=DOUBLE, requires_grad=True)
+    lengths = torch.tensor([7, 3, 1])
+    ours, finals = layer(x, lengths)
+    packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+    theirs, last = peer(packed)
+    theirs, _ = nn.utils.rnn.pad_packed_sequence(theirs, batch_first=True)
+    real = torch.arange(7) < lengths.unsqueeze(1)
+    torch.testing.assert_close(ours[real], theirs[real])
+    for mine, its in zip(finals, last if kind == "lstm" else (last,), strict=True):
+        torch.testing.assert_close(mine, its.transpose(0, 1).flatten(1))
+    goal = torch.randn_like(ours[real])
+    (mine,) = torch.autograd.grad((ours[real] * goal).sum() + finals[0].sum(), x)
+    (its,) = torch.autograd.grad((theirs[real] * goal).sum() + (last[0] if kind == "lstm" else last).sum(), x)
+    torch.testing.assert_close(mine, its)
+
+
+def test_a_reversed_layer_reads_each_sentence_from_its_last_word() -> None:
+    layer = RecurrentLayer("lstm", 4, 6, "reversed").double()
+    forward = RecurrentLayer("lstm", 4, 6, "forward").double()
+    forward.load_state_dict(layer.state_dict())
+    x = torch.randn(1, 5, 4, dtype=DOUBLE)
+    lengths = torch.tensor([5])
+    states, finals = layer(x, lengths)
+    expected, expected_finals = forward(x.flip(1), lengths)
+    torch.testing.assert_close(states, expected.flip(1))
+    torch.testing.assert_close(finals[1], expected_finals[1])
+
+
+def test_padding_changes_nothing() -> None:
+    layer = RecurrentLayer("lstm", 4, 6, "both").double()
+    x = torch.randn(2, 5, 4, dtype=DOUBLE)
+    lengths = torch.tensor([5, 2])
+    padded, finals = layer(x, lengths)
+    alone, alone_finals = layer(x[1:, :2], lengths[1:])
+    torch.testing.assert_close(padded[1:, :2], alone)
+    torch.testing.assert_close(finals[0][1:], alone_finals[0])
+
+
+def test_memory_is_kept_in_float32_under_half_precision() -> None:
+    recurrence = Recurrence("lstm", 4, 6)
+    hidden, memory = recurrence.zeros(2, like=torch.zeros(1, dtype=torch.bfloat16))
+    assert hidden.dtype == torch.bfloat16 and memory.dtype == torch.float32

@@ -1,0 +1,71 @@
+import pytest
+import torch
+from torch import Tensor
+
+from regard.layers.steps import StepProduct
+
+
+def recurrence(x: Tensor, product) -> Tensor:
+    total = x.new_zeros(())
+    for _ in range(4):
+        x = torch.tanh(product(x))
+        total = total + (x * x).sum()
+    return total
+
+
+def both(x: Tensor, matrix: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+    results = []
+    for opened in (True, False):
+        x_, matrix_ = x.clone().requires_grad_(), matrix.clone().requires_grad_()
+        product = StepProduct.open(matrix_) if opened else lambda v, m=matrix_: v @ m
+        value = recurrence(x_, product)
+        value.backward()
+        results.append((value.detach(), x_.grad, matrix_.grad))
+    return results
+
+
+@pytest.mark.parametrize("shapes", [((3, 5), (5, 5)), ((2, 3, 5), (2, 5, 5)), ((2, 3, 5), (5, 5))])
+def test_value_and_gradients_are_those_of_autograd(shapes) -> None:
+    x, matrix = (torch.randn(shape, dtype=torch.float64) for shape in shapes)
+    ours, plain = both(x, matrix)
+    for a, b in zip(ours, plain, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_a_product_that_also_reaches_the_loss_elsewhere_gets_both_gradients() -> None:
+    matrix = torch.randn(4, 4, dtype=torch.float64)
+    x = torch.randn(2, 4, dtype=torch.float64)
+    grads = []
+    for opened in (True, False):
+        leaf = matrix.clone().requires_grad_()
+        product = StepProduct.open(leaf) if opened else StepProduct(leaf)
+        (product(product(x)).sum() + (product.matrix**2).sum()).backward()
+        grads.append(leaf.grad)
+    torch.testing.assert_close(grads[0], grads[1], rtol=1e-12, atol=1e-12)
+
+
+def test_a_second_backward_pass_gives_the_same_gradient_again() -> None:
+    leaf = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
+    product = StepProduct.open(leaf)
+    value = product(torch.tanh(product(torch.randn(2, 4, dtype=torch.float64)))).sum()
+    value.backward(retain_graph=True)
+    first = leaf.grad.clone()
+    value.backward()
+    torch.testing.assert_close(leaf.grad, 2 * first)
+
+
+def test_select_takes_the_rows_own_matrices_and_leaves_a_shared_one() -> None:
+    own, shared = torch.randn(3, 4, 5), torch.randn(4, 5)
+    index = torch.tensor([2, 0, 0])
+    assert torch.equal(StepProduct.open(own).select(index).matrix, own[index])
+    assert StepProduct.open(shared).select(index).matrix is shared
+
+
+def test_autocast_makes_the_products_in_its_own_precision() -> None:
+    weight = torch.randn(8, 8, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        product = StepProduct.open(weight)
+        result = product(torch.randn(2, 8))
+    assert result.dtype == torch.bfloat16
+    result.float().sum().backward()
+    assert weight.grad is not None and weight.grad.dtype == torch.float32

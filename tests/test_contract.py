@@ -1,0 +1,147 @@
+"""The contract of attention, for every mechanism of the union (see `regard.attention.base`)."""
+
+import pytest
+import torch
+
+from regard.attention import Memory, SoftAttentionConfig, build_attention
+from regard.attention.base import Attention, stack_readings
+from regard.attention.none import NoAttentionConfig
+from regard.attention.registry import MECHANISMS
+
+BATCH, STEPS, LENGTH, QUERY, WIDTH = 3, 4, 5, 6, 6
+CONFIGS = [
+    NoAttentionConfig(),
+    *(
+        SoftAttentionConfig(map=name, scorer=scorer)
+        for name in ("softmax", "sparsemax")
+        for scorer in ("dot", "general", "additive")
+    ),
+]
+every = pytest.mark.parametrize("config", CONFIGS, ids=str)
+
+
+def build(config) -> Attention:
+    torch.manual_seed(1)
+    return build_attention(config, QUERY, WIDTH).double()
+
+
+def memory() -> Memory:
+    states = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64)
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2, [True] + [False] * 4])
+    return Memory(states, mask)
+
+
+def queries() -> torch.Tensor:
+    return torch.randn(BATCH, STEPS, QUERY, dtype=torch.float64)
+
+
+def likelihood(contexts: torch.Tensor, t: int) -> torch.Tensor:
+    return torch.log_softmax(contexts.sum(-1) + t, dim=-1)
+
+
+def step_by_step(mechanism: Attention, memory: Memory, queries: torch.Tensor):
+    state = mechanism.start(memory)
+    readings = []
+    for t in range(queries.shape[1]):
+        readings.append(mechanism.read(queries[:, t], memory, state))
+        state = readings[-1].observe(likelihood(readings[-1].contexts, t))
+    return stack_readings(readings, state)
+
+
+def tensors(reading):
+    return reading.contexts, reading.log_weights, reading.weights, reading.log_policy, reading.penalty
+
+
+def test_every_mechanism_of_the_union_is_here() -> None:
+    assert {type(config) for config in CONFIGS} == set(MECHANISMS)
+
+
+@every
+def test_shapes_are_those_of_the_contract(config) -> None:
+    mechanism = build(config)
+    prepared = mechanism.prepare(memory())
+    state = mechanism.start(prepared)
+    assert state.weights.shape == (BATCH, mechanism.heads, LENGTH) and state.context.shape == (BATCH, WIDTH)
+    reading = mechanism.read(queries()[:, 0], prepared, state)
+    count = reading.contexts.shape[1]
+    assert reading.contexts.shape == (BATCH, count, WIDTH)
+    assert reading.log_weights.shape == reading.log_policy.shape == (BATCH, count)
+    assert reading.weights.shape == (BATCH, mechanism.heads, LENGTH) and reading.penalty.shape == (BATCH,)
+
+
+@every
+def test_masked_positions_get_zero(config) -> None:
+    mechanism, unprepared = build(config), memory()
+    reading = step_by_step(mechanism, mechanism.prepare(unprepared), queries())
+    hidden = ~unprepared.mask[:, None, None].expand_as(reading.weights)
+    assert (reading.weights[hidden] == 0).all()
+
+
+@every
+def test_a_mechanism_that_does_not_observe_has_one_context_the_one_it_believes(config) -> None:
+    mechanism = build(config)
+    prepared = mechanism.prepare(memory())
+    reading = mechanism.read(queries()[:, 0], prepared, mechanism.start(prepared))
+    if not mechanism.observes:
+        assert reading.contexts.shape[1] == 1
+        torch.testing.assert_close(reading.observe(torch.zeros(BATCH, 1)).context, reading.contexts[:, 0])
+        assert (reading.log_weights == 0).all()
+
+
+@every
+def test_read_all_equals_the_steps_in_value_and_gradient(config) -> None:
+    mechanism, unprepared, asked = build(config), memory(), queries()
+    results = []
+    for run in (
+        lambda m: step_by_step(mechanism, m, asked),
+        lambda m: mechanism.read_all(asked, m, mechanism.start(m), likelihood),
+    ):
+        mechanism.zero_grad()
+        states = unprepared.states.clone().requires_grad_()
+        reading = run(mechanism.prepare(Memory(states, unprepared.mask)))
+        goal = torch.Generator().manual_seed(3)
+        loss = sum(
+            (t * torch.randn(t.shape, generator=goal, dtype=t.dtype)).sum() for t in tensors(reading)[:3]
+        )
+        if loss.requires_grad:
+            loss.backward()
+        results.append((*tensors(reading), states.grad, *(p.grad for p in mechanism.parameters())))
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@every
+def test_batch_equals_single(config) -> None:
+    mechanism, unprepared, asked = build(config), memory(), queries()
+    together = step_by_step(mechanism, mechanism.prepare(unprepared), asked)
+    for i in range(BATCH):
+        length = int(unprepared.mask[i].sum())
+        alone = Memory(unprepared.states[i : i + 1, :length], unprepared.mask[i : i + 1, :length])
+        reading = step_by_step(mechanism, mechanism.prepare(alone), asked[i : i + 1])
+        torch.testing.assert_close(together.contexts[i : i + 1], reading.contexts)
+        torch.testing.assert_close(together.weights[i : i + 1, ..., :length], reading.weights)
+
+
+@every
+def test_selecting_rows_commutes_with_reading(config) -> None:
+    mechanism, asked = build(config), queries()
+    prepared = mechanism.prepare(memory())
+    state = mechanism.read(asked[:, 0], prepared, mechanism.start(prepared)).state
+    order = torch.tensor([2, 0, 0, 1])
+    after = mechanism.read(asked[:, 1], prepared, state).select(order)
+    before = mechanism.read(asked[order, 1], prepared.select(order), state.select(order))
+    for a, b in zip(tensors(after), tensors(before), strict=True):
+        torch.testing.assert_close(a, b)
+    torch.testing.assert_close(after.state.context, before.state.context)
+
+
+@every
+def test_saved_and_loaded_it_reads_the_same(config) -> None:
+    mechanism, asked = build(config), queries()
+    torch.manual_seed(9)
+    other = build_attention(config, QUERY, WIDTH).double()
+    other.load_state_dict(mechanism.state_dict())
+    unprepared = memory()
+    first = step_by_step(mechanism, mechanism.prepare(unprepared), asked)
+    second = step_by_step(other, other.prepare(unprepared), asked)
+    assert torch.equal(first.contexts, second.contexts)

@@ -1,0 +1,86 @@
+"""A tiny task and model that train in milliseconds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import from_dict
+from regard.data.batch import Batch, BatchConfig, batches, collate
+from regard.data.vocabulary import EOS
+from regard.models.base import TranslationModel
+from regard.models.lstm import LstmConfig
+from regard.models.registry import build_model
+from regard.training.config import TrainingConfig
+
+WORDS = 12
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sentences and their mirror images."""
+
+    sources: list[list[int]]
+
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        source = np.array([len(sentence) for sentence in self.sources])
+        return source, source + 1
+
+    def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
+        return batches(*self.lengths, config, seed, epoch)
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        chosen = [self.sources[row] for row in rows]
+        return collate(chosen, [[*reversed(sentence), EOS] for sentence in chosen], rows)
+
+
+@pytest.fixture
+def pairs() -> Callable[..., Pairs]:
+    def make(count: int = 40, seed: int = 0) -> Pairs:
+        random = np.random.default_rng(seed)
+        return Pairs([random.integers(5, WORDS, random.integers(1, 6)).tolist() for _ in range(count)])
+
+    return make
+
+
+@pytest.fixture
+def tiny_model() -> Callable[..., TranslationModel]:
+    def make(dropout: float = 0.0, width: int = 8) -> TranslationModel:
+        torch.manual_seed(0)
+        config = from_dict(
+            LstmConfig,
+            {
+                "embedding": width,
+                "encoder": {"layers": 1, "width": width},
+                "decoder": {"layers": 1, "width": width},
+                "dropout": dropout,
+            },
+        )
+        return build_model(config, WORDS, WORDS)
+
+    return make
+
+
+@pytest.fixture
+def settings() -> Callable[..., TrainingConfig]:
+    """A training config from nested dictionaries over small defaults."""
+
+    def make(**changes: object) -> TrainingConfig:
+        plain = {
+            "batch": {"size": 8},
+            "schedule": {"kind": "constant"},
+            "stop": {"epochs": 0, "updates": 12},
+            "record": {"every": 1},
+        }
+        return from_dict(TrainingConfig, {**plain, **changes})
+
+    return make
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "model"

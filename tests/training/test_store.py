@@ -1,0 +1,82 @@
+import os
+import resource
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from regard.errors import CheckpointError
+from regard.training.store import read_about, read_tensors, write_tensors
+
+TENSORS = {
+    "a": torch.arange(6.0).view(2, 3),
+    "half": torch.ones(3, dtype=torch.bfloat16),
+    "empty": torch.zeros(0),
+    "scalar": torch.tensor(2.0),
+}
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("store") / "x.safetensors"
+    write_tensors(path, TENSORS, {"update": 3})
+    return path.read_bytes()
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    write_tensors(path, TENSORS, {"update": 3, "best": float("inf")})
+    tensors, about = read_tensors(path)
+    assert about == read_about(path) == {"update": 3, "best": float("inf")}
+    assert tensors.keys() == TENSORS.keys()
+    for name, tensor in tensors.items():
+        assert tensor.dtype == TENSORS[name].dtype and torch.equal(tensor, TENSORS[name])
+    assert os.listdir(tmp_path) == ["x.safetensors"]
+
+
+def test_the_same_content_makes_the_same_bytes(tmp_path: Path, content: bytes) -> None:
+    write_tensors(tmp_path / "y", dict(reversed(TENSORS.items())), {"update": 3})
+    assert (tmp_path / "y").read_bytes() == content
+
+
+@given(data=st.data())
+@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_altered_byte_is_noticed(data: st.DataObject, content: bytes, tmp_path: Path) -> None:
+    place = data.draw(st.integers(0, len(content) - 1))
+    bit = data.draw(st.integers(0, 7))
+    path = tmp_path / "altered"
+    path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+    with pytest.raises(CheckpointError, match="altered"):
+        read_tensors(path)
+
+
+@given(length=st.integers(0, 400))
+@hypothesis_settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_truncated_file_is_noticed(length: int, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "truncated"
+    path.write_bytes(content[: min(length, len(content) - 1)])
+    with pytest.raises(CheckpointError, match="truncated"):
+        read_tensors(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"gone\.safetensors: no such file"):
+        read_tensors(tmp_path / "gone.safetensors")
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    write_tensors(path, TENSORS, {"update": 1})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # A limit on file sizes fails a write as a full disk does: in its middle.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(CheckpointError, match=r"x\.safetensors: cannot be written"):
+            write_tensors(path, {"a": torch.zeros(10_000)}, {"update": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert read_about(path) == {"update": 1}
+    assert os.listdir(tmp_path) == ["x.safetensors"]

@@ -1,0 +1,299 @@
+import json
+import logging
+import math
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.data.batch import BatchConfig
+from regard.errors import CheckpointError, ConfigError, DataError, TrainingDiverged
+from regard.training.evaluate import evaluate
+from regard.training.record import read_record
+from regard.training.store import read_about, write_tensors
+from regard.training.trainer import Trainer
+from regard.training.weights import load_weights, weights_of
+
+
+@pytest.fixture
+def trainer(pairs, tiny_model, folder: Path):
+    def make(config, *, count: int = 40, seed: int = 1, dropout: float = 0.3, at: Path = folder, **more) -> Trainer:
+        at.mkdir(exist_ok=True)
+        model = more.pop("model", None) or tiny_model(dropout)
+        return Trainer(model, pairs(count), pairs(8, seed=9), config, folder=at, seed=seed, **more)
+
+    return make
+
+
+def _weights(trainer: Trainer) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in weights_of(trainer.state.model).items()}
+
+
+def _figures(folder: Path) -> list[dict]:
+    """The record without what the clock says."""
+    clock = ("seconds", "tokens_per_second")
+    return [{k: v for k, v in entry.items() if k not in clock} for entry in read_record(folder)]
+
+
+def _same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+SCHEDULES = [{"kind": "plateau", "patience": 1}, {"kind": "inverse-sqrt", "warmup": 5}, {"kind": "halving", "start": 1}]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: schedule["kind"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_a_run_stopped_anywhere_ends_with_the_same_bits(
+    trainer, settings, tmp_path: Path, schedule, optimizer
+) -> None:
+    # 5 batches an epoch, the last an odd one; 11 updates end in the midst of an epoch.
+    shared = {"optimizer": {"kind": optimizer, "rate": 0.05}, "schedule": schedule, "record": {"every": 3}}
+    every = {} if schedule["kind"] == "halving" else {"validation": {"every": 4}}
+    config = settings(**shared, **every, stop={"updates": 11, "epochs": 0}, checkpoint={"every": 1})
+    whole = trainer(config, count=36, at=tmp_path / "whole")
+    whole.run()
+    cut_folder = tmp_path / "cut"
+    for stop_at in (2, 5, 8):
+        part = trainer(config, count=36, at=cut_folder)
+        _stop_after(part, stop_at)
+        assert part.run().signal == signal.SIGTERM
+    last = trainer(config, count=36, at=cut_folder)
+    assert last.run().signal is None
+    assert _same(_weights(whole), _weights(last))
+    assert _figures(tmp_path / "whole") == _figures(cut_folder)
+    files = [(at / "model.safetensors").read_bytes() for at in (tmp_path / "whole", cut_folder)]
+    assert files[0] == files[1]
+
+
+def _stop_after(trainer: Trainer, update: int) -> None:
+    """Send a SIGTERM in the midst of an update."""
+    backward = trainer.updater._backward
+
+    def interrupted(*args, **kwargs):
+        if trainer.state.progress.update + 1 == update:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return backward(*args, **kwargs)
+
+    trainer.updater._backward = interrupted  # type: ignore[method-assign]
+
+
+def test_another_seed_gives_other_weights(trainer, settings, tmp_path: Path) -> None:
+    runs = [trainer(settings(), seed=seed, at=tmp_path / str(seed)) for seed in (1, 2)]
+    for run in runs:
+        run.run()
+    assert not _same(_weights(runs[0]), _weights(runs[1]))
+
+
+def test_accumulated_batches_make_the_update_of_one_batch(trainer, settings, tmp_path: Path) -> None:
+    sgd = {"kind": "sgd", "rate": 0.5, "clip": 0}
+    ends = []
+    for size, accumulate in ((8, 1), (4, 2)):
+        config = settings(
+            batch={"size": size, "pool": 1}, accumulate=accumulate, optimizer=sgd, stop={"updates": 1, "epochs": 0}
+        )
+        run = trainer(config, count=8, dropout=0.0, at=tmp_path / str(size))
+        run.run()
+        ends.append(_weights(run))
+    torch.testing.assert_close(ends[0], ends[1], rtol=1e-5, atol=1e-7)
+
+
+def test_the_loss_recorded_is_the_mean_over_tokens(trainer, settings, pairs, tiny_model, folder: Path) -> None:
+    config = settings(batch={"size": 40}, stop={"updates": 1, "epochs": 0}, validation={"every": 1})
+    trainer(config, dropout=0.0).run()
+    model, data = tiny_model(), pairs(40)
+    with torch.no_grad():
+        outcomes = [model(data.batch([row])).log_likelihood.sum() for row in range(40)]  # type: ignore[list-item]
+    tokens = int(data.lengths[1].sum())
+    entry = read_record(folder)[0]
+    assert entry["loss"] == pytest.approx(-float(sum(outcomes)) / tokens, rel=1e-5)
+    assert entry["perplexity"] == pytest.approx(math.exp(entry["loss"]))
+    assert entry["tokens"] == tokens
+
+
+def test_validation_does_not_depend_on_the_batch(pairs, tiny_model) -> None:
+    model = tiny_model(dropout=0.5)
+    scores = [evaluate(model, pairs(30), BatchConfig(size=size)) for size in (1, 7, 30)]
+    assert scores[0].tokens == scores[1].tokens == scores[2].tokens
+    assert scores[0].loss == pytest.approx(scores[1].loss, rel=1e-5)
+    assert scores[0].loss == pytest.approx(scores[2].loss, rel=1e-5)
+    assert model.training
+
+
+def test_training_learns_the_task(trainer, settings, folder: Path) -> None:
+    config = settings(
+        optimizer={"kind": "adam", "rate": 0.02}, stop={"epochs": 30, "updates": 0}, record={"every": 1000}
+    )
+    trainer(config, dropout=0.0).run()
+    losses = [entry["loss"] for entry in read_record(folder) if entry["kind"] == "train"]
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_the_best_model_is_kept_and_patience_stops(trainer, settings, folder: Path) -> None:
+    scores = iter([10.0, 30.0, 20.0, 25.0, 99.0])
+    config = settings(validation={"every": 2, "metric": "bleu", "patience": 2}, stop={"updates": 50, "epochs": 0})
+    result = trainer(config, bleu=lambda model: next(scores)).run()
+    assert result.reason == "2 validations without improvement"
+    assert (result.progress.update, result.progress.best, result.progress.best_update) == (8, 30.0, 4)
+    assert read_about(folder / "model.safetensors")["update"] == 4
+
+
+def test_bleu_without_a_search_is_refused(trainer, settings) -> None:
+    with pytest.raises(ConfigError, match="metric"):
+        trainer(settings(validation={"metric": "bleu"}))
+
+
+def test_a_finished_run_is_left_as_it_is(trainer, settings, folder: Path) -> None:
+    trainer(settings()).run()
+    before = {path: path.read_bytes() for path in folder.rglob("*.safetensors")}
+    assert trainer(settings()).run().reason == "12 updates, reached before"
+    assert before == {path: path.read_bytes() for path in folder.rglob("*.safetensors")}
+
+
+def test_minutes_are_a_budget(trainer, settings) -> None:
+    result = trainer(settings(stop={"epochs": 0, "minutes": 1e-6})).run()
+    assert (result.reason, result.progress.update) == ("1e-06 minutes", 1)
+    assert result.progress.best is not None
+
+
+def _poison(trainer: Trainer, updates: set[int]) -> None:
+    """Make the loss of some updates not a number."""
+    loss = trainer.updater.loss
+
+    def poisoned(outcome, smoothing):
+        found = loss(outcome, smoothing)
+        bad = trainer.state.progress.update + 1 in updates
+        return type(found)(found.total * math.nan, found.nll) if bad else found
+
+    trainer.updater.loss = poisoned
+
+
+def test_a_loss_that_is_not_finite_skips_the_update(trainer, settings, folder: Path) -> None:
+    run = trainer(settings(stop={"updates": 3, "epochs": 0}))
+    _poison(run, {2})
+    before: dict[str, torch.Tensor] = {}
+    count = run._count
+
+    def watched(figures):
+        if run.state.progress.update + 1 == 1:
+            before.update(_weights(run))
+        elif run.state.progress.update + 1 == 2:
+            assert _same(before, _weights(run))
+        count(figures)
+
+    run._count = watched
+    progress = run.run().progress
+    assert (progress.update, progress.skipped) == (3, 1)
+    assert not _same(before, _weights(run))
+    assert all(math.isfinite(entry["loss"]) for entry in read_record(folder))
+
+
+def test_ten_skipped_in_a_row_stop_the_run_with_advice(trainer, settings) -> None:
+    run = trainer(settings(stop={"updates": 50, "epochs": 0}))
+    _poison(run, set(range(3, 60)))
+    with pytest.raises(TrainingDiverged, match=r"update 12\. Try a lower training\.optimizer\.rate"):
+        run.run()
+
+
+def test_frozen_parameters_keep_their_bits(trainer, settings, tiny_model) -> None:
+    before = {name: tensor.clone() for name, tensor in weights_of(tiny_model()).items()}
+    run = trainer(settings(freeze=["encoder.*"]))
+    run.run()
+    after = _weights(run)
+    for name, tensor in before.items():
+        assert torch.equal(tensor, after[name]) == name.startswith("encoder."), name
+
+
+def test_training_starts_from_another_models_weights(trainer, settings, tmp_path: Path) -> None:
+    trainer(settings(), at=tmp_path / "first").run()
+    config = settings(start=str(tmp_path / "first"))
+    second = trainer(config, at=tmp_path / "second")
+    assert _same(_weights(second), load_weights(tmp_path / "first"))
+
+
+def test_weights_of_another_shape_are_no_start(trainer, settings, tiny_model, tmp_path: Path) -> None:
+    write_tensors(tmp_path / "wide", weights_of(tiny_model(width=10)), {})
+    with pytest.raises(CheckpointError, match=r"wide: 'source_embedding\.weight' is of shape \(12, 10\)"):
+        trainer(settings(start=str(tmp_path / "wide")))
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(trainer, settings, tmp_path: Path, caplog) -> None:
+    config = settings(checkpoint={"every": 1})
+    whole = trainer(config, at=tmp_path / "whole")
+    whole.run()
+    folder = tmp_path / "cut"
+    part = trainer(config, at=folder)
+    _stop_after(part, 7)
+    part.run()
+    states = sorted((folder / "training").glob("state-*"))
+    assert [path.name for path in states] == ["state-00000006.safetensors", "state-00000007.safetensors"]
+    states[1].write_bytes(states[1].read_bytes()[:-9])
+    with caplog.at_level(logging.WARNING):
+        last = trainer(config, at=folder)
+    assert "state-00000007.safetensors: truncated" in caplog.text and "state-00000006" in caplog.text
+    last.run()
+    assert _same(_weights(whole), _weights(last))
+    assert _figures(tmp_path / "whole") == _figures(folder)
+
+
+def test_with_no_whole_checkpoint_left_nothing_is_begun_anew(trainer, settings, folder: Path) -> None:
+    trainer(settings()).run()
+    for path in (folder / "training").glob("state-*"):
+        path.write_bytes(b"")
+    with pytest.raises(CheckpointError, match="no whole checkpoint is left"):
+        trainer(settings())
+
+
+def test_a_checkpoint_of_other_data_is_refused(trainer, settings) -> None:
+    trainer(settings(), identity={"training data": "one"}).run()
+    with pytest.raises(CheckpointError, match="the training data has changed"):
+        trainer(settings(), identity={"training data": "two"})
+
+
+def test_two_runs_do_not_share_a_folder(trainer, settings) -> None:
+    first = trainer(settings())
+    with pytest.raises(CheckpointError, match="another process is training"):
+        trainer(settings())
+    first.run()
+    trainer(settings())
+
+
+def test_what_a_killed_save_left_is_cleared_away(trainer, settings, folder: Path) -> None:
+    trainer(settings()).run()
+    left = folder / "training" / ".state-00000099.safetensors.1.tmp"
+    left.write_bytes(b"half")
+    trainer(settings())
+    assert not left.exists()
+
+
+def test_the_last_epochs_are_kept_for_averaging(trainer, settings, folder: Path) -> None:
+    trainer(settings(stop={"epochs": 4, "updates": 0}, checkpoint={"keep": 2})).run()
+    kept = sorted(path.name for path in (folder / "training").glob("epoch-*"))
+    assert kept == ["epoch-0003.safetensors", "epoch-0004.safetensors"]
+
+
+def test_nothing_to_train_on_is_an_error(trainer, settings) -> None:
+    with pytest.raises(DataError, match="no sentence pair"):
+        trainer(settings(), count=0).run()
+
+
+def test_bfloat16_trains_float32_parameters(trainer, settings) -> None:
+    run = trainer(settings(precision="bfloat16"))
+    run.run()
+    assert {tensor.dtype for tensor in _weights(run).values()} == {torch.float32}
+
+
+def test_tensorboard_gets_what_the_record_gets(trainer, settings, folder: Path) -> None:
+    pytest.importorskip("tensorboard")
+    trainer(settings(record={"every": 4, "tensorboard": True}, stop={"updates": 4, "epochs": 0})).run()
+    assert list((folder / "tensorboard").glob("events.*"))
+
+
+def test_every_line_of_the_record_is_json(trainer, settings, folder: Path) -> None:
+    trainer(settings()).run()
+    entries = [json.loads(line) for line in (folder / "record.jsonl").read_text().splitlines()]
+    training = [entry for entry in entries if entry["kind"] == "train"]
+    assert [entry["update"] for entry in training] == list(range(1, 13))
+    assert all(entry["flops"] > 0 and entry["tokens_per_second"] > 0 for entry in training)

@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import CheckpointError
+from regard.training.store import write_tensors
+from regard.training.weights import average, load_weights, put_weights, weights_of
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.source = nn.Embedding(3, 2)
+        self.target = self.source
+
+
+def test_tied_parameters_stand_once_and_come_back_tied() -> None:
+    first, second = Tied(), Tied()
+    weights = {name: tensor.clone() for name, tensor in weights_of(first).items()}
+    assert list(weights) == ["source.weight"]
+    put_weights(second, weights, "x")
+    assert torch.equal(second.target.weight, first.source.weight)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({}, r"run: has no 'source\.weight'"),
+        ({"source.weight": torch.zeros(4, 2)}, r"run: 'source\.weight' is of shape \(4, 2\), the model's of \(3, 2\)"),
+        ({"source.weight": torch.zeros(3, 2), "more": torch.zeros(1)}, "run: has 'more'"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_by_name_and_nothing_changes(weights, message) -> None:
+    model = Tied()
+    before = model.source.weight.clone()
+    with pytest.raises(CheckpointError, match=message):
+        put_weights(model, weights, "run")
+    assert torch.equal(model.source.weight, before)
+
+
+def test_the_average_is_the_mean(tmp_path: Path) -> None:
+    for number in range(3):
+        write_tensors(tmp_path / str(number), {"w": torch.full((2,), float(number)) + 1e-3}, {})
+    mean = average([tmp_path / str(number) for number in range(3)])
+    assert mean["w"].dtype == torch.float32
+    torch.testing.assert_close(mean["w"], torch.full((2,), 1.001))
+
+
+def test_models_that_are_not_alike_have_no_average(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "a", {"w": torch.zeros(2)}, {})
+    write_tensors(tmp_path / "b", {"w": torch.zeros(3)}, {})
+    with pytest.raises(CheckpointError, match=r"'w' is \(2,\) and \(3,\)"):
+        average([tmp_path / "a", tmp_path / "b"])
+
+
+def test_a_missing_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nowhere: no such model folder"):
+        load_weights(tmp_path / "nowhere")
