@@ -201,7 +201,8 @@ def show(result: dict[str, Any], mode: str) -> None:
     for system, figures in result["systems"].items():
         parts = [f"{figures[rate]:8.1f} {rate.replace('_per_', '/')}", f"{figures['peak_gib']:.2f} GiB"]
         parts += [f"{name} {figures[name]:.2f}" for name in ("valid_ppl", "bleu") if name in figures]
-        parts.append(f"{figures['cpus']:.1f} cpus at load {figures['load']:.1f}")
+        if "cpus" in figures:
+            parts.append(f"{figures['cpus']:.1f} cpus at load {figures['load']:.1f}")
         if figures["ratio"] is not None:
             parts.append(f"{figures['ratio']:.2f} x {BASELINE}")
         print(f"{system:12s} {'  '.join(parts)}  ({figures['version']}, torch {figures['torch']})")

@@ -8,6 +8,8 @@ from typing import Any
 
 __all__ = ["RunConfig", "Translator", "__version__", "load_config", "load_model", "train"]
 
+__version__ = "0.1.0"
+
 _HOMES = {
     "RunConfig": "regard.experiment",
     "Translator": "regard.decoding.translate",
@@ -19,10 +21,6 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for."""
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("regard")
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

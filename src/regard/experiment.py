@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,20 +17,21 @@ import torch
 
 from regard.config import config, dump_toml, load, option, to_dict
 from regard.data.corpus import DataConfig
-from regard.data.files import write_atomic
+from regard.data.files import read_bytes, write_atomic
 from regard.data.prepared import Prepared, prepare
 from regard.data.text import TextPair
+from regard.data.units import Progress
 from regard.decoding.config import SearchConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.lstm import LstmConfig
 from regard.models.registry import ModelConfig, build_model
-from regard.training.checkpoint import epoch_files
+from regard.training.checkpoint import epoch_files, state_files
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast, pick_device, use_threads
 from regard.training.distributed import join
 from regard.training.resume import differences
-from regard.training.store import write_tensors
+from regard.training.store import read_about, write_tensors
 from regard.training.trainer import Result, Trainer
 from regard.training.weights import MODEL_FILE, average, load_weights, put_weights
 
@@ -46,6 +48,8 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 CONFIG_FILE = "config.toml"
+LAST_LINE = "# end of config\n"
+"""A config cut off in the midst would still be a config, with defaults in the place of what is gone."""
 
 HARMLESS = (
     "folder",
@@ -99,14 +103,14 @@ class LoadedModel:
 def train(
     config: RunConfig,
     folder: Path | str,
-    progress: Callable[[str, int, int | None], None] | None = None,
+    preparing: Callable[[], AbstractContextManager[Progress | None]] = nullcontext,
 ) -> Result:
     """Train a model in a folder, preparing its data if needed, or go on where an earlier run stopped.
 
     Args:
         config: The run.
         folder: The model folder; made where it is absent.
-        progress: Told of the preparing; see `regard.data.prepared.prepare`.
+        preparing: Makes what shows the progress of the preparing while that lasts.
 
     Raises:
         ConfigError: if the folder holds a run with another config; names the keys that differ.
@@ -121,7 +125,9 @@ def train(
     with join(device) as processes:
         if processes.is_main:
             _check_same_run(config, folder)
-            _begin(config, prepare(config.data, progress=progress), folder)
+            with preparing() as progress:
+                prepared = prepare(config.data, progress=progress)
+            _begin(config, prepared, folder)
         processes.wait()
         prepared = prepare(config.data)
         text = prepared.text
@@ -170,8 +176,13 @@ def load_config(folder: Path | str) -> RunConfig:
     folder = Path(folder)
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such model folder")
+    path = folder / CONFIG_FILE
     try:
-        return load(RunConfig, folder / CONFIG_FILE)
+        if not read_bytes(path).decode().endswith(LAST_LINE):
+            raise CheckpointError(f"{path}: truncated: it does not end with {LAST_LINE.strip()!r}")
+        return load(RunConfig, path)
+    except (DataError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}") from None
     except ConfigError as error:
         raise CheckpointError(
             f"{error}\n{folder} is not a model folder, or of another version of regard"
@@ -235,7 +246,7 @@ def average_models(out: Path | str, paths: Sequence[Path | str], last: int = 0) 
         raise CheckpointError(f"{out}: cannot be made: {error.strerror}") from None
     texts[0].save(out)
     write_tensors(out / MODEL_FILE, weights, {"averaged": [str(file) for file in files]})
-    write_atomic(out / CONFIG_FILE, dump_toml(load_config(folders[0])).encode())
+    _write_config(load_config(folders[0]), out)
     return files
 
 
@@ -263,21 +274,30 @@ def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
     """Make the folder a model folder; its config comes last, so that a folder with a config is whole."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / CONFIG_FILE).exists():
+        if not _is_begun(folder):
             prepared.text.save(folder)
-        write_atomic(folder / CONFIG_FILE, dump_toml(config).encode())
+        _write_config(config, folder)
     except OSError as error:
         raise CheckpointError(f"{folder}: cannot be made: {error.strerror}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
 
 
+def _is_begun(folder: Path) -> bool:
+    """Whether a folder holds anything that was learned."""
+    return bool(state_files(folder)) or (folder / MODEL_FILE).exists()
+
+
+def _write_config(config: RunConfig, folder: Path) -> None:
+    write_atomic(folder / CONFIG_FILE, (dump_toml(config) + "\n" + LAST_LINE).encode())
+
+
 def _check_same_run(config: RunConfig, folder: Path) -> None:
     """Refuse to go on with a run that was begun with another config."""
-    if not (folder / CONFIG_FILE).exists():
-        if (folder / MODEL_FILE).exists():
-            raise CheckpointError(f"{folder}: holds a model without its {CONFIG_FILE}; give another folder")
+    if not _is_begun(folder):
         return
+    if not state_files(folder) and "averaged" in read_about(folder / MODEL_FILE):
+        raise UsageError(f"{folder}: holds an averaged model; give another folder (--out)")
     shown = differences(to_dict(load_config(folder)), to_dict(config), _is_harmless)
     if shown:
         raise ConfigError(

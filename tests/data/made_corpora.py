@@ -42,5 +42,3 @@ def both(kind):
 
 def stamp(prepared):
     return prepared.folder.stat().st_ino, (prepared.folder / "manifest.json").stat().st_mtime_ns
-
-

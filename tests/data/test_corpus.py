@@ -143,6 +143,8 @@ def test_settings_that_do_not_fit_together_are_refused():
         from_dict(DataConfig, {**data, "source_tokenizer": {"kind": "bpe"}})
     with pytest.raises(ConfigError, match="one size"):
         from_dict(DataConfig, {**data, "joint_vocabulary": True, "source_size": 5})
+    with pytest.raises(ConfigError, match="language"):
+        from_dict(DataConfig, {**data, "source_tokenizer": {"kind": "moses", "language": "German"}})
     both = {side: {"kind": "bpe", "language": code} for side, code in (("source", "de"), ("target", "en"))}
     tokenizers = {f"{side}_tokenizer": table for side, table in both.items()}
     assert from_dict(DataConfig, {**data, **tokenizers}).target_tokenizer.language == "en"

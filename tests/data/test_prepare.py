@@ -1,16 +1,12 @@
 import gzip
 import json
 import logging
-import random
-import resource
-import signal
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made_corpora import KINDS, both, configure, corpus, sentences
 
 from regard.config import from_dict
 from regard.data import arrays, units
@@ -20,7 +16,6 @@ from regard.data.prepared import Prepared, prepare
 from regard.data.vocabulary import EOS, UNK
 from regard.errors import DataError
 
-from made_corpora import KINDS, both, configure, corpus, sentences, stamp
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_prepared_ids_are_those_of_each_line(data, kind):

@@ -1,26 +1,15 @@
 import gzip
-import json
-import logging
-import random
 import resource
 import signal
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 
-import numpy as np
 import pytest
+from made_corpora import configure, corpus, sentences, stamp
 
-from regard.config import from_dict
-from regard.data import arrays, units
-from regard.data.batch import BatchConfig
-from regard.data.corpus import DataConfig
 from regard.data.prepared import Prepared, prepare
-from regard.data.vocabulary import EOS, UNK
 from regard.errors import DataError
-
-from made_corpora import KINDS, both, configure, corpus, sentences, stamp
 
 BAD = {
     "counts": (b"a\nb\n", b"x\n", "has 2 lines but .* has 1"),

@@ -51,7 +51,9 @@ class TwoContexts(Attention):
         return TwoReading(contexts, log_weights, weights, zeros, zeros[:, 0], state, both.unsqueeze(2))
 
 
-def _build(seed: int = 0, words: int = WORDS, two: bool = False, uniform: float = 0.7, **changes) -> LstmModel:
+def _build(
+    seed: int = 0, words: int = WORDS, two: bool = False, uniform: float = 0.7, **changes
+) -> LstmModel:
     torch.manual_seed(seed)
     settings = {
         "embedding": 8,
@@ -101,7 +103,8 @@ def sentences() -> list[list[int]]:
     """Source sentences of many lengths."""
     generator = torch.Generator().manual_seed(5)
     return [
-        torch.randint(5, WORDS, (length,), generator=generator).tolist() for length in (4, 1, 9, 3, 4, 7, 2, 6, 5)
+        torch.randint(5, WORDS, (length,), generator=generator).tolist()
+        for length in (4, 1, 9, 3, 4, 7, 2, 6, 5)
     ]
 
 

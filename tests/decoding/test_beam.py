@@ -75,11 +75,15 @@ def test_probabilities_of_all_translations_sum_to_one_minus_what_is_forbidden(bu
     found = beam_search(
         model,
         batch([[5]]),
-        config(beam=40, nbest=40, length_penalty=0.0, max_length_ratio=0.0, max_length_extra=3, stop="certain"),
+        config(
+            beam=40, nbest=40, length_penalty=0.0, max_length_ratio=0.0, max_length_extra=3, stop="certain"
+        ),
     )[0]
     assert len(found) == 1 + 3 + 9 + 27
     by_length = {n: sum(np.exp(h.log_probability) for h in found if len(h.tokens) == n) for n in range(3)}
-    prefixes = {n: sum(np.exp(sum(h.token_log_probs[:-1])) for h in found if len(h.tokens) == n) for n in range(4)}
+    prefixes = {
+        n: sum(np.exp(sum(h.token_log_probs[:-1])) for h in found if len(h.tokens) == n) for n in range(4)
+    }
     for n in range(3):
         assert prefixes[n + 1] == pytest.approx(prefixes[n] - by_length[n], abs=1e-5)
 

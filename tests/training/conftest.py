@@ -49,20 +49,21 @@ def pairs() -> Callable[..., Pairs]:
 
 @pytest.fixture
 def tiny_model() -> Callable[..., TranslationModel]:
-    def make(dropout: float = 0.0, width: int = 8) -> TranslationModel:
-        torch.manual_seed(0)
-        config = from_dict(
-            LstmConfig,
-            {
-                "embedding": width,
-                "encoder": {"layers": 1, "width": width},
-                "decoder": {"layers": 1, "width": width},
-                "dropout": dropout,
-            },
-        )
-        return build_model(config, WORDS, WORDS)
+    return make_model
 
-    return make
+
+def make_model(dropout: float = 0.0, width: int = 8) -> TranslationModel:
+    torch.manual_seed(0)
+    config = from_dict(
+        LstmConfig,
+        {
+            "embedding": width,
+            "encoder": {"layers": 1, "width": width},
+            "decoder": {"layers": 1, "width": width},
+            "dropout": dropout,
+        },
+    )
+    return build_model(config, WORDS, WORDS)
 
 
 @pytest.fixture

@@ -1,31 +1,57 @@
 """Two real processes under torchrun against one, on the same batches."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
 
+from regard.config import to_dict
 from regard.training.record import read_record
 from regard.training.trainer import Trainer
 
-HERE = Path(__file__).parent
+CHILD = Path(__file__).with_name("two_processes.py")
+SOURCE = Path(__file__).parents[2] / "src"
 
-CHILD = """
-import sys
-from pathlib import Path
-import torch
-sys.path.insert(0, sys.argv[1])
-import conftest
-from regard.training.distributed import join
-from regard.training.trainer import Trainer
-torch.set_num_threads(1)
-make = lambda fixture: fixture.__wrapped__()
-folder, updates = Path(sys.argv[2]), int(sys.argv[3])
-config = conftest.make_settings(**conftest.shared_run(updates))
-with join(torch.device("cpu")) as processes:
-    pairs, model = conftest.make_pairs, conftest.make_model()
-    result = Trainer(model, pairs(55), pairs(7, seed=9), config, folder=folder, seed=1, processes=processes).run()
-"""
+
+def _run_two(task: dict, at: Path) -> None:
+    at.write_text(json.dumps(task))
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", CHILD, at],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_model, tmp_path: Path) -> None:
+    def config(updates: int):
+        # 55 sentences in batches of 3: the last of an epoch is one sentence, an empty share for the second.
+        return settings(
+            batch={"size": 3},
+            accumulate=2,
+            optimizer={"kind": "sgd", "rate": 0.5},
+            validation={"every": 20},
+            stop={"updates": updates, "epochs": 0},
+        )
+
+    train, valid = pairs(55), pairs(7, seed=9)
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        folder.mkdir()
+    Trainer(tiny_model(), train, valid, config(50), folder=one, seed=1).run()
+    runs = [to_dict(config(updates)) for updates in (20, 50)]
+    task = {"train": train.sources, "valid": valid.sources, "folder": str(two), "runs": runs}
+    _run_two(task, tmp_path / "task.json")
+    records = read_record(one), read_record(two)
+    assert len(records[0]) == len(records[1]) == 50 + 3
+    for first, second in zip(*records, strict=True):
+        for name in ("kind", "update", "epoch", "tokens"):
+            assert first.get(name) == second.get(name)
+        assert second["loss"] == pytest.approx(first["loss"], rel=1e-5)
+        assert second.get("norm", 1.0) == pytest.approx(first.get("norm", 1.0), rel=1e-4)

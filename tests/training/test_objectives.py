@@ -33,9 +33,7 @@ def test_marginal_with_one_context_is_pytorch_cross_entropy(smoothing: float) ->
     mask = torch.arange(5) < torch.tensor([[5], [2], [4]])
     loss = loss_of("marginal")(_outcome(logits, targets, mask), smoothing)
     real = logits[:, :, 0][mask], targets[mask]
-    torch.testing.assert_close(
-        loss.total, F.cross_entropy(*real, label_smoothing=smoothing, reduction="sum")
-    )
+    torch.testing.assert_close(loss.total, F.cross_entropy(*real, label_smoothing=smoothing, reduction="sum"))
     torch.testing.assert_close(loss.nll, F.cross_entropy(*real, reduction="sum"))
 
 

@@ -43,7 +43,9 @@ def test_the_same_content_makes_the_same_bytes(tmp_path: Path, content: bytes) -
 
 
 @given(data=st.data())
-@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_an_altered_byte_is_noticed(data: st.DataObject, content: bytes, tmp_path: Path) -> None:
     place = data.draw(st.integers(0, len(content) - 1))
     bit = data.draw(st.integers(0, 7))
@@ -54,7 +56,9 @@ def test_an_altered_byte_is_noticed(data: st.DataObject, content: bytes, tmp_pat
 
 
 @given(length=st.integers(0, 400))
-@hypothesis_settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_a_truncated_file_is_noticed(length: int, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "truncated"
     path.write_bytes(content[: min(length, len(content) - 1)])

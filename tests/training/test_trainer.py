@@ -19,7 +19,9 @@ from regard.training.weights import load_weights, weights_of
 
 @pytest.fixture
 def trainer(pairs, tiny_model, folder: Path):
-    def make(config, *, count: int = 40, seed: int = 1, dropout: float = 0.3, at: Path = folder, **more) -> Trainer:
+    def make(
+        config, *, count: int = 40, seed: int = 1, dropout: float = 0.3, at: Path = folder, **more
+    ) -> Trainer:
         at.mkdir(exist_ok=True)
         model = more.pop("model", None) or tiny_model(dropout)
         return Trainer(model, pairs(count), pairs(8, seed=9), config, folder=at, seed=seed, **more)
@@ -41,7 +43,11 @@ def _same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bo
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
-SCHEDULES = [{"kind": "plateau", "patience": 1}, {"kind": "inverse-sqrt", "warmup": 5}, {"kind": "halving", "start": 1}]
+SCHEDULES = [
+    {"kind": "plateau", "patience": 1},
+    {"kind": "inverse-sqrt", "warmup": 5},
+    {"kind": "halving", "start": 1},
+]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: schedule["kind"])
@@ -92,7 +98,10 @@ def test_accumulated_batches_make_the_update_of_one_batch(trainer, settings, tmp
     ends = []
     for size, accumulate in ((8, 1), (4, 2)):
         config = settings(
-            batch={"size": size, "pool": 1}, accumulate=accumulate, optimizer=sgd, stop={"updates": 1, "epochs": 0}
+            batch={"size": size, "pool": 1},
+            accumulate=accumulate,
+            optimizer=sgd,
+            stop={"updates": 1, "epochs": 0},
         )
         run = trainer(config, count=8, dropout=0.0, at=tmp_path / str(size))
         run.run()
@@ -100,7 +109,9 @@ def test_accumulated_batches_make_the_update_of_one_batch(trainer, settings, tmp
     torch.testing.assert_close(ends[0], ends[1], rtol=1e-5, atol=1e-7)
 
 
-def test_the_loss_recorded_is_the_mean_over_tokens(trainer, settings, pairs, tiny_model, folder: Path) -> None:
+def test_the_loss_recorded_is_the_mean_over_tokens(
+    trainer, settings, pairs, tiny_model, folder: Path
+) -> None:
     config = settings(batch={"size": 40}, stop={"updates": 1, "epochs": 0}, validation={"every": 1})
     trainer(config, dropout=0.0).run()
     model, data = tiny_model(), pairs(40)
@@ -123,17 +134,18 @@ def test_validation_does_not_depend_on_the_batch(pairs, tiny_model) -> None:
 
 
 def test_training_learns_the_task(trainer, settings, folder: Path) -> None:
-    config = settings(
-        optimizer={"kind": "adam", "rate": 0.02}, stop={"epochs": 30, "updates": 0}, record={"every": 1000}
-    )
-    trainer(config, dropout=0.0).run()
+    optimizer = {"kind": "adam", "rate": 0.03}
+    config = settings(optimizer=optimizer, stop={"epochs": 60, "updates": 0}, validation={"every": 1000})
+    trainer(config, count=8, dropout=0.0).run()
     losses = [entry["loss"] for entry in read_record(folder) if entry["kind"] == "train"]
     assert losses[-1] < 0.5 * losses[0]
 
 
 def test_the_best_model_is_kept_and_patience_stops(trainer, settings, folder: Path) -> None:
     scores = iter([10.0, 30.0, 20.0, 25.0, 99.0])
-    config = settings(validation={"every": 2, "metric": "bleu", "patience": 2}, stop={"updates": 50, "epochs": 0})
+    config = settings(
+        validation={"every": 2, "metric": "bleu", "patience": 2}, stop={"updates": 50, "epochs": 0}
+    )
     result = trainer(config, bleu=lambda model: next(scores)).run()
     assert result.reason == "2 validations without improvement"
     assert (result.progress.update, result.progress.best, result.progress.best_update) == (8, 30.0, 4)
@@ -210,16 +222,19 @@ def test_training_starts_from_another_models_weights(trainer, settings, tmp_path
     trainer(settings(), at=tmp_path / "first").run()
     config = settings(start=str(tmp_path / "first"))
     second = trainer(config, at=tmp_path / "second")
+    second._restore()
     assert _same(_weights(second), load_weights(tmp_path / "first"))
 
 
 def test_weights_of_another_shape_are_no_start(trainer, settings, tiny_model, tmp_path: Path) -> None:
     write_tensors(tmp_path / "wide", weights_of(tiny_model(width=10)), {})
-    with pytest.raises(CheckpointError, match=r"wide: 'source_embedding\.weight' is of shape \(12, 10\)"):
-        trainer(settings(start=str(tmp_path / "wide")))
+    with pytest.raises(CheckpointError, match=r"wide: '\w+' is of shape \(20, 10\)"):
+        trainer(settings(start=str(tmp_path / "wide"))).run()
 
 
-def test_a_damaged_checkpoint_is_passed_over_with_a_warning(trainer, settings, tmp_path: Path, caplog) -> None:
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
+    trainer, settings, tmp_path: Path, caplog
+) -> None:
     config = settings(checkpoint={"every": 1})
     whole = trainer(config, at=tmp_path / "whole")
     whole.run()
@@ -230,10 +245,10 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(trainer, settings, t
     states = sorted((folder / "training").glob("state-*"))
     assert [path.name for path in states] == ["state-00000006.safetensors", "state-00000007.safetensors"]
     states[1].write_bytes(states[1].read_bytes()[:-9])
+    last = trainer(config, at=folder)
     with caplog.at_level(logging.WARNING):
-        last = trainer(config, at=folder)
+        last.run()
     assert "state-00000007.safetensors: truncated" in caplog.text and "state-00000006" in caplog.text
-    last.run()
     assert _same(_weights(whole), _weights(last))
     assert _figures(tmp_path / "whole") == _figures(folder)
 
@@ -243,28 +258,27 @@ def test_with_no_whole_checkpoint_left_nothing_is_begun_anew(trainer, settings, 
     for path in (folder / "training").glob("state-*"):
         path.write_bytes(b"")
     with pytest.raises(CheckpointError, match="no whole checkpoint is left"):
-        trainer(settings())
+        trainer(settings()).run()
 
 
 def test_a_checkpoint_of_other_data_is_refused(trainer, settings) -> None:
     trainer(settings(), identity={"training data": "one"}).run()
     with pytest.raises(CheckpointError, match="the training data has changed"):
-        trainer(settings(), identity={"training data": "two"})
+        trainer(settings(), identity={"training data": "two"}).run()
 
 
 def test_two_runs_do_not_share_a_folder(trainer, settings) -> None:
-    first = trainer(settings())
-    with pytest.raises(CheckpointError, match="another process is training"):
-        trainer(settings())
-    first.run()
-    trainer(settings())
+    first, second = trainer(settings()), trainer(settings())
+    with first.checkpoints.claimed(), pytest.raises(CheckpointError, match="another process is training"):
+        second.run()
+    second.run()
 
 
 def test_what_a_killed_save_left_is_cleared_away(trainer, settings, folder: Path) -> None:
     trainer(settings()).run()
     left = folder / "training" / ".state-00000099.safetensors.1.tmp"
     left.write_bytes(b"half")
-    trainer(settings())
+    trainer(settings()).run()
     assert not left.exists()
 
 

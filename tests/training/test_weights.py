@@ -28,7 +28,10 @@ def test_tied_parameters_stand_once_and_come_back_tied() -> None:
     ("weights", "message"),
     [
         ({}, r"run: has no 'source\.weight'"),
-        ({"source.weight": torch.zeros(4, 2)}, r"run: 'source\.weight' is of shape \(4, 2\), the model's of \(3, 2\)"),
+        (
+            {"source.weight": torch.zeros(4, 2)},
+            r"run: 'source\.weight' is of shape \(4, 2\), the model's of \(3, 2\)",
+        ),
         ({"source.weight": torch.zeros(3, 2), "more": torch.zeros(1)}, "run: has 'more'"),
     ],
 )

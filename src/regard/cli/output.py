@@ -9,36 +9,105 @@ from typing import TextIO
 
 from regard.errors import DataError
 
-__all__ = ["open_output"]
+__all__ = ["Output", "open_output"]
+
+
+class Output:
+    """A stream of text in UTF-8 whose errors name it."""
+
+    def __init__(self, stream: TextIO, name: str) -> None:
+        """Write to an open stream."""
+        self._stream = stream
+        self._name = name
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person is watching."""
+        return self._stream.isatty()
+
+    def write(self, text: str) -> None:
+        """Write text.
+
+        Raises:
+            DataError: if it cannot be written (disk full).
+        """
+        with self._naming():
+            self._stream.write(text)
+
+    def flush(self, sync: bool = False) -> None:
+        """Pass on what was written.
+
+        Args:
+            sync: Down to the disk.
+
+        Raises:
+            DataError: if it cannot be written (disk full).
+        """
+        with self._naming():
+            self._stream.flush()
+            if sync:
+                os.fsync(self._stream.fileno())
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if self._stream is sys.stdout:
+                # What is left in its buffer would fail once more when the interpreter ends.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            raise _error(self._name, error) from None
 
 
 @contextmanager
-def open_output(path: Path | None) -> Iterator[TextIO]:
-    """A stream of text in UTF-8.
+def open_output(path: Path | None) -> Iterator[Output]:
+    """Open a place for results.
 
     Args:
-        path: The file, written to a temporary neighbour and renamed at the end; none for standard output.
+        path: A file, written to a temporary neighbour and renamed at the end; or what is no file (a device, a
+            named pipe), written to as it is; none for standard output.
 
     Raises:
-        DataError: if the file cannot be written (no such folder, no permission, disk full).
+        DataError: if it cannot be written (no such folder, no permission, disk full).
     """
     if path is None:
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-        yield sys.stdout
-        sys.stdout.flush()
+        output = Output(sys.stdout, "standard output")
+        yield output
+        output.flush()
         return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Renaming would put a file in the place of a link, a device or a pipe.
+    special = path.exists() and not path.is_file()
+    target = path.resolve()
+    written = path if special else target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        # An error of another file, raised while this one was open, is not this one's.
-        if error.filename not in (None, str(path), str(temporary)):
-            raise
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
+        try:
+            file = open(written, "w", encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise _error(str(path), error) from None
+        try:
+            output = Output(file, str(path))
+            yield output
+            output.flush(sync=not special)
+        finally:
+            _close(file)
+        if not special:
+            os.replace(written, target)
     finally:
-        temporary.unlink(missing_ok=True)
+        if not special:
+            written.unlink(missing_ok=True)
+
+
+def _close(file: TextIO) -> None:
+    try:
+        file.close()
+    except OSError:
+        # Closing writes what could not be written before: that error was raised already.
+        pass
+
+
+def _error(name: str, error: OSError) -> DataError:
+    return DataError(f"{name}: cannot be written: {error.strerror or error}")

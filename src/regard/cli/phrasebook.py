@@ -20,9 +20,9 @@ def phrasebook(
 ) -> None:
     """Write the built-in German-English corpus as text, with gold alignments and fertilities.
 
-    For each of train, valid and test: .de and .en (one sentence a line, words and punctuation separated by spaces),
-    .talp (gold links, `i-j`: German word i means English word j, from 0) and .fertility (of each German
-    word, how many English words it is linked to). The three share no sentence.
+    For each of train, valid and test: .de and .en (one sentence a line, words and punctuation separated by
+    spaces), .talp (gold links, `i-j`: German word i means English word j, from 0) and .fertility (of each
+    German word, how many English words it is linked to). The three share no sentence.
 
     Example: regard phrasebook corpus --train 60000 --seed 7
     """

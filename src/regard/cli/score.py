@@ -41,7 +41,6 @@ def score(
     from regard.cli.output import open_output
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
-    from regard.data.files import write_atomic
     from regard.decoding.scoring import score_lines
     from regard.training.device import use_threads
 
@@ -68,4 +67,5 @@ def score(
     if json_file is not None:
         mean = figures["log_probability"] / max(1, figures["tokens"])
         figures["perplexity"] = math.exp(-mean) if mean > -700 else None
-        write_atomic(json_file, (json.dumps(figures, indent=2) + "\n").encode())
+        with open_output(json_file) as file:
+            file.write(json.dumps(figures, indent=2) + "\n")

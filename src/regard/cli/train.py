@@ -1,5 +1,6 @@
 """`regard train`: train a model from one config, or go on where an earlier run stopped."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,7 @@ def train(
     """
     from rich.console import Console
 
+    from regard.cli.progress import preparing
     from regard.config import load
     from regard.experiment import RunConfig
     from regard.experiment import train as run
@@ -42,10 +44,10 @@ def train(
 
     changes = list(overrides or [])
     if start is not None:
-        changes.append(f"training.start='{start}'")
+        changes.append(f"training.start={json.dumps(start, ensure_ascii=False)}")
     settings = load(RunConfig, config, changes)
     folder = out or Path(settings.folder or Path("runs") / config.stem)
-    result = run(settings, folder)
+    result = run(settings, folder, preparing)
     if process_rank() == 0:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         console.print(f"Stopped after {result.reason}: update {result.progress.update}.", markup=False)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -184,9 +184,9 @@ class _Writer:
         show: bool,
         svg: Path | None,
     ) -> None:
-        from regard.cli.output import open_output
+        from regard.cli.output import Output, open_output
 
-        def opened(path: Path | None) -> TextIO | None:
+        def opened(path: Path | None) -> Output | None:
             return None if path is None else files.enter_context(open_output(path))
 
         self.text = files.enter_context(open_output(output))
@@ -212,7 +212,7 @@ class _Writer:
                 self._draw(result, best)
             if self.svg is not None:
                 self._picture(self.svg, result, best)
-        if self.text.isatty() or self.show:
+        if self.text.is_terminal or self.show:
             self.text.flush()
 
     def _texts(self, result: "LineResult") -> Iterator[str]:
@@ -241,12 +241,13 @@ class _Writer:
         console.print()
 
     def _picture(self, path: Path, result: "LineResult", best: "Translation") -> None:
-        from regard.data.files import write_atomic
+        from regard.cli.output import open_output
         from regard.report.heatmap import svg_map
 
         number = result.line.number
         name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
-        write_atomic(name, svg_map(best.weights, result.source_tokens, best.tokens).encode())
+        with open_output(name) as file:
+            file.write(svg_map(best.weights, result.source_tokens, best.tokens))
 
 
 def _json(result: "LineResult", rank: int, translation: "Translation | None") -> str:

@@ -6,12 +6,12 @@ dropping them would join words, keeping them would put them into the vocabulary;
 """
 
 import gzip
+import io
 import logging
 import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from regard.config import config, option
 from regard.data.tokenizer import TokenizerConfig, WordsConfig, check_joint
@@ -151,7 +151,7 @@ def read_lines(path: Path | str) -> Iterator[str]:
         _log.warning("%s: %d control characters read as spaces", path, replaced)
 
 
-def _open(path: Path | str) -> BinaryIO:
+def _open(path: Path | str) -> io.BufferedReader | gzip.GzipFile:
     """A file opened for reading bytes, through gzip where it starts like one (text in UTF-8 cannot)."""
     file = open(path, "rb")
     try:
@@ -162,7 +162,7 @@ def _open(path: Path | str) -> BinaryIO:
     if not zipped:
         return file
     file.close()
-    return cast(BinaryIO, gzip.open(path, "rb"))
+    return gzip.GzipFile(path, "rb")
 
 
 def read_pairs(corpus: CorpusConfig) -> Iterator[tuple[str, str]]:

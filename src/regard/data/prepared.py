@@ -113,7 +113,9 @@ class Split:
 
 def _arrays(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     tokens = np.memmap(folder / f"{name}.tokens", dtype="<i4", mode="r")
-    return tokens, np.memmap(folder / f"{name}.offsets", dtype="<i8", mode="r")
+    offsets = np.memmap(folder / f"{name}.offsets", dtype="<i8", mode="r")
+    # As plain arrays: slicing the subclass takes several times as long.
+    return np.asarray(tokens), np.asarray(offsets)
 
 
 class Prepared:

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import TypeVar
 
 from regard.decoding.config import SearchBatchConfig
+from regard.errors import RegardError
 
 __all__ = ["blocks", "sorted_batches", "too_long"]
 
@@ -13,10 +14,25 @@ _CHARACTERS = 100  # of a line for each token it may have: longer ones are not e
 
 
 def blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of `size`, read no sooner than needed."""
+    """The items in lists of `size`, read no sooner than needed.
+
+    A user's mistake in reading them is raised after what came before it was given out.
+    """
     iterator = iter(items)
-    while block := list(islice(iterator, size)):
-        yield block
+    while True:
+        block: list[T] = []
+        mistake: RegardError | None = None
+        try:
+            for item in islice(iterator, size):
+                block.append(item)
+        except RegardError as error:
+            mistake = error
+        if block:
+            yield block
+        if mistake is not None:
+            raise mistake
+        if len(block) < size:
+            return
 
 
 def too_long(line: str, tokens: int | None, longest: int) -> str | None:

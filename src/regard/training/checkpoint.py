@@ -11,9 +11,11 @@ The two latest states are kept: should the last be damaged, training goes on fro
 
 import fcntl
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
@@ -24,15 +26,20 @@ from regard.training.optimizer import load_optimizer, optimizer_tensors
 from regard.training.progress import Progress
 from regard.training.schedule import Schedule
 from regard.training.store import read_tensors, write_tensors
-from regard.training.weights import MODEL_FILE, put_weights, weights_of
+from regard.training.weights import (
+    MODEL_FILE,
+    MODEL_PREFIX,
+    OPTIMIZER_PREFIX,
+    put_weights,
+    weights_of,
+)
 from regard.types import Tensor
 
-__all__ = ["Checkpoints", "TrainingState", "epoch_files"]
+__all__ = ["Checkpoints", "TrainingState", "epoch_files", "state_files"]
 
 _log = logging.getLogger(__name__)
 
 KEPT = 2
-MODEL, OPTIMIZER = "model/", "optimizer/"
 
 
 @dataclass
@@ -69,33 +76,29 @@ class Checkpoints:
         self.folder = folder
         self.states = folder / "training"
         self.identity = identity
-        self._lock: IO[str] | None = None
 
-    def claim(self) -> None:
-        """Make the folder this process's until it ends, and clear away what a killed one left half-written.
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Make the folder this process's meanwhile, and clear away what a killed one left half-written.
 
         Raises:
             CheckpointError: if another process trains in it, or it cannot be made.
         """
         try:
             self.states.mkdir(parents=True, exist_ok=True)
-            self._lock = open(self.states / "lock", "w")
+            lock = open(self.states / "lock", "w")
         except OSError as error:
             raise CheckpointError(f"{self.states}: cannot be made: {error.strerror}") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._lock.close()
-            raise CheckpointError(f"{self.folder}: another process is training in it") from None
-        except OSError:
-            _log.warning("%s: this file system has no locks; train there with one process only", self.states)
-        for left in (*self.folder.glob(".*.tmp"), *self.states.glob(".*.tmp")):
-            left.unlink(missing_ok=True)
-
-    def release(self) -> None:
-        """Give the folder back."""
-        if self._lock is not None:
-            self._lock.close()
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CheckpointError(f"{self.folder}: another process is training in it") from None
+            except OSError:
+                _log.warning("%s: no locks on this file system; train there one run at a time", self.states)
+            for left in (*self.folder.glob(".*.tmp"), *self.states.glob(".*.tmp")):
+                left.unlink(missing_ok=True)
+            yield
 
     def save(self, state: TrainingState) -> None:
         """Write the state, then remove all but the latest.
@@ -103,9 +106,9 @@ class Checkpoints:
         Raises:
             CheckpointError: if it cannot be written (disk full); what was there stays.
         """
-        tensors = {MODEL + name: tensor for name, tensor in weights_of(state.model).items()}
+        tensors = {MODEL_PREFIX + name: tensor for name, tensor in weights_of(state.model).items()}
         moments = optimizer_tensors(state.optimizer, state.trained())
-        tensors |= {OPTIMIZER + name: tensor for name, tensor in moments.items()}
+        tensors |= {OPTIMIZER_PREFIX + name: tensor for name, tensor in moments.items()}
         about = {
             "identity": self.identity,
             "progress": state.progress.state(),
@@ -158,20 +161,25 @@ class Checkpoints:
                 raise CheckpointError(
                     f"{file}: the {name} has changed since this run began; give the new run another folder"
                 )
-        parts: dict[str, dict[str, Tensor]] = {MODEL: {}, OPTIMIZER: {}}
-        for name, tensor in tensors.items():
-            part = MODEL if name.startswith(MODEL) else OPTIMIZER
-            parts[part][name.removeprefix(part)] = tensor
-        put_weights(state.model, parts[MODEL], str(file))
-        load_optimizer(state.optimizer, state.trained(), parts[OPTIMIZER])
+        weights, moments = (
+            {name.removeprefix(part): tensor for name, tensor in tensors.items() if name.startswith(part)}
+            for part in (MODEL_PREFIX, OPTIMIZER_PREFIX)
+        )
+        put_weights(state.model, weights, str(file))
+        load_optimizer(state.optimizer, state.trained(), moments)
         state.schedule.load(about["schedule"])
         state.progress = Progress.from_state(about["progress"])
 
     def _files(self) -> list[Path]:
         """The states, the latest first."""
-        return sorted(self.states.glob("state-*.safetensors"), reverse=True)
+        return state_files(self.folder)
 
 
 def epoch_files(folder: Path) -> list[Path]:
     """The weights kept at the ends of epochs in a model folder, in order."""
     return sorted((folder / "training").glob("epoch-*.safetensors"))
+
+
+def state_files(folder: Path) -> list[Path]:
+    """The states of training in a model folder, the latest first."""
+    return sorted((folder / "training").glob("state-*.safetensors"), reverse=True)

@@ -22,6 +22,10 @@ class Interrupts:
         self.number: int | None = None
         self._before: dict[int, Any] = {}
 
+    def came(self) -> bool:
+        """Whether a signal came."""
+        return self.number is not None
+
     def __enter__(self) -> Self:
         """Begin to catch."""
         if threading.current_thread() is threading.main_thread():

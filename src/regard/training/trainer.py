@@ -10,6 +10,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ class Trainer:
         identity: dict[str, Any] | None = None,
         bleu: Callable[[TranslationModel], float] | None = None,
     ) -> None:
-        """Build optimizer and schedule, and put the last checkpoint back where there is one."""
+        """Build optimizer and schedule."""
         self.train, self.valid, self.config, self.seed = train, valid, config, seed
         self.folder, self.processes, self.bleu = folder, processes, bleu
         if config.validation.metric == "bleu" and bleu is None:
@@ -93,52 +94,54 @@ class Trainer:
             model, build_optimizer(config.optimizer, trained), build_schedule(config.schedule), Progress()
         )
         self.checkpoints = Checkpoints(folder, identity or {})
-        if processes.is_main:
-            self.checkpoints.claim()
-        self.resumed = self.checkpoints.load(self.state)
-        if not self.resumed and config.start is not None:
-            put_weights(model, load_weights(config.start), config.start)
         self.updater = Updater(self.state, train, config, processes, seed)
-        processes.wait()  # nobody writes before everybody has read
         self.record: Record | None = None
         self.display = Display(processes.is_main)
         self._mark = time.monotonic()
-        self._saved_at = self.state.progress.seconds
+        self._saved_at = 0.0
 
     def run(self) -> Result:
-        """Train until a limit is reached or a signal comes; either way the state is saved.
+        """Go on from the last checkpoint, until a limit is reached or a signal comes; then save.
 
         Raises:
             TrainingDiverged: if the loss was not finite ten times in a row.
-            CheckpointError: if something cannot be written.
+            CheckpointError: if a checkpoint is corrupt or of another run, or something cannot be written.
             DataError: if there is nothing to train on.
         """
-        progress, stop = self.state.progress, self.config.stop
-        limit = progress.limit_reached(stop, self.config.validation.patience)
-        if limit is not None:
-            self.checkpoints.release()
-            return Result(f"{limit}, reached before", None, progress)
-        if self.resumed and self.processes.is_main:
-            _log.info(
-                "going on from update %d (epoch %d) in %s", progress.update, progress.epoch, self.folder
-            )
-        if self.processes.is_main:
-            self.record = Record(self.folder, progress.update, self.config.record.tensorboard)
-        self.state.model.train()
-        self._mark = time.monotonic()
-        try:
-            with Interrupts() as interrupts, self.display:
-                reason = self._loop(interrupts)
+        with self.checkpoints.claimed() if self.processes.is_main else nullcontext():
+            self._restore()
+            progress = self.state.progress
+            limit = progress.limit_reached(self.config.stop, self.config.validation.patience)
+            if limit is not None:
+                return Result(f"{limit}, reached before", None, progress)
+            if self.processes.is_main:
+                self.record = Record(self.folder, progress.update, self.config.record.tensorboard)
+            try:
+                with Interrupts() as interrupts, self.display:
+                    reason = self._loop(interrupts)
+            finally:
+                if self.record is not None:
+                    self.record.close()
             # Another process may have been the one that was told.
             number = (interrupts.number or signal.SIGTERM) if reason == INTERRUPTED else None
             return Result(reason, number, progress)
-        finally:
-            if self.record is not None:
-                self.record.close()
-            self.checkpoints.release()
+
+    def _restore(self) -> None:
+        """Put the last checkpoint back; lacking one, the weights to start from where there are some."""
+        state, start = self.state, self.config.start
+        if self.checkpoints.load(state):
+            if self.processes.is_main:
+                where = f"update {state.progress.update} (epoch {state.progress.epoch})"
+                _log.info("going on from %s in %s", where, self.folder)
+        elif start is not None:
+            put_weights(state.model, load_weights(start), start)
+        self._saved_at = state.progress.seconds
+        self.processes.wait()  # nobody writes before everybody has read
 
     def _loop(self, interrupts: Interrupts) -> str:
         progress = self.state.progress
+        self.state.model.train()
+        self._mark = time.monotonic()
         while True:
             order = self.train.batches(self.config.batch, self.seed, progress.epoch)
             if not order:
@@ -147,7 +150,7 @@ class Trainer:
             while reason is None and progress.batch < len(order):
                 chosen = order[progress.batch : progress.batch + self.config.accumulate]
                 progress.batch += len(chosen)
-                figures = self.updater(chosen, self._elapsed, interrupts.number is not None)
+                figures = self.updater(chosen, self._elapsed, interrupts.came)
                 self._count(figures)
                 self.display.advance(progress.done(self.config.stop, len(order)), progress.epoch)
                 reason = self._after(figures, epoch_ended=progress.batch == len(order))

@@ -89,14 +89,17 @@ class Updater:
             )
 
     def __call__(
-        self, batches: Sequence[np.ndarray], clock: Callable[[], float] = float, stop: bool = False
+        self,
+        batches: Sequence[np.ndarray],
+        clock: Callable[[], float] = float,
+        stop: Callable[[], bool] = bool,
     ) -> Figures:
         """Make one update from the rows of its batches.
 
         Args:
             batches: The rows of each micro-batch, of all processes together.
             clock: The seconds since it was last asked.
-            stop: Whether this process was asked to stop.
+            stop: Whether this process was asked to stop; asked at the end of the update.
         """
         processes = self.processes
         tokens = int(sum(self.target_lengths[rows].sum() for rows in batches))
@@ -123,7 +126,7 @@ class Updater:
         *sums, norm = found.double().tolist()
         total, nll = sum(sums[: len(losses)]), sum(sums[len(losses) :])
         own_seconds = clock() if processes.is_main else 0.0
-        total, nll, flops, seconds, stops = processes.sum([total, nll, flops, own_seconds, float(stop)])
+        total, nll, flops, seconds, stops = processes.sum([total, nll, flops, own_seconds, float(stop())])
         update = self.state.progress.update + 1
         rate = self.config.optimizer.rate * self.state.schedule.factor(update)
         applied = math.isfinite(total) and math.isfinite(norm)

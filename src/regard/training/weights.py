@@ -10,9 +10,19 @@ from regard.errors import CheckpointError
 from regard.training.store import read_tensors
 from regard.types import Tensor
 
-__all__ = ["MODEL_FILE", "average", "load_weights", "put_weights", "weights_of"]
+__all__ = [
+    "MODEL_FILE",
+    "MODEL_PREFIX",
+    "OPTIMIZER_PREFIX",
+    "average",
+    "load_weights",
+    "put_weights",
+    "weights_of",
+]
 
 MODEL_FILE = "model.safetensors"
+MODEL_PREFIX, OPTIMIZER_PREFIX = "model/", "optimizer/"
+"""Of the names in a state of training, which holds both."""
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -58,7 +68,7 @@ def put_weights(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> 
 
 
 def load_weights(path: Path | str) -> dict[str, Tensor]:
-    """The weights of a model folder (the best ones) or of a file of weights.
+    """The weights of a model folder (the best ones), of a file of weights or of a state of training.
 
     Raises:
         CheckpointError: if the file is missing, truncated or altered; names it.
@@ -67,7 +77,11 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
     file = path / MODEL_FILE if path.is_dir() else path
     if not path.exists():
         raise CheckpointError(f"{path}: no such model folder or file of weights")
-    return read_tensors(file)[0]
+    return {
+        name.removeprefix(MODEL_PREFIX): tensor
+        for name, tensor in read_tensors(file)[0].items()
+        if not name.startswith(OPTIMIZER_PREFIX)
+    }
 
 
 def average(paths: Sequence[Path | str]) -> dict[str, Tensor]:

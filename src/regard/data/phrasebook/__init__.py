@@ -1,9 +1,11 @@
 """The built-in corpus: German-English pairs from a synchronous grammar, with gold links and fertilities.
 
-The English is a function of the German, so a model can learn it whole; what a decoder tends to drop or to say
-twice (lists, repeated words, compounds, contractions, separable verbs, reflexives) is all there and known exactly.
-Reading order: `pair`, the tables (`nouns`, `places`, `verbs`, `adjectives`), `morphology_de`, `morphology_en`, `lexicon`,
-`noun_phrases`, `adverbials`, `predicates`, `verb_group`, `clauses`, `clause_builder`, `sentences`, `corpus`.
+The English is a function of the German, so a model can learn it whole; what a decoder tends to drop or to
+say twice (lists, repeated words, compounds, contractions, separable verbs, reflexives) is known exactly.
+Reading order: `pair`, the tables (`nouns`, `places`, `verbs`, `adjectives`), `morphology_de`,
+`morphology_en`, `lexicon`, `noun_phrases`, `adverbials`, `predicates`, `verb_group`, `clauses`, `wishes`,
+`planning`, `participants`, `clause_builder`, `main_clauses`, `questions`, `subordination`, `patterns`,
+`sentences`, `corpus`.
 """
 
 from regard.data.phrasebook.corpus import SPLITS, Split, generate, split, split_of, splits, write

@@ -43,6 +43,7 @@ class Adverbials:
     """
 
     def __init__(self, draw: Draw, lexicon: Lexicon, nouns: NounPhrases) -> None:
+        """Take what it draws with."""
         self.draw = draw
         self.lexicon = lexicon
         self.nouns = nouns

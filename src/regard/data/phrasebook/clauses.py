@@ -1,7 +1,8 @@
 """A clause as slots, and its word order on either side.
 
-German: the place before the finite verb, the finite verb, the middle field, the right bracket, what follows it; in a
-verb-final clause the finite verb closes the bracket. English: subject, operator, adverb, verb, objects, manner, place, time.
+German: the place before the finite verb, the finite verb, the middle field, the right bracket, what follows
+it; in a verb-final clause the finite verb closes the bracket. English: subject, operator, adverb, verb,
+objects, manner, place, time.
 """
 
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class Clause:
     reflexive: Word | None = None
 
     def __post_init__(self) -> None:
+        """Give a reflexive verb its pronoun."""
         if self.verb.reflexive:
             key = {0: "ich", 1: "du", 3: "wir", 4: "ihr"}.get(self.subject.person, "er")
             self.reflexive = Word(PRONOUNS[key].reflexive)
@@ -116,7 +118,7 @@ def _english(
     locative = (
         front is not None and front is clause.place and clause.verb.english.base in ("lie", "stand", "sit")
     )
-    locative = locative and not clause.subject.pronoun
+    locative = locative and clause.middle is None and not clause.subject.pronoun
     subject = clause.english_subject or clause.subject
     words: list[Token] = [*front.english] if front is not None else []
     nots: list[Token] = [("not", (clause.negator,))] if clause.negator is not None else []
@@ -152,7 +154,7 @@ def _english(
         second = None
     words += particle
     how, where = clause.manner, clause.complement
-    if clause.verb.english.base in _GOING:
+    if clause.verb.english.base in _GOING and where is not None and len(where.english) > 1:
         how, where = where, how  # go quickly to the station
     for item in (first, second, where, how, clause.place, clause.company, clause.time):
         if item is not None and item is not front:
@@ -172,7 +174,8 @@ def order_clause(
     Args:
         clause: Its parts.
         order: Where the German finite verb stands.
-        front: What opens the German; a slot of the clause or a phrase of its own; in a main clause the subject by default.
+        front: What opens the German: a slot of the clause or a phrase of its own; in a main clause the
+            subject where none is given.
         english_front: What opens the English, if not the subject.
         inverted: Whether the English is a question with the operator before the subject.
     """

@@ -1,7 +1,7 @@
 """The phrasebook as a corpus: endless distinct pairs, disjoint splits, files.
 
-Which split a pair belongs to is a property of its German (CRC-32 of the words joined by spaces, modulo 100), so that
-training, validation and test sets are disjoint whatever their sizes and seeds.
+Which split a pair belongs to is a property of its German (CRC-32 of the words joined by spaces, modulo 100),
+so that training, validation and test sets are disjoint whatever their sizes and seeds.
 """
 
 import os
@@ -93,9 +93,10 @@ def splits(sizes: Mapping[Split, int], seed: int) -> dict[Split, list[Pair]]:
 
 
 def write(folder: Path | str, sizes: Mapping[Split, int], seed: int) -> list[Path]:
-    """Write splits as text: `.de`, `.en` (words and punctuation separated by spaces), `.talp` (gold links), `.fertility`.
+    """Write splits as `.de`, `.en`, `.talp` (gold links, from 0) and `.fertility` (a number a German word).
 
-    Each file is written under another name, flushed and renamed, so that none is ever half there.
+    The text is in words: punctuation and the English `'s` stand apart, all joined by single spaces. Each file
+    is written under another name, flushed and renamed, so that none is ever half there.
 
     Args:
         folder: Where to; made if it is not there.

@@ -1,9 +1,9 @@
-"""The lexicon: the tables of nouns, places, verbs and adjectives, read once into entries with all their forms."""
+"""The lexicon: the tables of nouns, places, verbs and adjectives, read into entries with all their forms."""
 
 import itertools
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 from typing import Generic, TypeVar
@@ -32,6 +32,7 @@ GENDERS = {"m": de.MASCULINE, "f": de.FEMININE, "n": de.NEUTER}
 # Kinds that a verb may ask for and that are a few nouns, or all of other kinds.
 SUBKINDS = {
     "child": "Kind Junge Mädchen Zwilling",
+    "driven": "Auto Zug Bus Taxi Straßenbahn Lastwagen Sportwagen Motorrad",
     "pupil": "Schüler Student Schülerin Studentin",
     "bread": "Brot Kuchen Apfelkuchen Brötchen",
     "song": "Lied",
@@ -51,6 +52,7 @@ class Table(Generic[T]):
     """
 
     def __init__(self, items: Iterable[T], weights: Iterable[float]) -> None:
+        """Sum the weights."""
         self.items = list(items)
         total = list(itertools.accumulate(weights))
         self.cumulative = [value / total[-1] for value in total]
@@ -72,6 +74,7 @@ class Draw:
     """
 
     def __init__(self, seed: int) -> None:
+        """Start from the seed."""
         self._random = Random(seed).random
 
     def chance(self, probability: float) -> bool:
@@ -89,7 +92,7 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """A noun: its forms by number and case, its column (gender), its English, and whether it is a mass noun."""
+    """A noun: its forms by number and case, its gender, its English, and whether it is a mass noun."""
 
     lemma: str
     kind: str
@@ -149,7 +152,7 @@ class Verb:
     subjects: tuple[str, ...]
     objects: tuple[str, ...]
     preposition: tuple[str, int, str]
-    clauses: tuple[str, ...]
+    clauses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +233,7 @@ def _english(text: str) -> tuple[en.EnglishVerb, bool]:
     words = text.split()
     parts = [word for word in words if word[0] not in "+="]
     tail = next((_words(word[1:]) for word in words if word[0] == "+"), ())
-    return en.english_verb(parts, tail), "=" in words
+    return en.english_verb(parts, tail), "=" in words or parts == ["be"]
 
 
 def _verb(line: list[str]) -> Verb:
@@ -250,8 +253,12 @@ def _verb(line: list[str]) -> Verb:
         tuple(line[2].split()),
         tuple(line[3].split()) if len(line) > 3 else (),
         (preposition, de.ACC if case == "acc" else de.DAT, translation.strip("-")),
-        tuple(line[2].split()),
     )
+
+
+def _matrix(line: list[str]) -> Verb:
+    """A verb that takes a clause: its third field names the kinds."""
+    return replace(_verb([*line[:2], "person"]), clauses=tuple(line[2].split()))
 
 
 def _modal(line: list[str]) -> Modal:
@@ -289,6 +296,7 @@ class Lexicon:
     """Every table of the grammar, ready to draw from."""
 
     def __init__(self) -> None:
+        """Read the tables."""
         listed = {
             kind: [_noun(line, kind) for line in text.strip().splitlines()]
             for kind, text in nouns.NOUNS.items()
@@ -308,8 +316,8 @@ class Lexicon:
         self.verbs = {
             frame: zipf([_verb(line) for line in _lines(text)]) for frame, text in verbs.VERBS.items()
         }
-        self.clause_verbs = zipf([_verb(line) for line in _lines(verbs.CLAUSE_VERBS)])
-        self.infinitive_verbs = zipf([_verb(line) for line in _lines(verbs.INFINITIVE_VERBS)])
+        self.clause_verbs = zipf([_matrix(line) for line in _lines(verbs.CLAUSE_VERBS)])
+        self.infinitive_verbs = zipf([_matrix(line) for line in _lines(verbs.INFINITIVE_VERBS)])
         self.modals = zipf([_modal(line) for line in _lines(verbs.MODALS)])
         self.names = {de.MASCULINE: zipf(nouns.MALE.split()), de.FEMININE: zipf(nouns.FEMALE.split())}
         self.surnames = zipf(nouns.SURNAMES.split())

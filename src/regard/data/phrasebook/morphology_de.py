@@ -69,7 +69,7 @@ def ein_word(stem: str) -> tuple[Forms, ...]:
 
 
 def noun_forms(lemma: str, genitive: str, plural: str, weak: bool) -> tuple[Forms, Forms]:
-    """The singular and plural of a noun in the four cases; weak masculines end in -(e)n but for the nominative."""
+    """A noun in the four cases, singular and plural; weak masculines end in -(e)n but for the nominative."""
     oblique = (genitive.removesuffix("s") if genitive.endswith("ns") else genitive) if weak else lemma
     dative = plural if plural.endswith(("n", "s")) else plural + "n"
     return (lemma, oblique, oblique, genitive), (plural, plural, dative, plural)

@@ -173,6 +173,7 @@ class NounPhrases:
     """
 
     def __init__(self, draw: Draw, lexicon: Lexicon) -> None:
+        """Take what it draws with."""
         self.draw = draw
         self.lexicon = lexicon
 
@@ -204,8 +205,7 @@ class NounPhrases:
         owner: str = "",
         choice: Choice | None = None,
         plural: bool | None = None,
-        adjective: float = 0.26,
-        subject: bool = False,
+        adjective: float = 0.3,
     ) -> NounPhrase:
         """A noun of one of the kinds with its determiner and adjectives.
 
@@ -216,7 +216,6 @@ class NounPhrases:
             choice: The determiner, if it must be one.
             plural: The number, if it must be one.
             adjective: How often there is an adjective.
-            subject: Whether it is the subject, which English negates with `no`.
         """
         draw = self.draw
         kind = kinds[0] if len(kinds) == 1 or draw.chance(0.4) else kinds[draw.below(len(kinds))]
@@ -228,7 +227,7 @@ class NounPhrases:
         if choice is None:
             family = noun.kind == "family" and not plural
             choice = draw.pick(FAMILY if family else MASS if noun.mass else PLURALS if plural else SINGULAR)
-        return self.build(noun, case, plural, choice, owner, adjective, subject)
+        return self.build(noun, case, plural, choice, owner, adjective)
 
     def build(
         self,
@@ -238,18 +237,19 @@ class NounPhrases:
         choice: Choice,
         owner: str = "",
         adjective: float = 0.26,
-        subject: bool = False,
     ) -> NounPhrase:
         """A given noun with a given determiner; arguments as in `common`."""
         draw = self.draw
         if noun.mass and choice in (EIN, JED, NAME, NUMBER, VIEL, EINIG):
             choice = NONE
-        if choice == NONE and case == de.GEN:
+        if (choice == NONE and case == de.GEN) or (plural and choice in (EIN, JED)):
             choice = DEFINITE
         column = de.PLURAL if plural else noun.gender
         married = noun.lemma in _MARRIED and choice in (OWN, NAME)
         if married and (plural or owner not in ("", "ich", "du", "er", "sie", "Sie")):
             choice, married = DEFINITE, False
+        if choice == OWN and noun.lemma in ("Herr", "Dame"):
+            choice = DEFINITE
         declension = de.STRONG
         german: list[Word] = []
         english: list[Token] = []

@@ -330,7 +330,7 @@ NOUNS: dict[str, str] = {
     """,
 }
 
-MALE = "Peter Paul Max Martin Karl Stefan Michael Jan Tim Georg David Jakob Simon Otto"
+MALE = "Peter Paul Leon Martin Karl Stefan Michael Jan Tim Georg David Jakob Simon Otto"
 FEMALE = "Anna Maria Julia Laura Lena Sarah Eva Sophie Clara Lisa Emma Monika Petra Nina"
 SURNAMES = "Müller Schmidt Schneider Fischer Weber Meyer Wagner Becker Hoffmann Krüger Neumann Hartmann"
 

@@ -14,6 +14,7 @@ class Word:
     __slots__ = ("form",)
 
     def __init__(self, form: str) -> None:
+        """Hold a form."""
         self.form = form
 
 

@@ -1,8 +1,8 @@
 """Places and times: which prepositions they take on either side, and the fixed phrases.
 
-A place is a noun line, then `| preposition English | preposition English`: where one is (dative), and where one goes to
-(`in`, `an`, `auf` with the accusative, `zu` with the dative). A fixed phrase is `German | English [| links]`;
-without links it runs word by word, and `*` links everything with everything.
+A place is a noun line, then `| preposition English | preposition English`: where one is (dative), and where
+one goes to (`in`, `an`, `auf` with the accusative, `zu` with the dative). A fixed phrase is
+`German | English [| links]`; without links it runs word by word, and `*` links everything with everything.
 """
 
 __all__ = [
@@ -115,12 +115,19 @@ FIXED_TIMES: dict[str, str] = {
         am Mittag | at noon
     """,
 }
-WEEKDAYS = "Montag:Monday Samstag:Saturday Freitag:Friday Sonntag:Sunday Dienstag:Tuesday Mittwoch:Wednesday Donnerstag:Thursday"
-MONTHS = "Juli:July Mai:May August:August Dezember:December Januar:January März:March Oktober:October September:September"
+WEEKDAYS = (
+    "Montag:Monday Samstag:Saturday Freitag:Friday Sonntag:Sunday Dienstag:Tuesday Mittwoch:Wednesday "
+    "Donnerstag:Thursday"
+)
+MONTHS = (
+    "Juli:July Mai:May August:August Dezember:December Januar:January März:March Oktober:October "
+    "September:September"
+)
 AGO_UNITS = "Jahren:years Tagen:days Wochen:weeks Monaten:months Stunden:hours Minuten:minutes"
 NUMBERS = (
-    "zwei:two drei:three vier:four fünf:five zehn:ten sechs:six sieben:seven acht:eight neun:nine zwölf:twelve elf:eleven "
-    "zwanzig:twenty hundert:a_hundred fünfzig:fifty dreißig:thirty fünfzehn:fifteen fünfundzwanzig:twenty-five "
+    "zwei:two drei:three vier:four fünf:five zehn:ten sechs:six sieben:seven acht:eight neun:nine "
+    "zwölf:twelve elf:eleven zwanzig:twenty hundert:a_hundred fünfzig:fifty dreißig:thirty fünfzehn:fifteen "
+    "fünfundzwanzig:twenty-five "
     "vierzig:forty tausend:a_thousand einundzwanzig:twenty-one zweiunddreißig:thirty-two"
 )
 

@@ -10,7 +10,7 @@ from regard.data.phrasebook.pair import Phrase, Token, Word
 __all__ = ["Predicates"]
 
 _TRADES = {
-    de.MASCULINE: "Lehrer Arzt Student Bäcker Maler Bauer Koch Anwalt Ingenieur Polizist Kellner Schauspieler",
+    de.MASCULINE: "Lehrer Arzt Student Bäcker Maler Bauer Koch Anwalt Ingenieur Polizist Schauspieler",
     de.FEMININE: "Lehrerin Ärztin Studentin Verkäuferin Sängerin Richterin Krankenschwester",
 }
 _KINDS = (
@@ -42,6 +42,7 @@ class Predicates:
     kinds = _KINDS
 
     def __init__(self, draw: Draw, lexicon: Lexicon, nouns: NounPhrases, adverbials: Adverbials) -> None:
+        """Take what it draws with."""
         self.draw = draw
         self.nouns = nouns
         self.adverbials = adverbials

@@ -1,6 +1,7 @@
 """The verbs of a clause: German finite verb and right bracket, English operator and the rest.
 
-English tense is a rule of the German sentence alone (`english_tense`), so that the translation is a function of the source.
+English tense is a rule of the German sentence alone (`english_tense`), so that the translation is a function
+of the source.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ LIKE = english_verb(["like"], ("to",))  # gern
 
 
 def _copula(forms: Conjugation, english: EnglishVerb, sein: bool = True) -> Verb:
-    return Verb("", forms, sein, False, english, True, (), (), ("", 0, ""), ())
+    return Verb("", forms, sein, False, english, True, (), (), ("", 0, ""))
 
 
 _BLEIBEN = Conjugation(

@@ -2,8 +2,9 @@
 
 A line is `German | English | subject kinds [| object kinds] [| preposition]`. German is the infinitive alone
 (weak, `haben`), or infinitive, third person present, preterite and participle; a prefix is set off by a bar
-in `auf/stehen`, whose parts are given without it. A last `s` marks the auxiliary `sein`. English is the base, or base, past
-and participle; `+` opens what follows the verb. A last `=` marks states: no progressive, no passive.
+in `auf/stehen`, whose parts are given without it. A last `s` marks the auxiliary `sein`. English is the base,
+or base, past and participle; `+` opens what follows the verb. A last `=` marks states, which have no
+progressive.
 """
 
 __all__ = ["CLAUSE_VERBS", "INFINITIVE_VERBS", "MODALS", "VERBS"]
@@ -28,7 +29,6 @@ VERBS: dict[str, str] = {
         rauchen | smoke | person
         zurück/kommen kommt kam gekommen s | come came come +back | person
         verschwinden verschwindet verschwand verschwunden s | disappear | person thing
-        sterben stirbt starb gestorben s | die | person animal
         frühstücken | have had had +breakfast | person
         ein/kaufen | go went gone +shopping | person
         weg/laufen läuft lief gelaufen s | run ran run +away | person animal
@@ -47,7 +47,7 @@ VERBS: dict[str, str] = {
         schreiben schreibt schrieb geschrieben | write wrote written | person | text
         brauchen | need = | person | thing clothes vehicle furniture foodstuff
         besuchen | visit | person | person family
-        lieben | love = | person | person animal drink food family event
+        lieben | love = | person | animal drink food family event
         verstehen versteht verstand verstanden | understand understood understood = | person | text abstract
         öffnen | open | person | opening
         verkaufen | sell sold sold | person | thing furniture vehicle building clothes food
@@ -71,12 +71,12 @@ VERBS: dict[str, str] = {
         benutzen | use | person | thing furniture
         zeichnen | draw drew drawn | person | nature animal building
         backen backt backte gebacken | bake | person | bread
-        beobachten | watch | person animal | person animal nature
+        beobachten | watch | person | animal vehicle nature
         ab/holen | pick +up | person | person family thing
         verpassen | miss = | person | vehicle event
         auf/machen | open | person | opening
         putzen | clean | person | opening clothes furniture
-        fotografieren | photograph | person | animal building nature person
+        fotografieren | photograph | person | animal building nature vehicle
         lösen | solve | person | problem
         beantworten | answer | person | question
         an/ziehen zieht zog gezogen | put put put +on | person | clothes
@@ -129,10 +129,10 @@ VERBS: dict[str, str] = {
     """,
     "prepositional": """
         warten | wait | person | person vehicle text event | auf acc for
-        denken denkt dachte gedacht | think thought thought | person | person family event abstract | an acc about
+        denken denkt dachte gedacht | think thought thought | person | person family event | an acc about
         sprechen spricht sprach gesprochen | talk | person | person family | mit dat to
         suchen | search | person | thing animal clothes | nach dat for
-        träumen | dream | person | event vehicle person animal | von dat of
+        träumen | dream | person | event vehicle animal | von dat of
         lachen | laugh | person | text abstract person | über acc about
         sprechen spricht sprach gesprochen | talk | person | event abstract text person | über acc about
         tanzen | dance | person | person | mit dat with
@@ -169,11 +169,10 @@ VERBS: dict[str, str] = {
         sich treffen trifft traf getroffen | meet met met = | person | person family | mit dat -
         sich unterhalten unterhält unterhielt unterhalten | talk | person | person family | mit dat to
         sich beschweren | complain | person | food event person | über acc about
-        sich verlieben | fall fell fallen +in_love | person | person | in acc with
     """,
     "motion": """
         gehen geht ging gegangen s | go went gone | person
-        fahren fährt fuhr gefahren s | go went gone | person vehicle
+        fahren fährt fuhr gefahren s | go went gone | person driven
         kommen kommt kam gekommen s | come came come | person
         laufen läuft lief gelaufen s | run ran run | person animal
         reisen s | travel | person
@@ -233,7 +232,7 @@ INFINITIVE_VERBS = """
     beginnen beginnt begann begonnen | begin began begun | to
     versprechen verspricht versprach versprochen | promise = | to
 """
-# Modal verbs: infinitive, singular present (ich, du), preterite | present | past; "-" is a preterite not used.
+# Modal verbs: infinitive, singular present (ich, du), preterite | present | past; "-": not used.
 MODALS = """
     können kann kannst konnte | can | could
     müssen muss musst musste | have had had +to | have had had +to

@@ -31,7 +31,9 @@ class BytePairConfig:
     """Byte pair encoding on Moses tokens."""
 
     kind: Literal["bpe"] = option("bpe", "Byte pair encoding of Sennrich et al. (2016) on Moses tokens.")
-    language: str = option("en", "The language of the Moses rules, as a two-letter code.")
+    language: str = option(
+        "en", "The language of the Moses rules, as a two-letter code.", pattern="^[a-z]{2,3}$"
+    )
     merges: int = option(32_000, "How many merges to learn.", ge=0)
     joint: bool = option(True, "Learn on source and target together.")
 

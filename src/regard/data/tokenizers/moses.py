@@ -20,7 +20,9 @@ class MosesConfig:
     """Moses tokens: punctuation split off by the rules of a language."""
 
     kind: Literal["moses"] = option("moses", "The tokenizer of Moses.")
-    language: str = option("en", "The language whose rules are used, as a two-letter code.")
+    language: str = option(
+        "en", "The language whose rules are used, as a two-letter code.", pattern="^[a-z]{2,3}$"
+    )
 
 
 class MosesTokenizer(Tokenizer):

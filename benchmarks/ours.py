@@ -1,0 +1,149 @@
+"""Our own side of `compare.py`: the model of the comparison, trained and searched by this project."""
+
+import argparse
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from measure import Clocked, arguments, report, write_translations
+from multi30k import Batch as Drawn
+from multi30k import Multi30k
+from safetensors.torch import load_model, save_model
+
+from regard import __version__
+from regard.data.batch import Batch, collate
+from regard.data.vocabulary import EOS
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
+from regard.models.lstm import LstmConfig, LstmModel
+from regard.training.checkpoint import TrainingState
+from regard.training.config import TrainingConfig
+from regard.training.device import Precision, autocast
+from regard.training.distributed import ALONE
+from regard.training.evaluate import perplexity
+from regard.training.optimizer import AdamConfig, build_optimizer
+from regard.training.progress import Progress
+from regard.training.schedule import ConstantConfig, build_schedule
+from regard.training.update import Updater
+
+PRECISIONS: dict[str, Precision] = {"float32": "float32", "bf16": "bfloat16", "bfloat16": "bfloat16"}
+
+
+def ours(ids: list[int]) -> list[int]:
+    """The comparison's ids as ours: its four specials are the same, words make room for the sink."""
+    return [number if number < EOS + 1 else number + 1 for number in ids]
+
+
+def batch(drawn: Drawn, with_target: bool = True) -> Batch:
+    """A batch of the comparison as one of ours."""
+    targets = [[*ours(sentence), EOS] for sentence in drawn.target] if with_target else None
+    return collate([ours(sentence) for sentence in drawn.source], targets, drawn.indices)
+
+
+class Given:
+    """Batches made beforehand, as training asks for them: by their number."""
+
+    def __init__(self, made: Sequence[Batch]) -> None:
+        """Keep the batches."""
+        self.made = made
+
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Target tokens stand for a row each: the updater sums them."""
+        tokens = np.array([one.target_tokens for one in self.made])
+        return tokens, tokens
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        """The batch of that number."""
+        return self.made[int(rows[0])]
+
+
+def build(data: Multi30k, dropout: float) -> LstmModel:
+    return LstmModel(LstmConfig(dropout=dropout), len(data.source_words) + 1, len(data.target_words) + 1)
+
+
+def train(args: argparse.Namespace) -> None:
+    data, precision = Multi30k(args.data), PRECISIONS[args.precision]
+    model = build(data, args.dropout)
+    config = TrainingConfig(
+        optimizer=AdamConfig(rate=args.rate, clip=args.clip), schedule=ConstantConfig(), precision=precision
+    )
+    state = TrainingState(
+        model,
+        build_optimizer(config.optimizer, list(model.parameters())),
+        build_schedule(config.schedule),
+        Progress(),
+    )
+    made = [batch(drawn) for drawn in data.train_batches(args.warmup + args.updates)]
+    update = Updater(state, Given(made), config, ALONE, args.seed)  # type: ignore[arg-type]
+    model.train()
+    clock = Clocked(range(len(made)), args.warmup)
+    for number in clock:
+        update([np.array([number])])
+        state.progress.update += 1
+    if args.model:
+        args.model.mkdir(parents=True, exist_ok=True)
+        save_model(model, str(args.model / "model.safetensors"))
+    model.eval()
+    loss, tokens = 0.0, 0
+    with torch.inference_mode():
+        for drawn in data.sorted_batches("valid", 64):
+            one = batch(drawn)
+            with autocast(torch.device("cpu"), precision):
+                loss -= float(model(one).log_likelihood.sum())
+            tokens += one.target_tokens
+    timed = sum(one.target_tokens for one in made[args.warmup :])
+    report(
+        system="regard",
+        mode="train",
+        version=__version__,
+        torch=torch.__version__,
+        precision=args.precision,
+        tokens_per_s=timed / clock.seconds,
+        peak_gib=clock.peak,
+        valid_ppl=perplexity(loss / tokens),
+        seconds=clock.seconds,
+        cpus=clock.cpus,
+        updates=args.updates,
+        tokens=timed,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+    )
+
+
+def decode(args: argparse.Namespace) -> None:
+    data = Multi30k(args.data)
+    model = build(data, 0.0)
+    load_model(model, str(args.model / "model.safetensors"))
+    model = model.to(getattr(torch, PRECISIONS[args.precision])).eval()
+    config = SearchConfig(beam=args.beam, length_penalty=0.0, max_length_ratio=1.5, max_length_extra=1)
+    drawn = list(data.sorted_batches("test", args.batch, args.sentences))
+    made = [batch(one, with_target=False) for one in drawn]
+    beam_search(model, made[0].source, config)  # warm-up
+    translations: dict[int, list[str]] = {}
+    clock = Clocked(made)
+    for one in clock:
+        for row, found in zip(one.rows.tolist(), beam_search(model, one.source, config), strict=True):
+            ids = (number if number < EOS + 1 else number - 1 for number in found[0].tokens)
+            translations[row] = [data.target_words[number] for number in ids]
+    if args.output:
+        write_translations(args.output, translations)
+    report(
+        system="regard",
+        mode="decode",
+        version=__version__,
+        torch=torch.__version__,
+        precision=args.precision,
+        sentences_per_s=len(translations) / clock.seconds,
+        peak_gib=clock.peak,
+        seconds=clock.seconds,
+        cpus=clock.cpus,
+        sentences=len(translations),
+        words=sum(map(len, translations.values())),
+    )
+
+
+if __name__ == "__main__":
+    chosen = arguments(__doc__)
+    torch.set_num_threads(chosen.threads)
+    torch.manual_seed(chosen.seed)
+    {"train": train, "decode": decode}[chosen.mode](chosen)

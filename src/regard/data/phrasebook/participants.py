@@ -1,0 +1,142 @@
+"""Who and what takes part: subjects and objects of a clause."""
+
+from collections.abc import Callable, Sequence
+
+from regard.data.phrasebook import morphology_de as de
+from regard.data.phrasebook.lexicon import Draw, Table
+from regard.data.phrasebook.noun_phrases import (
+    DEFINITE,
+    DIES,
+    EIN,
+    EINIG,
+    KEIN,
+    KEIN_SUBJECT,
+    OWN,
+    VIEL,
+    Choice,
+    NounPhrase,
+    NounPhrases,
+)
+from regard.data.phrasebook.pair import Word
+from regard.data.phrasebook.wishes import PAST, QUESTION, Wish
+
+__all__ = ["POSSESSED", "Participants", "nobody"]
+
+_PRONOUNS = Table(["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [25, 20, 17, 13, 11, 8, 4, 2])
+# Who preterites are told of; who one asks of.
+_TOLD = Table(["ich", "er", "sie", "wir", "plural", "Sie"], [24, 20, 17, 13, 11, 2])
+_ASKED = Table(["du", "er", "sie", "plural", "Sie", "wir", "ihr", "ich"], [24, 19, 17, 13, 12, 9, 4, 4])
+_DATIVES = Table(["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [22, 18, 16, 12, 12, 10, 5, 3])
+_ACCUSATIVES = Table(["ich", "er", "sie", "wir", "du", "ihr"], [26, 24, 18, 14, 14, 3])
+_SECOND = ("du", "ihr", "Sie")
+_SURE: Table[Choice] = Table([DEFINITE, OWN, DIES], [70, 18, 12])
+_NEGATED: Table[Choice] = Table([DEFINITE, KEIN, OWN, DIES], [38, 40, 13, 9])
+# Kinds of things that are somebody's; the first five can only lie or stand about.
+POSSESSED = ("thing", "clothes", "vehicle", "text", "building", "animal", "furniture")
+
+
+class Participants:
+    """Draws subjects and objects.
+
+    Args:
+        draw: Where the choices come from.
+        nouns: Draws the noun phrases.
+        relative: Lets a relative clause follow a noun phrase.
+    """
+
+    def __init__(self, draw: Draw, nouns: NounPhrases, relative: Callable[[NounPhrase], None]) -> None:
+        """Take what it draws with."""
+        self.draw = draw
+        self.nouns = nouns
+        self._relative = relative
+
+    def subject(self, kinds: Sequence[str], wish: Wish, negated: bool) -> NounPhrase:
+        """A subject of one of the kinds."""
+        draw = self.draw
+        kind = kinds[0] if wish.personal or draw.chance(0.75) else kinds[draw.below(len(kinds))]
+        if kind == "es":
+            item = Word("es")
+            return NounPhrase([item], [("it", (item,))], column=de.NEUTER, pronoun=True)
+        if kind in ("person", "child", "pupil") and draw.chance(wish.pronouns):
+            return self.nouns.pronoun(
+                draw.pick(_TOLD if wish.tenses is PAST else _ASKED if wish.tenses is QUESTION else _PRONOUNS),
+                de.NOM,
+            )
+        if kind == "person" and draw.chance(0.25):
+            return self.nouns.listing(lambda: self.nouns.name(de.NOM), 2 if draw.chance(0.15) else 1)
+        if kind == "person" and draw.chance(0.25):
+            kind = "family"
+        choice = draw.pick(_SURE) if negated else KEIN_SUBJECT if draw.chance(0.02) else None
+
+        def make() -> NounPhrase:
+            return self.nouns.common((kind,), de.NOM, choice=choice)
+
+        if choice is None and draw.chance(0.05):
+            return self.nouns.listing(make, 3 if draw.chance(0.3) else 2)
+        found = make()
+        self._extend(found, wish)
+        return found
+
+    def object(
+        self, kinds: Sequence[str], case: int, subject: NounPhrase, wish: Wish, negated: bool = False
+    ) -> NounPhrase:
+        """An object of one of the kinds; its possessives may mean the subject."""
+        draw = self.draw
+        if kinds[0] == "person" or "family" in kinds:
+            if draw.chance(0.3):
+                key = draw.pick(_ACCUSATIVES if case == de.ACC else _DATIVES)
+                both = key in _SECOND and subject.owner in _SECOND
+                wrong = key == subject.owner or (key in ("ich", "wir") and subject.owner in ("ich", "wir"))
+                if not (both or wrong):
+                    return self.nouns.pronoun(key, case)
+            if draw.chance(0.2):
+                return self.nouns.name(case)
+        choice = (draw.pick(_NEGATED) if case == de.ACC else draw.pick(_SURE)) if negated else None
+        if choice is None and draw.chance(0.06):
+            every = draw.chance(0.12)
+            length = 2 + draw.chance(0.5) + draw.chance(0.3)
+            bare = draw.chance(0.4)
+            adjective = 0.0 if bare else 0.35
+
+            def make() -> NounPhrase:
+                return self.nouns.common(
+                    kinds,
+                    case,
+                    subject.owner,
+                    EIN if bare and kinds[0] != "foodstuff" else None,
+                    False,
+                    adjective,
+                )
+
+            return self.nouns.listing(make, length, every)
+        found = self.nouns.common(kinds, case, subject.owner, choice)
+        if choice is not KEIN:
+            self._extend(found, wish)
+        return found
+
+    def _extend(self, found: NounPhrase, wish: Wish) -> None:
+        draw = self.draw
+        if found.kind in POSSESSED and found.definite and found.column != de.PLURAL and draw.chance(0.12):
+            if len(found.english) > 1 and found.english[0][0] == "the":
+                self.nouns.genitive(found, ("person", "family"))
+        elif wish.relative and draw.chance(wish.relative):
+            self._relative(found)
+
+    def indefinite(self, plural: bool, choices: Sequence[str]) -> Choice:
+        """`ein` in the singular; no determiner, a number, `viele` or `einige` in the plural."""
+        if not plural:
+            return EIN
+        if self.draw.chance(0.3):
+            return VIEL if self.draw.chance(0.6) else EINIG
+        return choices[self.draw.below(len(choices))]
+
+    def pronoun_for(self, head: NounPhrase) -> NounPhrase | None:
+        """The pronoun that takes up a noun phrase; none for neuters and things."""
+        if not head.human or head.owner not in ("er", "sie", "plural"):
+            return None
+        return self.nouns.pronoun(head.owner, de.NOM)
+
+
+def nobody() -> NounPhrase:
+    """The unsaid subject of an infinitive."""
+    return NounPhrase([], [], human=True, pronoun=True)

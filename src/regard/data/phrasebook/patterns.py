@@ -1,0 +1,248 @@
+"""Sentences of a pattern of their own: requests, lists, repetitions, greetings, `es gibt`."""
+
+from dataclasses import replace
+
+from regard.data.phrasebook import morphology_de as de
+from regard.data.phrasebook.adverbials import spoken
+from regard.data.phrasebook.clauses import Clause, bare_clause
+from regard.data.phrasebook.lexicon import Table, Verb
+from regard.data.phrasebook.main_clauses import MainClauses, subordinate
+from regard.data.phrasebook.noun_phrases import EIN, NONE, NUMBER, NounPhrase, series
+from regard.data.phrasebook.pair import Phrase, Token, Word, join, word
+from regard.data.phrasebook.verb_group import Plan, Tense
+from regard.data.phrasebook.wishes import ANY, ONLY_PRESENT, PAST, Wish
+
+__all__ = ["Patterns"]
+
+# Verbs whose object may be a list, the kinds of noun in it, how often.
+_LISTED = (
+    ("kaufen", "food foodstuff", 30),
+    ("kaufen", "thing clothes", 14),
+    ("essen", "food foodstuff", 20),
+    ("sehen", "animal vehicle", 12),
+    ("brauchen", "thing", 14),
+    ("haben", "animal", 8),
+    ("haben", "thing clothes", 10),
+    ("finden", "thing", 8),
+    ("trinken", "drink", 8),
+    ("bestellen", "food drink", 8),
+)
+_RESTING = ("sitzen", "stehen", "liegen")
+_REQUESTS = Table(
+    [
+        "transitive",
+        "motion",
+        "ditransitive",
+        "prepositional",
+        "dative",
+        "intransitive",
+        "location",
+        "reflexive",
+    ],
+    [40, 18, 15, 6, 7, 8, 4, 5],
+)
+_WEATHER = Table(
+    [
+        ("kalt", "cold"),
+        ("warm", "warm"),
+        ("heiß", "hot"),
+        ("dunkel", "dark"),
+        ("ruhig", "quiet"),
+        ("schön", "nice"),
+    ],
+    [6, 5, 4, 3, 2, 2],
+)
+
+
+class Patterns:
+    """Draws sentences of particular patterns.
+
+    Args:
+        main: Draws clauses and puts them in order.
+    """
+
+    def __init__(self, main: MainClauses) -> None:
+        """Take what it draws with."""
+        self.draw = main.draw
+        self.lexicon = main.clauses.lexicon
+        self.clauses = main.clauses
+        self.main = main
+        verbs = {
+            verb.forms.infinitive: verb for verb in self.lexicon.verbs["transitive"].items if not verb.prefix
+        }
+        self._listed: Table[tuple[Verb, tuple[str, ...]]] = Table(
+            [(verbs[name], tuple(kinds.split())) for name, kinds, _ in _LISTED],
+            [weight for *_, weight in _LISTED],
+        )
+
+    def request(self) -> Phrase:
+        """`Öffne bitte das Fenster!`, `Kommen Sie bitte herein!`."""
+        build, draw = self.clauses, self.draw
+        formal = draw.chance(0.45)
+        subject = build.nouns.pronoun("Sie" if formal else "du", de.NOM)
+        wish = Wish(subject=subject, tenses=ONLY_PRESENT, timed=0.0, negation=0.12, relative=0.02)
+        clause = build.clause(replace(wish, frame=draw.pick(_REQUESTS)))
+        while (
+            clause.verb.state or clause.verb.english.base == "be" or clause.verb.forms.infinitive in _RESTING
+        ):
+            clause = build.clause(replace(wish, frame=draw.pick(_REQUESTS)))
+        clause.middle = None
+        please = draw.chance(0.6) and clause.negator is None
+        forms = clause.verb.forms
+        finite = Word(forms.infinitive if formal else forms.imperative)
+        right = [Word(clause.verb.prefix)] if clause.verb.prefix else []
+        return join(_imperative(clause, finite, right, formal, please), word("!", "!"))
+
+    def there_is(self) -> Phrase:
+        """`Es gibt viele Bücher in der Bibliothek`; `In der Bibliothek gibt es ...`."""
+        build, draw = self.clauses, self.draw
+        plural = draw.chance(0.65)
+        kinds = ("thing", "furniture", "nature", "text", "building", "animal", "vehicle")
+        past = draw.chance(0.3)
+
+        def make() -> NounPhrase:
+            choice = build.participants.indefinite(plural, (NONE, NUMBER))
+            return build.nouns.common(kinds, de.ACC, choice=choice, plural=plural, adjective=0.4)
+
+        listed = draw.chance(0.12)
+        there = build.nouns.listing(make, 2 + draw.chance(0.4)) if listed else make()
+        place = build.adverbials.place()
+        finite, es = Word("gab" if past else "gibt"), Word("es")
+        many = there.agreement == 2 and (plural or not listed)
+        be: Token = (("were" if many else "was") if past else ("are" if many else "is"), (finite,))
+        exist: Token = ("there", (es,))
+        if len(place.german) > 1 and draw.chance(0.4):
+            german = [*place.german, finite, es, *there.german]
+            english = [*place.english, exist, be, *there.english]
+        elif draw.chance(0.25):
+            phrase = Phrase(
+                [finite, es, *there.german, *place.german], [be, exist, *there.english, *place.english]
+            )
+            return join(phrase, word("?", "?"))
+        else:
+            german = [es, finite, *there.german, *place.german]
+            english = [exist, be, *there.english, *place.english]
+        return join(Phrase(german, english), word(".", "."))
+
+    def list_of_things(self) -> Phrase:
+        """A long list: `Auf dem Markt kaufen wir Brot, Käse, drei Äpfel und ...`."""
+        build, draw = self.clauses, self.draw
+        subject = build.participants.subject(("person",), Wish(relative=0.0), False)
+        verb, kinds = draw.pick(self._listed)
+        every = draw.chance(0.2)
+        plural = draw.chance(0.5)
+        same = draw.chance(0.4)
+
+        def make() -> NounPhrase:
+            choice = build.participants.indefinite(plural, (NONE, NUMBER))
+            return build.nouns.common(
+                kinds, de.ACC, choice=choice, plural=plural, adjective=0.75 if same else 0.15
+            )
+
+        things = build.nouns.listing(make, 3 + draw.below(3) + draw.below(3) * draw.below(2), every)
+        plan, time = build.planner.plan(verb, subject, Wish(tenses=ANY, timed=0.5), False)
+        clause = Clause(verb, plan, subject, accusative=things, time=time)
+        if draw.chance(0.25) and verb.objects[0] != "food":
+            clause.place = build.adverbials.place()
+        return join(self.main.main(clause, 0.35), word(".", "."))
+
+    def neither(self) -> Phrase:
+        """`Er hat weder ein Auto noch ein Fahrrad`, `sowohl ... als auch`."""
+        build, draw = self.clauses, self.draw
+        subject = build.participants.subject(("person",), Wish(relative=0.0), False)
+        verb, kinds = draw.pick(self._listed)
+
+        def make() -> NounPhrase:
+            return build.nouns.common(kinds, de.ACC, choice=EIN, plural=False, adjective=0.3)
+
+        first, second = make(), make()
+        while first.german[-1].form == second.german[-1].form:
+            second = make()
+        if draw.chance(0.6):
+            whole = series([first, second], "noch", "nor")
+            whole = join(word("weder", "neither"), whole)
+        else:
+            both, als, auch = Word("sowohl"), Word("als"), Word("auch")
+            whole = Phrase(
+                [both, *first.german, als, auch, *second.german],
+                [("both", (both,)), *first.english, ("and", (als, auch)), *second.english],
+            )
+        things = NounPhrase(whole.german, whole.english, 5, 2, de.PLURAL, definite=False)
+        plan, time = build.planner.plan(verb, subject, Wish(tenses=ANY, timed=0.2), False)
+        return join(
+            self.main.main(Clause(verb, plan, subject, accusative=things, time=time), 0.2), word(".", ".")
+        )
+
+    def more_and_more(self) -> Phrase:
+        """`Der Hund lief und lief, bis ...`: a verb said twice or three times."""
+        build, draw = self.clauses, self.draw
+        verb = draw.pick(self.lexicon.verbs["intransitive"])
+        while verb.prefix or verb.english.tail or verb.subjects[0] != "person" or verb.sein:
+            verb = draw.pick(self.lexicon.verbs["intransitive"])
+        subject = build.participants.subject(("person",), Wish(relative=0.0, pronouns=0.3), False)
+        while subject.owner in ("du", "ihr", "Sie"):
+            subject = build.participants.subject(("person",), Wish(relative=0.0, pronouns=0.3), False)
+        times = 3 if draw.chance(0.3) else 2
+        verbs = [Word(verb.forms.preterite[subject.person]) for _ in range(times)]
+        parts = [Phrase([item], [(verb.english.past, (item,))]) for item in verbs]
+        again = series(parts, every=True)
+        inner = build.clause(
+            self.main.following(
+                Clause(verb, Plan(Tense.PAST, Tense.PAST), subject),
+                Wish(tenses=PAST, timed=0.0, negation=0.0),
+            )
+        )
+        until = subordinate("bis", "until", inner)
+        return join(subject, again, Phrase([Word(",")], []), until, word(".", "."))
+
+    def weather(self) -> Phrase:
+        """`Es ist heute kalt`."""
+        draw = self.draw
+        item, finite = Word("es"), Word("ist" if draw.chance(0.6) else "war")
+        be: Token = ("is" if finite.form == "ist" else "was", (finite,))
+        adjective, english = draw.pick(_WEATHER)
+        kind = "today" if finite.form == "ist" else "past"
+        time = self.clauses.adverbials.time(kind)
+        place = self.clauses.adverbials.place() if draw.chance(0.5) else Phrase([], [])
+        much = Phrase([], [])
+        if draw.chance(0.4):
+            much = word("sehr", "very")
+        what = word(adjective, english)
+        if draw.chance(0.5):
+            words = [*time.german, finite, item, *place.german, *much.german, *what.german]
+            target = [*time.english, ("it", (item,)), be, *much.english, *what.english, *place.english]
+        else:
+            words = [item, finite, *time.german, *place.german, *much.german, *what.german]
+            target = [("it", (item,)), be, *much.english, *what.english, *place.english, *time.english]
+        return join(Phrase(words, target), word(".", "."))
+
+    def greeting(self) -> Phrase:
+        """`Guten Morgen, Herr Müller!`."""
+        greeting = spoken(self.draw.pick(self.lexicon.greetings))
+        return join(greeting, word(",", ","), self.clauses.nouns.name(de.NOM), word("!", "!"))
+
+    def exclamation(self) -> Phrase:
+        """`Was für ein schöner Tag!`."""
+        draw, build = self.draw, self.clauses
+        plural = draw.chance(0.3)
+        kinds = ("text", "event", "building", "animal", "clothes", "thing", "vehicle", "place")
+        choice = NONE if plural else EIN
+        noun = build.nouns.common(kinds, de.NOM, choice=choice, plural=plural, adjective=1.0)
+        was, fuer = Word("was"), Word("für")
+        return join(Phrase([was, fuer, *noun.german], [("what", (was, fuer)), *noun.english]), word("!", "!"))
+
+
+def _imperative(clause: Clause, finite: Word, right: list[Word], formal: bool, please: bool) -> Phrase:
+    """The verb first, `Sie` without a counterpart, `bitte` after the pronouns."""
+    main = (finite, *right)
+    head: list[Token] = [(clause.verb.english.base, main)]
+    head += [(form, main) for form in clause.verb.english.tail]
+    bitte = Word("bitte")
+    if please:
+        clause.time = Phrase([bitte], [])
+    inner = bare_clause(clause, head)
+    opening: list[Token] = [("please", (bitte,))] if please else []
+    if clause.negator is not None:
+        opening.append(("do", main))
+    polite = clause.subject.german if formal else []
+    return Phrase([finite, *polite, *inner.german, *right], opening + inner.english)

@@ -1,0 +1,89 @@
+"""Tense, modal verb and time adverbial of a clause, which go together."""
+
+from regard.data.phrasebook.adverbials import Adverbials, Time
+from regard.data.phrasebook.lexicon import Draw, Lexicon, Table, Verb
+from regard.data.phrasebook.noun_phrases import NounPhrase
+from regard.data.phrasebook.pair import Word
+from regard.data.phrasebook.verb_group import COPULAS, Plan, Tense, english_tense
+from regard.data.phrasebook.wishes import Wish
+
+__all__ = ["Planner"]
+
+_TENSES = {
+    "present": Tense.PRESENT,
+    "past": Tense.PAST,
+    "perfect": Tense.PERFECT,
+    "pluperfect": Tense.PLUPERFECT,
+    "modal": Tense.PRESENT,
+    "modal past": Tense.PAST,
+    "future": Tense.FUTURE,
+    "gern": Tense.PRESENT,
+}
+_TIMES = {
+    "present": Table(["general", "now", "future", "weekday", "today", "since"], [35, 25, 16, 8, 6, 10]),
+    "past": Table(["past", "general", "weekday", "today"], [55, 25, 15, 5]),
+    "perfect": Table(["past", "weekday", "today", "general"], [50, 16, 17, 17]),
+    "modal": Table(["future", "today", "general", "weekday"], [30, 25, 28, 17]),
+    "modal past": Table(["past", "general", "weekday"], [55, 25, 20]),
+    "future": Table(["future", "weekday"], [70, 30]),
+}
+# Verbs that may have lasted for a while: `er wohnt seit zwei Jahren in Berlin`.
+_LASTING = frozenset("wohnen arbeiten warten leben schlafen kennen sitzen lernen suchen".split())
+# Verbs of lasting states, which German seldom puts in the perfect.
+_PRETERITES = frozenset(
+    "haben sein gefallen kennen brauchen lieben gehören glauben vertrauen wissen hoffen stehen liegen sitzen "
+    "leben wohnen meinen".split()
+)
+# Modals that do not go with verbs of states.
+_DUTY = ("müssen", "sollen", "dürfen")
+
+
+class Planner:
+    """Draws plans.
+
+    Args:
+        draw: Where the choices come from.
+        lexicon: The words.
+        adverbials: Draws the times.
+    """
+
+    def __init__(self, draw: Draw, lexicon: Lexicon, adverbials: Adverbials) -> None:
+        """Take what it draws with."""
+        self.draw = draw
+        self.lexicon = lexicon
+        self.adverbials = adverbials
+
+    def plan(self, verb: Verb, subject: NounPhrase, wish: Wish, negated: bool) -> tuple[Plan, Time | None]:
+        """Tense, modal and time adverbial, which go together."""
+        draw = self.draw
+        way = draw.pick(wish.tenses)
+        if way == "gern" and (verb.state or negated or not subject.human or subject.english[0][0] == "who"):
+            way = "present"
+        unwilling = verb in COPULAS.values() or verb.forms.infinitive == "brauchen"
+        if way in ("modal", "modal past") and (not subject.human or unwilling):
+            way = "present" if way == "modal" else "past"
+        if way in ("past", "modal past") and subject.owner in ("du", "ihr"):
+            way = "perfect" if way == "past" else "modal"
+        if way == "perfect" and verb.prefix + verb.forms.infinitive in _PRETERITES:
+            way = "present" if subject.owner in ("du", "ihr") else "past"
+        modal = None
+        if way.startswith("modal"):
+            modal = draw.pick(self.lexicon.modals)
+            while (way == "modal past" and modal.past is None) or (
+                verb.state and modal.forms.infinitive in _DUTY
+            ):
+                modal = draw.pick(self.lexicon.modals)
+        time = None
+        if way in _TIMES and draw.chance(wish.timed * (0.4 if verb.state else 1.0)):
+            kind = draw.pick(_TIMES[way])
+            if kind == "since" and (verb.forms.infinitive not in _LASTING or negated):
+                kind = "general"
+            if negated and kind == "general":
+                kind = "future" if way in ("present", "modal") else "past"
+            if not (verb.state and kind in ("now", "general", "today", "future") and way == "present"):
+                time = self.adverbials.time(kind)
+        tense = _TENSES[way]
+        english = english_tense(tense, time.kind if time else "", wish.wh, verb.state)
+        if modal is not None:
+            english = tense
+        return Plan(tense, english, modal, Word("gern") if way == "gern" else None), time

@@ -1,0 +1,97 @@
+"""Questions: yes or no, with a question word, and indirect ones."""
+
+from dataclasses import replace
+
+from regard.data.phrasebook import morphology_de as de
+from regard.data.phrasebook.clauses import Order, order_clause
+from regard.data.phrasebook.lexicon import Table
+from regard.data.phrasebook.main_clauses import MainClauses
+from regard.data.phrasebook.noun_phrases import WELCH, NounPhrase
+from regard.data.phrasebook.pair import Phrase, Word, join, linked, word
+from regard.data.phrasebook.verb_group import Plan, Tense
+from regard.data.phrasebook.wishes import QUESTION, Wish
+
+__all__ = ["Questions"]
+
+_WH = Table(
+    ["wer", "was", "wo", "wann", "warum", "welch", "wohin", "wie lange", "wen", "wem"],
+    [16, 16, 12, 12, 12, 9, 9, 4, 5, 4],
+)
+_ADVERBS = {"wann": ("when",), "warum": ("why",), "wo": ("where",), "wie lange": ("how", "long")}
+
+
+class Questions:
+    """Draws questions.
+
+    Args:
+        main: Draws clauses and puts them in order.
+    """
+
+    def __init__(self, main: MainClauses) -> None:
+        """Take what it draws with."""
+        self.draw = main.draw
+        self.lexicon = main.clauses.lexicon
+        self.clauses = main.clauses
+        self.main = main
+
+    def yes_or_no(self) -> Phrase:
+        """`Hast du das Buch gelesen?`."""
+        wish = Wish(tenses=QUESTION, negation=0.0, pronouns=0.75, timed=0.25, relative=0.02)
+        clause = self.clauses.clause(wish)
+        return join(order_clause(clause, Order.FIRST, inverted=True), word("?", "?"))
+
+    def question(self) -> Phrase:
+        """A question with a question word."""
+        return join(self.asked(self.draw.pick(_WH), Order.SECOND), word("?", "?"))
+
+    def asked(self, kind: str, order: Order, wish: Wish | None = None) -> Phrase:
+        """A question clause; in verb-final order, an indirect one."""
+        direct = order is not Order.FINAL
+        if wish is None:
+            wish = Wish(tenses=QUESTION, negation=0.0, pronouns=0.7, timed=0.2, relative=0.0)
+        wish = replace(wish, wh=direct)
+        build = self.clauses
+        if kind == "wer":
+            item = Word("wer")
+            who = NounPhrase([item], [("who", (item,))], owner="er", human=True, pronoun=True)
+            clause = build.clause(replace(wish, subject=who))
+            return order_clause(clause, order, who, who, direct)
+        if kind in ("was", "wen", "wem", "welch"):
+            hole, frame = self._object_word(kind)
+            clause = build.asked_object(hole, frame, replace(wish, personal=True))
+            return order_clause(clause, order, hole, hole, direct)
+        if kind in ("wo", "wohin", "wie lange"):
+            frame = "motion" if kind == "wohin" else "location"
+            clause = build.clause(replace(wish, frame=frame, personal=True))
+            while kind == "wie lange" and clause.verb.forms.infinitive == "übernachten":
+                clause = build.clause(replace(wish, frame=frame, personal=True))
+            words = tuple(kind.split())
+            front = linked(
+                words, ("where",) if len(words) == 1 else ("how", "long"), ((0,), (1,))[: len(words)]
+            )
+            if kind == "wohin":
+                clause.complement = None
+            elif kind == "wo":
+                clause.place = None
+            else:
+                clause.time = clause.middle = None
+                clause.plan = (
+                    Plan(Tense.PAST, Tense.PAST)
+                    if clause.subject.owner not in ("du", "ihr")
+                    else Plan(Tense.PERFECT, Tense.PAST if direct else Tense.PERFECT)
+                )
+            clause.company = clause.manner = None
+            return order_clause(clause, order, front, front, direct)
+        clause = build.clause(replace(wish, personal=True, timed=0.2 if kind == "warum" else 0.0))
+        front = word(kind, *_ADVERBS[kind])
+        return order_clause(clause, order, front, front, direct)
+
+    def _object_word(self, kind: str) -> tuple[NounPhrase, str]:
+        if kind == "welch":
+            return self.clauses.nouns.common(
+                ("text", "event", "thing", "clothes", "vehicle"), de.ACC, choice=WELCH, adjective=0.2
+            ), "transitive"
+        item = Word(kind)
+        english = {"was": "what", "wen": "who", "wem": "who"}[kind]
+        phrase = NounPhrase([item], [(english, (item,))], human=kind != "was", pronoun=True)
+        return phrase, "dative" if kind == "wem" else "transitive"

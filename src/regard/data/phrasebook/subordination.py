@@ -1,0 +1,188 @@
+"""Sentences of more than one clause: subordinate clauses, infinitives, two main clauses."""
+
+from dataclasses import replace
+
+from regard.data.phrasebook.clauses import Order, infinitive_clause, order_clause
+from regard.data.phrasebook.lexicon import Table
+from regard.data.phrasebook.main_clauses import MainClauses, subordinate
+from regard.data.phrasebook.noun_phrases import NounPhrase
+from regard.data.phrasebook.pair import Phrase, Token, Word, join, word
+from regard.data.phrasebook.participants import nobody
+from regard.data.phrasebook.questions import Questions
+from regard.data.phrasebook.verb_group import Tense
+from regard.data.phrasebook.wishes import ANY, ERAS, ONLY_PRESENT, PAST, PRESENT, QUESTION, THEN, Wish
+
+__all__ = ["Subordination"]
+
+# Subordinator, English, tenses of the subordinate and of the main clause.
+_SUBORDINATORS = Table(
+    [
+        ("weil", "because", ANY, ANY),
+        ("wenn", "if", PRESENT, PRESENT),
+        ("als", "when", PAST, PAST),
+        ("obwohl", "although", ANY, ANY),
+        ("bevor", "before", PAST, PAST),
+        ("nachdem", "after", Table(["pluperfect"], [1]), PAST),
+        ("während", "while", PAST, PAST),
+        ("sobald", "as_soon_as", PRESENT, PRESENT),
+        ("damit", "so_that", Table(["present"], [1]), PRESENT),
+        ("bis", "until", PAST, PAST),
+    ],
+    [30, 18, 14, 10, 8, 8, 5, 4, 3, 3],
+)
+# Subordinators of one moment, which go with no `often` and `never`.
+_ONCE = ("als", "bevor", "nachdem", "sobald", "bis", "damit")
+_COORDINATORS = Table([("und", "and"), ("aber", "but"), ("denn", "because")], [50, 36, 14])
+ACTIONS = Table(
+    ["transitive", "motion", "ditransitive", "dative", "prepositional", "intransitive"],
+    [45, 20, 10, 10, 8, 7],
+)
+_VERDICTS = Table(
+    [
+        ("wichtig", "important"),
+        ("schön", "nice"),
+        ("schwierig", "difficult"),
+        ("gefährlich", "dangerous"),
+        ("langweilig", "boring"),
+        ("einfach", "easy"),
+        ("richtig", "right"),
+        ("teuer", "expensive"),
+    ],
+    [8, 6, 6, 3, 3, 3, 2, 2],
+)
+
+
+class Subordination:
+    """Draws sentences of several clauses.
+
+    Args:
+        main: Draws clauses and puts them in order.
+        questions: Draws the indirect questions.
+    """
+
+    def __init__(self, main: MainClauses, questions: Questions) -> None:
+        """Take what it draws with."""
+        self.draw = main.draw
+        self.lexicon = main.clauses.lexicon
+        self.clauses = main.clauses
+        self.main = main
+        self.questions = questions
+
+    def that(self) -> Phrase:
+        """`Ich glaube, dass ...`, `Wir fragen, ob ...`."""
+        draw, build = self.draw, self.clauses
+        verb = draw.pick(self.lexicon.clause_verbs)
+        kind = verb.clauses[0] if draw.chance(0.7) else verb.clauses[draw.below(len(verb.clauses))]
+        tenses = Table(["present", "past", "perfect"], [55, 30, 15])
+        matrix = build.matrix(verb, Wish(tenses=tenses, timed=0.08, negation=0.08, relative=0.02))
+        now = matrix.plan.tense is Tense.PRESENT
+        wish = Wish(tenses=ANY if now else THEN, pronouns=0.5, relative=0.03)
+        if kind in ("dass", "ob"):
+            linker = word(kind, "that" if kind == "dass" else "whether")
+            inner = join(linker, order_clause(build.clause(wish), Order.FINAL))
+        else:
+            inner = self.questions.asked(
+                kind, Order.FINAL, replace(wish, tenses=QUESTION if now else THEN, negation=0.0, timed=0.2)
+            )
+        matrix.tail = Phrase([Word(","), *inner.german], inner.english)
+        return join(self.main.main(matrix, 0.06), word(".", "."))
+
+    def because(self) -> Phrase:
+        """A main clause and then a subordinate one; the comma is German."""
+        build = self.clauses
+        link, english, inner, outer = self.draw.pick(_SUBORDINATORS)
+        timed = 0.1 if link in ("weil", "obwohl") else 0.0
+        if outer is ANY:
+            outer, inner = self.draw.pick(ERAS)
+        first = build.clause(Wish(tenses=outer, timed=timed, relative=0.02))
+        second = build.clause(
+            self.main.following(first, Wish(tenses=inner, timed=timed, relative=0.02, negation=0.08))
+        )
+        if link in _ONCE:
+            second.middle = None
+        tail = subordinate(link, english, second)
+        first.tail = Phrase([Word(","), *tail.german], tail.english)
+        return join(self.main.main(first, 0.1), word(".", "."))
+
+    def when_first(self) -> Phrase:
+        """A subordinate clause and then the main one, which begins with its verb."""
+        build = self.clauses
+        link, english, inner, outer = self.draw.pick(_SUBORDINATORS)
+        while link in ("damit", "bis"):
+            link, english, inner, outer = self.draw.pick(_SUBORDINATORS)
+        if outer is ANY:
+            inner, outer = self.draw.pick(ERAS)
+        first = build.clause(Wish(tenses=inner, timed=0.0, relative=0.02, negation=0.06))
+        second = build.clause(self.main.following(first, Wish(tenses=outer, timed=0.0, relative=0.02)))
+        if link in _ONCE:
+            first.middle = None
+        opening = subordinate(link, english, first)
+        main = order_clause(second, Order.FIRST)
+        return join(opening, word(",", ","), main, word(".", "."))
+
+    def two(self) -> Phrase:
+        """Two main clauses."""
+        build = self.clauses
+        link, english = self.draw.pick(_COORDINATORS)
+        left, right = self.draw.pick(ERAS)
+        first = build.clause(Wish(tenses=left, timed=0.25, relative=0.02, negation=0.06))
+        second = build.clause(self.main.following(first, Wish(tenses=right, timed=0.2, relative=0.02)))
+        comma = Phrase([], []) if link in ("und", "oder") else word(",", *("," * (link == "aber")))
+        parts = [self.main.main(first, 0.2), comma, word(link, english), self.main.main(second, 0.2)]
+        return join(*parts, word(".", "."))
+
+    def infinitive(self) -> Phrase:
+        """`Sie versucht, das Buch zu lesen`."""
+        build = self.clauses
+        verb = self.draw.pick(self.lexicon.infinitive_verbs)
+        tenses = Table(["present", "past", "perfect"], [40, 30, 30])
+        timed = 0.2 if verb.clauses[0] == "to" else 0.0  # not: he stopped today reading
+        matrix = build.matrix(verb, Wish(tenses=tenses, timed=timed, negation=0.06, relative=0.02))
+        matrix.tail = self._infinitive(matrix.subject, verb.clauses[0])
+        return join(self.main.main(matrix, 0.15), word(".", "."))
+
+    def _infinitive(self, subject: NounPhrase, form: str) -> Phrase:
+        wish = Wish(
+            subject=subject,
+            tenses=ONLY_PRESENT,
+            timed=0.0,
+            negation=0.0,
+            relative=0.02,
+            frame=self.draw.pick(ACTIONS),
+        )
+        inner = self.clauses.clause(wish)
+        while inner.verb.state:
+            inner = self.clauses.clause(wish)
+        inner.middle = None
+        phrase = infinitive_clause(inner, form)
+        return Phrase([Word(","), *phrase.german], phrase.english)
+
+    def in_order_to(self) -> Phrase:
+        """`um ... zu`, in order to; `ohne ... zu`, without."""
+        build, draw = self.clauses, self.draw
+        matrix = build.clause(
+            Wish(personal=True, frame=self.draw.pick(ACTIONS), relative=0.0, negation=0.0, timed=0.25)
+        )
+        matrix.middle = None
+        without = draw.chance(0.3)
+        inner = self._infinitive(matrix.subject, "ing" if without else "to")
+        link = word("ohne", "without") if without else word("um", "in", "order")
+        comma, *rest = inner.german
+        matrix.tail = Phrase([comma, *link.german, *rest], link.english + inner.english)
+        return join(self.main.main(matrix, 0.15), word(".", "."))
+
+    def important(self) -> Phrase:
+        """`Es ist wichtig, ... zu ...`."""
+        draw = self.draw
+        adjective, english = draw.pick(_VERDICTS)
+        finite, item = Word("ist" if draw.chance(0.7) else "war"), Word("es")
+        tail = self._infinitive(nobody(), "to")
+        nicht = draw.chance(0.2)
+        words = [item, finite]
+        target: list[Token] = [("it", (item,)), ("is" if finite.form == "ist" else "was", (finite,))]
+        parts = [Phrase(words, target)]
+        if nicht:
+            parts.append(word("nicht", "not"))
+        elif draw.chance(0.3):
+            parts.append(word("sehr", "very"))
+        return join(*parts, word(adjective, english), tail, word(".", "."))

@@ -1,0 +1,76 @@
+"""The command line as a whole: help, errors without tracebacks, nothing heavy at the start."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def run(*arguments: str, **settings) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "regard", *arguments], capture_output=True, text=True, timeout=120, **settings
+    )
+
+
+def commands() -> list[str]:
+    from regard.cli.main import app
+
+    return [command.callback.__name__ for command in app.registered_commands if command.callback]
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys, regard.cli.main; print([m for m in ('torch', 'numpy', 'pydantic', 'sacrebleu') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_the_maps_import_without_the_toolkit() -> None:
+    code = "import sys, regard.functional; print([m for m in sys.modules if m.startswith(('regard.models', 'regard.data', 'regard.config', 'pydantic'))])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    from typer.testing import CliRunner
+
+    from regard.cli.main import app
+
+    assert len(commands()) >= 9
+    for name in commands():
+        shown = CliRunner().invoke(app, [name, "--help"])
+        assert shown.exit_code == 0 and f"Example: regard {name}" in " ".join(shown.output.split()), name
+
+
+def test_usage_errors_exit_with_2_and_failures_with_1(tmp_path) -> None:
+    assert run("train").returncode == 2
+    assert run("no-such-command").returncode == 2
+    (tmp_path / "run.toml").write_text("[modle]\n")
+    wrong = run("train", str(tmp_path / "run.toml"))
+    assert wrong.returncode == 2 and "modle" in wrong.stderr and "Traceback" not in wrong.stderr
+    missing = run("translate", str(tmp_path / "no-model"), input="")
+    assert missing.returncode == 1 and "no-model" in missing.stderr and "Traceback" not in missing.stderr
+
+
+def test_config_prints_every_option_and_a_run_in_full(tmp_path) -> None:
+    shown = run("config", "--find", "attention")
+    assert shown.returncode == 0 and "model.attention.map" in shown.stdout
+    path = tmp_path / "run.toml"
+    path.write_text("[data]\ntrain = [{source = 'a', target = 'b'}]\nvalid = {source = 'c', target = 'd'}\n")
+    full = run("config", str(path), "seed=7")
+    assert full.returncode == 0
+    path.write_text(full.stdout)
+    assert run("config", str(path)).stdout == full.stdout and "seed = 7" in full.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    shown = subprocess.run(
+        f"{sys.executable} -m regard config | head -1", shell=True, capture_output=True, text=True, timeout=120
+    )
+    assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.parametrize("name", ["RunConfig", "Translator", "load_model", "train", "__version__"])
+def test_public_names_resolve(name) -> None:
+    import regard
+
+    assert getattr(regard, name) is not None and name in dir(regard)
+    with pytest.raises(AttributeError):
+        regard.nothing  # noqa: B018

@@ -1,0 +1,269 @@
+"""`regard translate` and `regard score` on a model folder, as a user runs them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from regard.cli.main import app
+from regard.config import dump_toml, from_dict
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.errors import CheckpointError, ConfigError, DataError, UsageError
+from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig
+from regard.models import build_model
+from regard.training.store import write_tensors
+from regard.training.weights import MODEL_FILE, weights_of
+
+SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
+LINES = ["a b c", "", "d", "e f g a b", "x y a", "c c c c"]
+
+
+def save_model(folder: Path, seed: int = 0, target: str = TARGET) -> Path:
+    """A model folder as training leaves it, with random weights."""
+    folder.mkdir()
+    settings = {
+        "data": {
+            "train": [{"source": "s", "target": "t"}],
+            "valid": {"source": "s", "target": "t"},
+        },
+        "model": {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 0.7},
+        "search": {"beam": 3, "min_length": 1, "max_length_ratio": 1.0, "max_length_extra": 4},
+    }
+    config = from_dict(RunConfig, settings)
+    sides = [
+        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+        for words in (SOURCE, target)
+    ]
+    TextPair(*sides).save(folder)
+    torch.manual_seed(seed)
+    model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
+    write_tensors(folder / MODEL_FILE, weights_of(model), {})
+    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("models") / "first")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return path
+
+
+def run(*arguments, input: str | bytes | None = None):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], input=input)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def translate(*arguments, input: str | bytes = "".join(f"{line}\n" for line in LINES)) -> list[str]:
+    result = run("translate", *arguments, input=input)
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+def test_a_line_goes_in_and_a_line_comes_out(model):
+    lines = translate(model)
+    assert [line == "" for line in lines] == [line == "" for line in LINES]
+    assert all(set(line.split()) <= {*TARGET.split(), "<unk>"} for line in lines)
+
+
+def test_files_give_what_streams_give_and_appear_whole(model, text, tmp_path):
+    out = tmp_path / "out.txt"
+    assert run("translate", model, "--input", text, "--output", out).stdout == ""
+    assert out.read_text(encoding="utf-8").splitlines() == translate(model)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_links_devices_and_pipes_are_written_to_and_not_replaced(model, tmp_path):
+    target, link = tmp_path / "target.txt", tmp_path / "link.txt"
+    target.write_text("old")
+    link.symlink_to(target)
+    assert translate(model, "--output", link) == []
+    assert link.is_symlink()
+    assert target.read_text(encoding="utf-8").splitlines() == translate(model)
+    translate(model, "--output", "/dev/null")
+    assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
+@pytest.mark.parametrize("option", ["--output", "--attention", "--alignment"])
+def test_a_full_disk_is_named(model, option):
+    with pytest.raises(DataError, match=r"/dev/full: cannot be written: No space left"):
+        translate(model, option, "/dev/full")
+
+
+def test_windows_lines_and_a_byte_order_mark_are_accepted(model):
+    plain = translate(model, input="a b\nc\n")
+    assert translate(model, input=b"\xef\xbb\xbfa b\r\nc\r\n") == plain
+    assert translate(model, input=b"a b\nc") == plain
+
+
+def test_nbest_lists_are_written_as_moses_does(model):
+    rows = [line.split(" ||| ") for line in translate(model, "--nbest", 3)]
+    numbers = [int(row[0]) for row in rows]
+    assert numbers == [n for n, line in enumerate(LINES) if line for _ in range(3)]
+    assert all(len(row) == 3 and float(row[2]) < 0 for row in rows)
+    assert len(translate(model, "--nbest", 5)) == 5 * sum(map(bool, LINES))
+
+
+def test_scores_are_those_of_forced_decoding(model, text, tmp_path):
+    scored = [line.split("\t") for line in translate(model, "--scores", "--length-penalty", 0)]
+    assert scored[1] == ["", ""]
+    found = tmp_path / "out.txt"
+    found.write_text("".join(f"{line[1]}\n" for line in scored), encoding="utf-8")
+    summary = tmp_path / "scores.json"
+    result = run("score", model, text, found, "--json", summary)
+    lines = result.stdout.splitlines()
+    assert lines[1] == "nan"
+    # Words the tokenizer knows as unknown come back as unknown: `<unk>` is no word of the vocabulary.
+    for line, (score, _) in zip(lines, scored, strict=True):
+        if score:
+            assert float(line) == pytest.approx(float(score), abs=2e-4)
+    figures = json.loads(summary.read_text())
+    assert figures["sentences"] == len(LINES) - 1
+    assert figures["skipped"] == 1
+    total = sum(float(line) for line in lines if line != "nan")
+    assert figures["log_probability"] == pytest.approx(total, abs=1e-2)
+    assert figures["perplexity"] == pytest.approx(np.exp(-total / figures["tokens"]), rel=1e-3)
+
+
+def test_scores_of_tokens_sum_to_the_score(model, text, tmp_path):
+    found = tmp_path / "out.txt"
+    found.write_text("".join(f"{line}\n" for line in translate(model)), encoding="utf-8")
+    whole = run("score", model, text, found).stdout.splitlines()
+    parts = run("score", model, text, found, "--tokens").stdout.splitlines()
+    for line, fields in zip(whole, parts, strict=True):
+        if fields:
+            values = [field.rpartition("|") for field in fields.split()]
+            assert values[-1][0] == "</s>"
+            assert sum(float(value) for _, _, value in values) == pytest.approx(float(line), abs=1e-2)
+
+
+def test_alignment_links_are_the_most_attended_words(model, tmp_path):
+    links, weights = tmp_path / "links.txt", tmp_path / "weights.jsonl"
+    lines = translate(model, "--alignment", links, "--attention", weights)
+    written = links.read_text().splitlines()
+    rows = [json.loads(line) for line in weights.read_text(encoding="utf-8").splitlines()]
+    assert len(written) == len(rows) == len(LINES)
+    for number, (row, link, source, target) in enumerate(zip(rows, written, LINES, lines, strict=True), 1):
+        assert row["line"] == number
+        assert row["source"] == source.split()
+        assert row["text"] == target
+        assert row["target"] == target.split()
+        if not source:
+            assert link == "" and row["weights"] == []
+            continue
+        (layer,) = (np.array(layer) for layer in row["weights"])
+        assert layer.shape == (len(row["target"]) + 1, 1, len(row["source"]))
+        np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-5)
+        best = layer[:-1, 0].argmax(axis=1)
+        assert set(link.split()) == {f"{s}-{t}" for t, s in enumerate(best)}
+    appended = [line.split("\t") for line in translate(model, "--alignment", "-")]
+    assert [row[0] for row in appended] == lines
+    assert [row[1] for row in appended] == written
+
+
+def test_maps_are_drawn_in_the_terminal_and_as_pictures(model, tmp_path):
+    shown = run("translate", model, "--show", "--svg", tmp_path / "map.svg", input="a b c\n\nd\n").stdout
+    assert "░" in shown or "▒" in shown or "▓" in shown
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["map-3.svg", "map.svg"]
+    assert (tmp_path / "map.svg").read_text().startswith("<svg")
+
+
+def test_samples_are_seeded(model):
+    options = "--sample", "--temperature", 3
+    assert translate(model, *options) == translate(model, *options)
+    assert translate(model, *options) != translate(model, *options, "--seed", 2)
+    assert translate(model, "--sample", "--top-k", 1) == translate(model, "--beam", 1)
+
+
+def test_prefixes_come_first(model, tmp_path):
+    prefixes = tmp_path / "prefix.txt"
+    prefixes.write_text("A B\n\nC\n\nnew D\nA\n", encoding="utf-8")
+    lines = translate(model, "--prefix", prefixes)
+    assert [line.startswith(p) for line, p in zip(lines, ["A B", "", "C", "", "new D", "A"], strict=True)]
+
+
+def test_several_models_make_an_ensemble(model, tmp_path):
+    other = save_model(tmp_path / "other", seed=1)
+    both = translate(model, other, "--scores")
+    assert translate(model, model, "--scores") == translate(model, "--scores")
+    assert both != translate(model, "--scores")
+
+
+def test_bfloat16_translates(model):
+    assert len(translate(model, "--precision", "bfloat16")) == len(LINES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (["--precision", "float8"], UsageError, "float32 or bfloat16"),
+        (["--beam", "2", "--nbest", "3"], ConfigError, "nbest = 3"),
+        (["--beam", "0"], ConfigError, "search options: beam"),
+        (["--top-k", "3"], UsageError, "--sample"),
+        (["--sample", "--top-p", "2"], ConfigError, "top_p"),
+        (["--input", "nowhere.txt"], DataError, "nowhere.txt"),
+        (["--output", "nowhere/out.txt"], DataError, "nowhere/out.txt"),
+        (["--alignment", "nowhere/out.txt"], DataError, "nowhere/out.txt"),
+        (["--device", "cuda:99"], UsageError, "cuda:99"),
+    ],
+)
+def test_mistakes_are_named(model, arguments, error, message):
+    with pytest.raises(error, match=message):
+        translate(model, *arguments)
+
+
+def test_no_model_and_a_model_of_other_words_are_named(model, tmp_path):
+    with pytest.raises(CheckpointError, match="nothing-here"):
+        translate(tmp_path / "nothing-here")
+    other = save_model(tmp_path / "other", target="A B C")
+    with pytest.raises(UsageError, match="other: its target vocabulary"):
+        translate(model, other)
+
+
+def test_bytes_that_are_not_utf8_are_named_and_what_came_before_is_written(model, tmp_path):
+    result = CliRunner().invoke(app, ["translate", str(model)], input=b"a b\nc \xff d\n")
+    assert isinstance(result.exception, DataError)
+    assert "standard input: line 2, byte 3" in str(result.exception)
+    assert result.stdout.splitlines() == translate(model, input="a b\n")
+    out = tmp_path / "out.txt"
+    with pytest.raises(DataError, match="line 2"):
+        translate(model, "--output", out, input=b"a b\nc \xff d\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_score_wants_as_many_lines(model, text, tmp_path):
+    short = tmp_path / "short.txt"
+    short.write_text("A\n")
+    with pytest.raises(DataError, match=r"in.txt has 6 lines but .*short.txt has 1"):
+        run("score", model, text, short)
+
+
+@pytest.mark.slow
+def test_two_processes_translate_as_one_does(model, text, tmp_path):
+    out = tmp_path / "out.txt"
+    command = "from regard.cli.main import main; main()"
+    script = tmp_path / "regard_main.py"
+    script.write_text(command)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
+    subprocess.run(
+        [*launcher, str(script), "translate", str(model), "--input", str(text), "--output", str(out)],
+        check=True,
+        timeout=120,
+        capture_output=True,
+    )
+    assert out.read_text(encoding="utf-8").splitlines() == translate(model)

@@ -1,0 +1,78 @@
+"""Ensembles: one model twice is that model, two are the mean of their probabilities."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.vocabulary import EOS
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
+from regard.decoding.ensemble import Ensemble
+from regard.decoding.forced import force
+from regard.errors import UsageError
+
+
+def config(**options) -> SearchConfig:
+    return from_dict(SearchConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
+
+
+def test_a_model_with_itself_is_the_model(model, batch, sentences):
+    search = config(beam=3, nbest=3)
+    alone = beam_search(model, batch(sentences), search)
+    twice = beam_search(Ensemble([model, model]), batch(sentences), search)
+    for one, other in zip(alone, twice, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in other]
+        for a, b in zip(one, other, strict=True):
+            assert a.score == pytest.approx(b.score, abs=1e-5)
+            np.testing.assert_allclose(a.attention[0], b.attention[0], atol=1e-6)
+
+
+def test_probabilities_are_averaged_step_by_step(build, batch, sentences):
+    models = [
+        build(seed=1),
+        build(seed=2, decoder={"cell": "gru"}, encoder={"cell": "gru"}),
+        build(seed=3, two=True),
+    ]
+    found = beam_search(Ensemble(models), batch(sentences), config(beam=4, nbest=2))
+    for sentence, hypotheses in zip(sentences, found, strict=True):
+        pairs = collate([sentence] * 2, [[*h.tokens, EOS] for h in hypotheses], [0, 1])
+        members = [force(model, pairs) for model in models]
+        for i, h in enumerate(hypotheses):
+            each = np.exp([[*member[i].token_log_probs] for member in members])
+            assert h.token_log_probs == pytest.approx(np.log(each.mean(axis=0)).tolist(), abs=1e-5)
+            mean = np.mean([member[i].attention[0] for member in members], axis=0)
+            np.testing.assert_allclose(h.attention[0], mean, atol=1e-5)
+
+
+def test_forced_decoding_agrees_with_search(build, batch, sentences):
+    ensemble = Ensemble([build(seed=1), build(seed=2)])
+    for sentence, (h,) in zip(
+        sentences, beam_search(ensemble, batch(sentences), config(beam=2)), strict=True
+    ):
+        (again,) = force(ensemble, collate([sentence], [[*h.tokens, EOS]], [0]))
+        assert again.token_log_probs == pytest.approx(h.token_log_probs, abs=1e-5)
+        np.testing.assert_allclose(again.attention[0], h.attention[0], atol=1e-5)
+
+
+def test_order_of_models_does_not_matter(build, batch, sentences):
+    models = [build(seed=1), build(seed=2)]
+    search = config(beam=3)
+    there, back = (
+        [h.score for (h,) in beam_search(Ensemble(order), batch(sentences), search)]
+        for order in (models, models[::-1])
+    )
+    assert there == pytest.approx(back, abs=1e-5)
+
+
+def test_no_model_is_refused():
+    with pytest.raises(UsageError, match="at least one"):
+        Ensemble([])
+
+
+def test_an_ensemble_has_the_device_and_the_parameters_of_its_models(build):
+    ensemble = Ensemble([build(seed=1), build(seed=2)]).to(torch.float64)
+    assert all(
+        parameter.dtype == torch.float64 for model in ensemble.models for parameter in model.parameters()
+    )

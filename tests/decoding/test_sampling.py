@@ -1,0 +1,111 @@
+"""Sampling: limits where it is search, and frequencies where it is chance."""
+
+import math
+
+import pytest
+import torch
+
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.vocabulary import EOS
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SamplingConfig, SearchConfig
+from regard.decoding.forced import force
+from regard.decoding.sampling import sample
+
+
+def search(**options) -> SearchConfig:
+    return from_dict(SearchConfig, {"beam": 1, "max_length_ratio": 1.0, "max_length_extra": 4, **options})
+
+
+def sampling(**options) -> SamplingConfig:
+    return from_dict(SamplingConfig, options)
+
+
+def tokens(results):
+    return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in results]
+
+
+@pytest.mark.parametrize("options", [{"temperature": 1e-6}, {"top_k": 1}, {"top_p": 1e-9}])
+def test_without_chance_left_it_is_greedy_search(model, batch, sentences, options):
+    greedy = beam_search(model, batch(sentences), search())
+    drawn = sample(model, batch(sentences), search(), sampling(**options), range(len(sentences)))
+    assert tokens(drawn) == tokens(greedy)
+
+
+def test_a_sentence_draws_the_same_alone_in_a_batch_and_padded(model, batch, sentences):
+    settings, lines = search(), list(range(1, len(sentences) + 1))
+    together = sample(model, batch(sentences, extra=2), settings, sampling(seed=7), lines)
+    for sentence, line, found in zip(sentences, lines, together, strict=True):
+        alone = sample(model, batch([sentence]), settings, sampling(seed=7), [line])
+        assert tokens(alone) == tokens([found])
+
+
+def test_another_seed_or_line_draws_otherwise(build, batch):
+    model, source = build(), batch([[5, 6, 7, 8]] * 8)
+    first = tokens(sample(model, source, search(), sampling(seed=1), range(8)))
+    assert first == tokens(sample(model, source, search(), sampling(seed=1), range(8)))
+    assert first != tokens(sample(model, source, search(), sampling(seed=2), range(8)))
+    assert len({row[0] for row in first}) > 2
+
+
+def test_probabilities_and_attention_are_those_of_forced_decoding(model, batch, sentences):
+    drawn = sample(
+        model,
+        batch(sentences),
+        search(beam=3, nbest=3),
+        sampling(temperature=2.0, top_k=6),
+        range(len(sentences)),
+    )
+    for sentence, found in zip(sentences, drawn, strict=True):
+        pairs = collate([sentence] * 3, [[*h.tokens, EOS] for h in found], range(3))
+        for ours, theirs in zip(found, force(model, pairs), strict=True):
+            assert ours.token_log_probs == pytest.approx(theirs.token_log_probs, abs=1e-5)
+            torch.testing.assert_close(
+                torch.from_numpy(ours.attention[0]), torch.from_numpy(theirs.attention[0]), atol=1e-5, rtol=0
+            )
+
+
+@pytest.mark.parametrize(("options", "kept"), [({}, 1.0), ({"top_k": 3}, None), ({"temperature": 0.5}, None)])
+def test_first_tokens_come_as_often_as_their_probability_says(build, batch, options, kept):
+    model = build(seed=6)
+    draws = 4000
+    settings = search(max_length_ratio=0.0, max_length_extra=1)
+    found = sample(model, batch([[5, 6]] * draws), settings, sampling(**options), range(draws))
+    memories, state = model.begin(batch([[5, 6]]))
+    log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
+    log_probs[[0, 2, 4]] = -torch.inf
+    log_probs = log_probs / options.get("temperature", 1.0)
+    if "top_k" in options:
+        log_probs[log_probs < log_probs.topk(options["top_k"]).values[-1]] = -torch.inf
+    expected = torch.softmax(log_probs, dim=0)
+    counts = torch.bincount(
+        torch.tensor([h.tokens[0] if h.tokens else EOS for (h,) in found]), minlength=len(expected)
+    )
+    for count, probability in zip(counts.tolist(), expected.tolist(), strict=True):
+        deviation = math.sqrt(draws * probability * (1 - probability))
+        assert abs(count - draws * probability) <= 4.5 * deviation + 1e-9
+
+
+def test_nothing_beyond_the_kept_probability_is_drawn(build, batch):
+    model = build(seed=6)
+    draws, p = 300, 0.5
+    settings = search(max_length_ratio=0.0, max_length_extra=1)
+    found = sample(model, batch([[5, 6]] * draws), settings, sampling(top_p=p), range(draws))
+    memories, state = model.begin(batch([[5, 6]]))
+    log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
+    log_probs[[0, 2, 4]] = -torch.inf
+    ordered, ids = torch.softmax(log_probs, dim=0).sort(descending=True)
+    nucleus = set(ids[: int((ordered.cumsum(0) < p).sum()) + 1].tolist())
+    assert {h.tokens[0] if h.tokens else EOS for (h,) in found} == nucleus
+
+
+def test_lengths_prefixes_and_blocking_hold(model, batch, sentences):
+    settings = search(beam=2, nbest=2, min_length=3, no_repeat_ngram=1, max_length_extra=1)
+    prefixes = [[5]] * len(sentences)
+    drawn = sample(model, batch(sentences), settings, sampling(), range(len(sentences)), prefixes)
+    for sentence, found in zip(sentences, drawn, strict=True):
+        for h in found:
+            assert h.tokens[0] == 5
+            assert len(set(h.tokens)) == len(h.tokens)
+            assert 3 <= len(h.tokens) <= max(3, len(sentence) + 1)

@@ -1,0 +1,179 @@
+"""From lines to translations: order, memory, bad lines, unknown words, links."""
+
+import itertools
+import logging
+
+import numpy as np
+import pytest
+
+from regard.config import from_dict
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import SPECIALS, UNK, Vocabulary
+from regard.decoding.blocks import sorted_batches
+from regard.decoding.config import SamplingConfig, SearchBatchConfig, SearchConfig
+from regard.decoding.scoring import score_lines
+from regard.decoding.translate import Line, Translator, number_lines
+from regard.decoding.unknown import replace_unknown
+from regard.errors import DataError
+
+
+def side(words: str) -> Side:
+    return Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+
+
+TEXT = TextPair(side("a b c d e f g"), side("A B C D E F G"))
+LINES = ["a b c", "", "d", "e f g a b", "   ", "x y a", "c c c c", "g"]
+
+
+def search(**options) -> SearchConfig:
+    return from_dict(SearchConfig, {"beam": 3, "max_length_ratio": 1.0, "max_length_extra": 4, **options})
+
+
+def lines(texts=LINES):
+    return number_lines(texts)
+
+
+def test_results_come_in_order_whatever_the_blocks_and_batches(build):
+    model = build()
+    expected = [r.text for r in Translator(model, TEXT, search(min_length=1)).translate(lines())]
+    assert len(expected) == len(LINES)
+    assert [bool(text) for text in expected] == [bool(line.strip()) for line in LINES]
+    for block, sentences, tokens in [(1, 32, 4096), (3, 2, 4096), (100, 32, 6)]:
+        options = search(min_length=1, batch={"block": block, "sentences": sentences, "tokens": tokens})
+        results = list(Translator(model, TEXT, options).translate(lines()))
+        assert [r.text for r in results] == expected
+        assert [r.line.text for r in results] == LINES
+
+
+def test_no_more_lines_are_read_than_a_block(build):
+    read: list[int] = []
+
+    def endless():
+        for i in itertools.count():
+            read.append(i)
+            yield "a b"
+
+    results = Translator(build(), TEXT, search(batch={"block": 5})).translate(lines(endless()))
+    for _ in range(7):
+        next(results)
+    assert len(read) <= 10
+
+
+def test_empty_lines_translate_to_empty_lines(build):
+    results = list(Translator(build(), TEXT, search(min_length=2)).translate(lines(["", "\t ", "a"])))
+    assert [r.text == "" for r in results] == [True, True, False]
+    assert results[0].translations == ()
+
+
+def test_a_line_too_long_is_refused_with_a_warning_and_the_others_go_on(build, caplog):
+    texts = ["a b", "a " * 100_000, "z" * 10_000_000, "a b"]
+    with caplog.at_level(logging.WARNING):
+        results = list(Translator(build(), TEXT, search(min_length=1, batch={"longest": 50})).translate(lines(texts)))
+    assert [r.text == "" for r in results] == [False, True, True, False]
+    assert results[0].text == results[3].text
+    assert ["line 2" in m for m in caplog.messages] == [True, False]
+    assert "line 3" in caplog.messages[1]
+
+
+def test_every_result_has_tokens_scores_attention_and_links(build):
+    options = search(nbest=2)
+    for sampling in (None, SamplingConfig()):
+        for result in Translator(build(), TEXT, options, sampling).translate(lines()):
+            for translation in result.translations:
+                steps, words = len(translation.tokens), len(result.source_tokens)
+                assert translation.hypothesis.attention[0].shape == (steps + 1, 1, words)
+                assert translation.weights.shape == (steps, words)
+                best = translation.weights.argmax(axis=1)
+                assert translation.links == {(int(i), t) for t, i in enumerate(best)}
+                assert translation.text == " ".join(translation.tokens)
+
+
+def test_links_join_subwords():
+    from regard.decoding.hypothesis import Hypothesis
+    from regard.decoding.translate import Translation
+
+    weights = np.array([[0.3, 0.3, 0.4], [0.0, 0.1, 0.9], [1, 0, 0]], dtype=np.float32)
+    hypothesis = Hypothesis((5, 6), 0.0, 0.0, (0.0, 0.0, 0.0), (weights[:, None],))
+    # Source words: pieces 0 and 1, piece 2. The first target word has 0.6 on the first source word.
+    one = Translation("A B", ("A", "B"), hypothesis, (0, 0, 1), (0, 1))
+    assert one.links == {(0, 0), (1, 1)}
+    # Both target pieces are one word: 0.6 + 0.1 against 0.4 + 0.9.
+    assert Translation("AB", ("A", "B"), hypothesis, (0, 0, 1), (0, 0)).links == {(1, 0)}
+
+
+def test_an_unknown_word_is_replaced_by_the_word_it_attends_to():
+    weights = np.array([[0.1, 0.2, 0.7], [0.8, 0.1, 0.1], [0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=np.float32)
+    said = replace_unknown(
+        [False, True, True, True], ["A", "<unk>", "<unk>", "<unk>"], weights, ["x", "y", "z"], TEXT
+    )
+    assert said == ["A", "x", "z", "<unk>"]
+
+
+def test_replacement_reaches_the_text_but_not_the_tokens(build):
+    model = build()
+    model.output_bias.data[UNK] = 50.0
+    options = search(replace_unknown=True, max_length_ratio=0.0, max_length_extra=2)
+    (result,) = Translator(model, TEXT, options).translate(lines(["x y z"]))
+    best = result.translations[0]
+    assert best.tokens == ("<unk>", "<unk>")
+    assert set(best.text.split()) <= {"x", "y", "z"}
+    assert best.text.split() == [
+        result.source_tokens[i] for i, _ in sorted(best.links, key=lambda link: link[1])
+    ]
+
+
+def test_a_prefix_is_written_as_it_was_given(build):
+    given = number_lines(["a b", "", "c"], ["A new", "B", ""])
+    results = list(Translator(build(), TEXT, search(replace_unknown=True)).translate(given))
+    assert results[0].text.startswith("A new")
+    assert results[0].translations[0].tokens[:2] == ("A", "<unk>")
+    assert results[1].text == ""
+
+
+@pytest.mark.parametrize(
+    ("texts", "prefixes", "message"), [(["a", "b"], ["A"], "line 2"), (["a"], ["A", "B"], "1")]
+)
+def test_prefixes_must_be_as_many_as_lines(texts, prefixes, message):
+    with pytest.raises(DataError, match=message):
+        list(number_lines(texts, prefixes))
+
+
+def test_a_sample_depends_on_the_line_number_not_on_the_block(build):
+    model, sampling = build(), SamplingConfig()
+    whole = list(Translator(model, TEXT, search(), sampling).translate(lines(["a b c"] * 6)))
+    parts = Translator(model, TEXT, search(batch={"block": 2}), sampling).translate(lines(["a b c"] * 6))
+    assert [r.text for r in whole] == [r.text for r in parts]
+    assert len({r.text for r in whole}) > 1
+
+
+def test_batches_hold_every_line_once_within_their_limits():
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(0, 40, 200).tolist()
+    config = from_dict(SearchBatchConfig, {"sentences": 7, "tokens": 60})
+    made = list(sorted_batches(lengths, config))
+    assert sorted(i for batch in made for i in batch) == [i for i, n in enumerate(lengths) if n]
+    for batch in made:
+        assert len(batch) <= 7
+        assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= 60
+
+
+def test_scores_of_given_lines_are_those_search_gave_them(build, caplog):
+    model = build()
+    results = list(Translator(model, TEXT, search(length_penalty=0.6)).translate(lines()))
+    pairs = [(r.line.text, r.text) for r in results]
+    with caplog.at_level(logging.WARNING):
+        scored = list(score_lines(model, TEXT, pairs, search(length_penalty=0.6, batch={"block": 3})))
+    assert [s.number for s in scored] == [r.line.number for r in results]
+    for one, result in zip(scored, results, strict=True):
+        if not result.translations:
+            assert one.hypothesis is None
+            continue
+        assert one.hypothesis is not None
+        assert one.hypothesis.score == pytest.approx(result.translations[0].score, abs=1e-5)
+        assert one.tokens == result.translations[0].tokens
+    assert len(caplog.messages) == 2
+
+
+def test_a_line_knows_its_number():
+    assert list(number_lines(["a", "b"])) == [Line(1, "a"), Line(2, "b")]

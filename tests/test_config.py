@@ -1,0 +1,137 @@
+"""Configuration: strict, with errors that name the key and the nearest known one."""
+
+import dataclasses
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from regard.config import config, dump_toml, from_dict, load, option, options, to_dict
+from regard.errors import ConfigError
+
+
+@config
+class Oak:
+    kind: Literal["oak"] = option("oak", "An oak.")
+    height: float = option(3.0, "Its height.", gt=0)
+
+
+@config
+class Elm:
+    kind: Literal["elm"] = option("elm", "An elm.")
+    bark: str = option("rough", "Its bark.")
+
+
+@config
+class Corpus:
+    path: str = option(help="Where it is.")
+    weight: float = option(1.0, "How much it counts.")
+
+
+@config
+class Garden:
+    name: str | None = option(None, "What it is called.")
+    size: int = option(2, "How large it is.", ge=1)
+    tags: tuple[str, ...] = option((), "Its tags.")
+    tree: Annotated[Oak | Elm, Field(discriminator="kind")] = option(Oak, "Its tree.")
+    corpora: tuple[Corpus, ...] = option((), "Its corpora.")
+
+
+def write(tmp_path, text: str):
+    path = tmp_path / "garden.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_defaults_file_and_overrides_in_that_order(tmp_path) -> None:
+    path = write(tmp_path, 'size = 5\n[tree]\nkind = "elm"\n')
+    garden = load(Garden, path, ["name=Kew", "tree.bark=smooth", 'tags=["a", "b"]'])
+    assert garden == Garden(size=5, name="Kew", tags=("a", "b"), tree=Elm(bark="smooth"))
+
+
+def test_a_whole_number_is_a_float_where_one_is_wanted(tmp_path) -> None:
+    assert load(Garden, write(tmp_path, "[tree]\nkind = 'oak'\nheight = 4\n")).tree == Oak(height=4.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("siez = 3", "unknown key 'siez'; the nearest known key is 'size'"),
+        ("[tree]\nkind = 'oak'\nhieght = 3.0", "unknown key 'tree.hieght'; the nearest known key is 'tree.height'"),
+        ("[[corpora]]\nweight = 2.0", "'corpora.0.path' is required"),
+        ("[[corpora]]\npath = 'x'\nwieght = 2.0", "corpora.0.wieght"),
+        ("size = 'three'", "size"),
+        ("size = 0", "size: input should be greater than or equal to 1; got 0"),
+        ("[tree]\nkind = 'ash'", "tree"),
+        ("size = ", "not valid TOML"),
+    ],
+)
+def test_a_mistake_is_named_with_its_path(tmp_path, text, message) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load(Garden, path)
+    assert message in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_every_mistake_is_told_at_once(tmp_path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(Garden, write(tmp_path, "size = 0\nnmae = 'x'\n"))
+    assert len(str(caught.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize("override", ["size", "=3", "size.large=3", "corpora.path=x"])
+def test_a_wrong_override_is_refused(tmp_path, override) -> None:
+    with pytest.raises(ConfigError):
+        load(Garden, write(tmp_path, "size = 3\ncorpora = [{path = 'y'}]"), [override])
+
+
+def test_a_missing_file_and_one_that_is_not_utf8_are_named(tmp_path) -> None:
+    with pytest.raises(ConfigError, match="nowhere"):
+        load(Garden, tmp_path / "nowhere.toml")
+    path = tmp_path / "latin.toml"
+    path.write_bytes(b"name = '\xe4'")
+    with pytest.raises(ConfigError, match="byte 8"):
+        load(Garden, path)
+
+
+def test_what_is_dumped_loads_to_the_same(tmp_path) -> None:
+    garden = Garden(
+        name='a "quoted" ü\n', tags=("x",), tree=Oak(height=float("inf")), corpora=(Corpus(path="p", weight=0.5),)
+    )
+    assert load(Garden, write(tmp_path, dump_toml(garden))) == garden
+
+
+def test_a_config_is_frozen_and_its_dictionary_is_plain() -> None:
+    garden = Garden()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        garden.size = 3  # type: ignore[misc]
+    assert from_dict(Garden, to_dict(garden)) == garden
+    assert "name" not in to_dict(garden)
+
+
+def test_options_list_each_field_once_with_its_sentence() -> None:
+    found = {entry.path: entry for entry in options(Garden)}
+    assert found["size"].default == "2" and found["size"].help == "How large it is."
+    assert found["tree.height"].default == "3.0" and found["tree.bark"].default == '"rough"'
+    assert found["corpora[].path"].default == "required"
+    assert found["name"].default == "none"
+
+
+def test_every_option_of_a_run_has_a_sentence_and_no_class_more_than_twelve() -> None:
+    from regard.config import _configs
+    from regard.experiment import RunConfig
+
+    assert all(entry.help.endswith(".") for entry in options(RunConfig)), [
+        entry.path for entry in options(RunConfig) if not entry.help.endswith(".")
+    ]
+    seen, todo = set(), [RunConfig]
+    while todo:
+        cls = todo.pop()
+        if cls in seen:
+            continue
+        seen.add(cls)
+        assert len(dataclasses.fields(cls)) <= 12, cls
+        import typing
+
+        todo += [c for hint in typing.get_type_hints(cls).values() for c in _configs(hint)]
+    assert len(seen) > 8

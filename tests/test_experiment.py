@@ -1,0 +1,224 @@
+"""Whole runs from files, the kill -9 test among them."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.config import dump_toml, from_dict
+from regard.data.batch import collate
+from regard.data.vocabulary import EOS
+from regard.errors import CheckpointError, ConfigError, DeviceError, UsageError
+from regard.experiment import RunConfig, average_models, load_config, load_model, train
+from regard.training.record import read_record
+from regard.training.store import read_tensors
+
+SOURCE = Path(__file__).parents[1] / "src"
+
+
+def _write_corpus(folder: Path) -> None:
+    """Sentences and their mirror images."""
+    draw = random.Random(7)
+    for split, count in (("train", 120), ("valid", 20)):
+        lines = [[f"w{draw.randrange(9)}" for _ in range(draw.randint(1, 6))] for _ in range(count)]
+        (folder / f"{split}.de").write_text("".join(" ".join(line) + "\n" for line in lines))
+        (folder / f"{split}.en").write_text("".join(" ".join(reversed(line)) + "\n" for line in lines))
+
+
+def _plain(folder: Path, **training: object) -> dict:
+    corpora = {
+        s: {"source": str(folder / f"{s}.de"), "target": str(folder / f"{s}.en")} for s in ("train", "valid")
+    }
+    return {
+        "device": "cpu",
+        "data": {"folder": str(folder / "prepared"), "train": [corpora["train"]], "valid": corpora["valid"]},
+        "model": {"embedding": 8, "encoder": {"layers": 1, "width": 8}, "decoder": {"layers": 1, "width": 8}},
+        "training": {
+            "batch": {"size": 16},
+            "stop": {"epochs": 2},
+            "record": {"every": 4},
+            "checkpoint": {"keep": 2},
+            **training,
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    _write_corpus(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(corpus: Path) -> Path:
+    folder = corpus / "model"
+    train(from_dict(RunConfig, _plain(corpus)), folder)
+    return folder
+
+
+@pytest.fixture
+def copied(trained: Path, tmp_path: Path) -> Path:
+    """A copy to be damaged."""
+    copy = tmp_path / "copy"
+    for path in trained.rglob("*"):
+        if path.is_file():
+            target = copy / path.relative_to(trained)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    return copy
+
+
+def test_a_model_is_rebuilt_from_its_folder_alone(trained: Path, corpus: Path) -> None:
+    loaded = load_model(trained, "cpu")
+    assert loaded.config == from_dict(RunConfig, _plain(corpus)) == load_config(trained)
+    assert not loaded.model.training
+    source, target = loaded.text.source.encode("w1 w2 w3"), loaded.text.target.encode("w3 w2 w1")
+    again = load_model(trained, "cpu")
+    batch = collate([source], [[*target, EOS]], [0])
+    with torch.no_grad():
+        first, second = (one.model(batch).log_likelihood for one in (loaded, again))
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("name", ["config.toml", "text.json", "source.vocabulary", "model.safetensors"])
+@pytest.mark.parametrize("damage", ["missing", "truncated"])
+def test_a_broken_file_of_a_model_folder_is_named(copied: Path, name: str, damage: str) -> None:
+    path = copied / name
+    content = path.read_bytes()
+    path.unlink()
+    if damage == "truncated":
+        path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(CheckpointError, match=name):
+        load_model(copied, "cpu")
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nowhere: no such model folder"):
+        load_model(tmp_path / "nowhere", "cpu")
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_written(
+    corpus: Path, tmp_path: Path
+) -> None:
+    config = from_dict(RunConfig, {**_plain(corpus), "device": "cuda:99"})
+    with pytest.raises(DeviceError, match="cuda:99"):
+        train(config, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_another_config_in_the_same_folder_is_refused_by_its_keys(copied: Path, corpus: Path) -> None:
+    other = from_dict(RunConfig, {**_plain(corpus, label_smoothing=0.1), "seed": 5})
+    before = (copied / "config.toml").read_bytes()
+    with pytest.raises(
+        ConfigError, match=r"seed: 1 there, 5 here\n +training\.label_smoothing: 0\.0 there, 0\.1"
+    ):
+        train(other, copied)
+    assert (copied / "config.toml").read_bytes() == before
+
+
+def test_a_run_that_came_to_nothing_does_not_bind_the_next(corpus: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    with pytest.raises(CheckpointError, match="nowhere"):
+        train(from_dict(RunConfig, _plain(corpus, start="nowhere")), folder)
+    train(from_dict(RunConfig, _plain(corpus, stop={"updates": 1})), folder)
+    assert load_config(folder).training.start is None
+
+
+def test_limits_may_be_raised_and_the_run_goes_on(copied: Path, corpus: Path) -> None:
+    result = train(from_dict(RunConfig, _plain(corpus, stop={"epochs": 3})), copied)
+    assert (result.progress.epoch, result.progress.update) == (4, 24)
+    assert load_config(copied).training.stop.epochs == 3
+
+
+def test_an_averaged_model_is_a_model_with_the_mean_weights(trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mean"
+    files = average_models(out, [trained], last=2)
+    assert [file.name for file in files] == ["epoch-0001.safetensors", "epoch-0002.safetensors"]
+    first, second = (read_tensors(file)[0] for file in files)
+    for name, tensor in load_model(out, "cpu").model.state_dict().items():
+        torch.testing.assert_close(tensor, (first[name] + second[name]) / 2)
+    with pytest.raises(UsageError, match="holds a model already"):
+        average_models(out, [trained])
+    with pytest.raises(UsageError, match="holds an averaged model"):
+        train(load_config(trained), out)
+
+
+def test_the_last_state_of_training_can_be_made_a_model(trained: Path, tmp_path: Path) -> None:
+    state = max((trained / "training").glob("state-*"))
+    average_models(tmp_path / "last", [state])
+    last = read_tensors(trained / "training" / "epoch-0002.safetensors")[0]
+    for name, tensor in load_model(tmp_path / "last", "cpu").model.state_dict().items():
+        assert torch.equal(tensor, last[name])
+
+
+def test_more_epochs_than_are_kept_cannot_be_averaged(trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="keeps the weights of 2 epochs, not of 5"):
+        average_models(tmp_path / "mean", [trained], last=5)
+
+
+def test_bleu_can_choose_the_best_model(corpus: Path, tmp_path: Path) -> None:
+    config = from_dict(RunConfig, _plain(corpus, validation={"metric": "bleu"}, stop={"epochs": 1}))
+    train(config, tmp_path / "model")
+    assert "bleu" in read_record(tmp_path / "model")[-1]
+
+
+RUN = "import typer; from regard.cli.train import train; typer.run(train)"
+
+
+def _start(config: Path, folder: Path) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)}
+    command = [sys.executable, "-c", RUN, str(config), "--out", str(folder)]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+
+
+def _kill_after(process: subprocess.Popen[bytes], folder: Path, delay: float, number: int) -> int:
+    """Send a signal some time after the process recorded something, wherever it is then."""
+    record = folder / "record.jsonl"
+    before = record.stat().st_size if record.exists() else 0
+    while process.poll() is None and (not record.exists() or record.stat().st_size <= before):
+        time.sleep(0.01)
+    time.sleep(delay)
+    process.send_signal(number)
+    process.communicate()
+    return process.returncode
+
+
+@pytest.mark.slow
+def test_a_run_killed_again_and_again_ends_with_the_same_bits(corpus: Path, tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    plain = _plain(
+        corpus,
+        batch={"size": 8},
+        accumulate=2,
+        label_smoothing=0.1,
+        stop={"epochs": 16},
+        record={"every": 2},
+        checkpoint={"every": 3},
+    )
+    config.write_text(dump_toml(from_dict(RunConfig, {**plain, "threads": 1})))
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    uninterrupted = _start(config, whole)
+    draw = random.Random()
+    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
+        status = _kill_after(_start(config, cut), cut, draw.uniform(0.0, 0.4), number)
+        assert status in (-signal.SIGKILL, 128 + signal.SIGTERM), "the run ended before it was killed"
+    last = _start(config, cut)
+    for process in (uninterrupted, last):
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors.decode()
+    assert (whole / "model.safetensors").read_bytes() == (cut / "model.safetensors").read_bytes()
+    states = [read_tensors(max((folder / "training").glob("state-*")))[0] for folder in (whole, cut)]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0].keys() | states[1].keys())
+    clock = ("seconds", "tokens_per_second")
+    records = [
+        [{k: v for k, v in entry.items() if k not in clock} for entry in read_record(folder)]
+        for folder in (whole, cut)
+    ]
+    assert records[0] == records[1]

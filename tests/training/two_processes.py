@@ -1,0 +1,27 @@
+"""Run under torchrun by test_distributed.py: train, stop, go on; `two_processes.py TASK.json`."""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from conftest import Pairs, make_model
+from regard.config import from_dict
+from regard.training.config import TrainingConfig
+from regard.training.distributed import join
+from regard.training.trainer import Trainer
+
+task = json.loads(Path(sys.argv[1]).read_text())
+torch.set_num_threads(1)
+with join(torch.device("cpu")) as processes:
+    for training in task["runs"]:
+        Trainer(
+            make_model(),
+            Pairs(task["train"]),
+            Pairs(task["valid"]),
+            from_dict(TrainingConfig, training),
+            folder=Path(task["folder"]),
+            seed=1,
+            processes=processes,
+        ).run()
