@@ -57,7 +57,7 @@ def test_a_whole_number_is_a_float_where_one_is_wanted(tmp_path) -> None:
     ("text", "message"),
     [
         ("siez = 3", "unknown key 'siez'; the nearest known key is 'size'"),
-        ("[tree]\nkind = 'oak'\nhieght = 3.0", "unknown key 'tree.hieght'; the nearest known key is 'tree.height'"),
+        ("[tree]\nkind = 'oak'\nhieght = 3.0", "'tree.hieght'; the nearest known key is 'tree.height'"),
         ("[[corpora]]\nweight = 2.0", "'corpora.0.path' is required"),
         ("[[corpora]]\npath = 'x'\nwieght = 2.0", "corpora.0.wieght"),
         ("size = 'three'", "size"),
@@ -96,7 +96,10 @@ def test_a_missing_file_and_one_that_is_not_utf8_are_named(tmp_path) -> None:
 
 def test_what_is_dumped_loads_to_the_same(tmp_path) -> None:
     garden = Garden(
-        name='a "quoted" ü\n', tags=("x",), tree=Oak(height=float("inf")), corpora=(Corpus(path="p", weight=0.5),)
+        name='a "quoted" ü\n',
+        tags=("x",),
+        tree=Oak(height=float("inf")),
+        corpora=(Corpus(path="p", weight=0.5),),
     )
     assert load(Garden, write(tmp_path, dump_toml(garden))) == garden
 

@@ -4,7 +4,11 @@ Names resolve lazily: `from regard.functional import sparsemax` imports the maps
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.decoding.translate import Translator
+    from regard.experiment import RunConfig, load_config, load_model, train
 
 __all__ = ["RunConfig", "Translator", "__version__", "load_config", "load_model", "train"]
 

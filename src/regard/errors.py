@@ -35,7 +35,7 @@ class DeviceError(UsageError):
 
 
 class DataError(RegardError):
-    """A file of text, links or scores is missing, broken or does not fit its companion; names file and line."""
+    """A file of text, links or scores is missing, broken or does not fit its companion; names file, line."""
 
 
 class CheckpointError(RegardError):

@@ -216,6 +216,14 @@ def test_a_wider_beam_keeps_the_sentences_of_a_finished_one_out(build, batch, se
     assert all(later <= earlier for earlier, later in itertools.pairwise(rows[1:]))
 
 
+def test_forgetting_abandoned_hypotheses_changes_nothing(model, batch, sentences, monkeypatch):
+    search = config(beam=4, nbest=4, max_length_extra=12)
+    kept = beam_search(model, batch(sentences), search)
+    monkeypatch.setattr("regard.decoding.beam._FORGET", 1)
+    for before, after in zip(kept, beam_search(model, batch(sentences), search), strict=True):
+        same(before, after, tolerance=0)
+
+
 def test_what_attention_adds_decides_between_finished_hypotheses(build, batch, sentences):
     """The place of a coverage penalty: it sees attention summed over all steps, end symbol included."""
 

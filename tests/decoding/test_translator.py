@@ -69,7 +69,9 @@ def test_empty_lines_translate_to_empty_lines(build):
 def test_a_line_too_long_is_refused_with_a_warning_and_the_others_go_on(build, caplog):
     texts = ["a b", "a " * 100_000, "z" * 10_000_000, "a b"]
     with caplog.at_level(logging.WARNING):
-        results = list(Translator(build(), TEXT, search(min_length=1, batch={"longest": 50})).translate(lines(texts)))
+        results = list(
+            Translator(build(), TEXT, search(min_length=1, batch={"longest": 50})).translate(lines(texts))
+        )
     assert [r.text == "" for r in results] == [False, True, True, False]
     assert results[0].text == results[3].text
     assert ["line 2" in m for m in caplog.messages] == [True, False]

@@ -10,7 +10,8 @@ __all__ = ["config"]
 
 def config(
     file: Annotated[
-        Path | None, typer.Argument(help="A TOML file whose settings are printed in full.", show_default=False)
+        Path | None,
+        typer.Argument(help="A TOML file whose settings are printed in full.", show_default=False),
     ] = None,
     overrides: Annotated[
         list[str] | None,
@@ -35,6 +36,8 @@ def config(
     for entry in options(RunConfig):
         if find.lower() not in f"{entry.path} {entry.help}".lower():
             continue
-        console.print(f"[bold]{escape(entry.path)}[/] = {escape(entry.default)}  [dim]({escape(entry.type)})[/]")
+        console.print(
+            f"[bold]{escape(entry.path)}[/] = {escape(entry.default)}  [dim]({escape(entry.type)})[/]"
+        )
         if entry.help:
             console.print(f"    {escape(entry.help)}")

@@ -32,6 +32,7 @@ __all__ = ["beam_search", "evaluating"]
 _NEVER = -float("inf")
 # Taking rows out copies the memories of all others, so it waits until this share of a batch is done.
 _LEAVE = 1 / 8
+_FORGET = 64  # steps after which the attention of abandoned hypotheses is let go
 
 
 @contextmanager
@@ -151,6 +152,8 @@ class _Search:
             columns = (order % choices).flatten()
             tokens = ids[rows, columns]
             self.trace.advance(rows, tokens, values[rows, columns])
+            if (step + 1) % _FORGET == 0:
+                self.trace.forget(*pool.ends())
             state = model.observe(prediction, rows, tokens)
             if moved:
                 memories = select_rows(memories, rows)
@@ -211,6 +214,11 @@ class _Pool:
     def worst(self, sentences: Int[Tensor, "n"]) -> Float[Tensor, "n"]:
         """What a hypothesis must beat to get in."""
         return self.scores[sentences, -1]
+
+    def ends(self) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"]]:
+        """The steps and rows in which the hypotheses ended."""
+        found = self.scores > _NEVER
+        return self.steps[found], self.rows[found]
 
     def add(
         self,

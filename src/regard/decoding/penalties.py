@@ -24,8 +24,8 @@ def length_penalty(length: Any, alpha: float) -> Any:
 
 
 AttentionScore = Callable[[tuple[Tensor, ...], Tensor], Tensor]
-"""What the attention of finished hypotheses adds to their scores: from the weights [N, H, S] of each attending
-layer, summed over all steps, and the mask [N, S] of source tokens, to a number at most zero for each."""
+"""What the attention of finished hypotheses adds to their scores: from the weights [N, H, S] of each layer,
+summed over all steps, and the mask [N, S] of source tokens, to a number at most zero for each."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import torch
 
 from regard.data.batch import Sequences
 from regard.data.vocabulary import EOS, PAD, SINK, UNK
+from regard.decoding.best import best_tokens
 from regard.decoding.config import SearchConfig
 from regard.types import Float, Int, Tensor
 
@@ -76,7 +77,7 @@ class Rules:
         allowed = log_probs
         if history is not None and step >= self.config.no_repeat_ngram:
             allowed = _block_repeats(log_probs, history, self.config.no_repeat_ngram)
-        values, tokens = allowed.topk(min(count + _SPECIALS, allowed.shape[1]), dim=1)
+        values, tokens = best_tokens(allowed, count + _SPECIALS)
         hidden = tokens < _SPECIALS
         if not self.config.forbid_unknown:
             hidden &= tokens != UNK

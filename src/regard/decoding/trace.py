@@ -1,7 +1,9 @@
 """The steps a search took: what each row chose, where it came from and what it attended to.
 
 Rows are written down as they come; hypotheses are read off at the end by following parents backwards, for
-all hypotheses at once, so that a step costs search nothing but keeping its tensors.
+all hypotheses at once, so that a step costs search nothing but keeping its tensors. In a long search most
+rows of the past lead nowhere: now and then their weights are let go, so that memory grows with the hypotheses
+that live and not with all that were tried.
 """
 
 import math
@@ -40,6 +42,7 @@ class Trace:
         self._parents: list[Tensor] = []
         self._tokens: list[Tensor] = []
         self._log_probs: list[Tensor] = []
+        self._kept: dict[int, Int[np.ndarray, "K"]] = {}  # where not all rows' weights are kept: which
 
     def read(self, weights: tuple[Float[Tensor, "R H S"], ...]) -> None:
         """Keep what the rows of a step attend to, layer by layer."""
@@ -62,6 +65,33 @@ class Trace:
         self._tokens.append(tokens)
         self._log_probs.append(log_probs)
 
+    def forget(self, ended: Int[Tensor, "N"], rows: Int[Tensor, "N"]) -> None:
+        """Let go of the weights of rows that no hypothesis came through.
+
+        Args:
+            ended: The steps at which the hypotheses ended that are still of interest.
+            rows: Their rows there. Rows of the last step all count as alive.
+        """
+        steps, ends = ended.cpu().numpy(), rows.cpu().numpy()
+        parents = _split(self._parents)
+        alive = np.unique(parents[-1])
+        for t in range(len(parents) - 1, -1, -1):
+            alive = np.union1d(alive, ends[steps == t])
+            if len(alive) < len(self._weights[t][0] if self._weights[t] else alive):
+                self._weights[t] = self._rows_of(t, alive)
+                self._kept[t] = alive
+            if t:
+                alive = np.unique(parents[t - 1][alive])
+
+    def _rows_of(self, step: int, rows: Int[np.ndarray, "N"]) -> tuple[Tensor, ...]:
+        """The weights of some rows of a step."""
+        places = rows
+        if step in self._kept:
+            # A hypothesis that ended before this step points anywhere.
+            places = np.searchsorted(self._kept[step], rows).clip(max=len(self._kept[step]) - 1)
+        index = torch.from_numpy(places)
+        return tuple(layer.index_select(0, index.to(layer.device)) for layer in self._weights[step])
+
     def paths(
         self,
         steps: Int[np.ndarray, "N"],
@@ -83,9 +113,7 @@ class Trace:
         parents, tokens, logs = (
             _split(items[:chosen]) for items in (self._parents, self._tokens, self._log_probs)
         )
-        pointers = np.zeros(
-            (chosen + 1, len(steps)), dtype=np.int64
-        )  # the row of each hypothesis at each step
+        pointers = np.zeros((chosen + 1, len(steps)), dtype=np.int64)  # each one's row at each step
         said = np.zeros((chosen, len(steps)), dtype=np.int64)
         found = np.zeros((chosen, len(steps)), dtype=np.float64)
         row = np.where(steps == chosen, rows, 0)
@@ -108,13 +136,8 @@ class Trace:
 
     def _gather(self, pointers: Int[np.ndarray, "T N"]) -> list[Float[np.ndarray, "T N H S"]]:
         """The weights of the rows pointed at, layer by layer."""
-        device = self._weights[0][0].device if self._weights[0] else "cpu"
-        index = torch.from_numpy(pointers).to(device)
-        gathered: list[np.ndarray] = []
-        for layer in range(len(self._weights[0])):
-            steps = [self._weights[t][layer].index_select(0, index[t]) for t in range(len(index))]
-            gathered.append(torch.stack(steps).float().cpu().numpy())
-        return gathered
+        steps = [self._rows_of(t, rows) for t, rows in enumerate(pointers)]
+        return [torch.stack(layer).float().cpu().numpy() for layer in zip(*steps, strict=True)]
 
 
 def _split(tensors: list[Tensor]) -> list[np.ndarray]:

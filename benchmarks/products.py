@@ -1,0 +1,60 @@
+"""Float32 matrix products: PyTorch's own way on a CPU against oneDNN, which `regard.kernels.products` takes.
+
+    python benchmarks/products.py
+
+Prints GFLOP/s of both (medians of runs in turn) at the shapes of a recurrent model's step, of its projections
+and of their gradients, and the largest deviation of each from float64.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from regard.kernels.products import product
+
+SHAPES = [
+    (64, 500, 2000),
+    (64, 2000, 500),
+    (160, 500, 2000),
+    (896, 500, 5900),
+    (896, 5900, 500),
+    (500, 896, 2000),
+]
+ROUNDS = 9
+
+
+def seconds(call: Callable[[], torch.Tensor], repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print(f"{'shape':>18}  {'PyTorch':>8}  {'oneDNN':>8}  GFLOP/s   ratio   deviation from float64 of both")
+    for rows, inner, columns in SHAPES:
+        x, matrix = torch.randn(rows, inner), torch.randn(inner, columns)
+        work = 2 * rows * inner * columns
+        repeats = max(3, int(4e9 / work))
+        ways = {"torch": lambda x=x, m=matrix: x @ m, "onednn": lambda x=x, m=matrix: product(x, m)}
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        for call in ways.values():
+            seconds(call, 3)
+        for _ in range(ROUNDS):
+            for name, call in ways.items():
+                times[name].append(seconds(call, repeats))
+        rates = {name: work / statistics.median(found) / 1e9 for name, found in times.items()}
+        exact = x.double() @ matrix.double()
+        errors = {name: float((call() - exact).abs().max()) for name, call in ways.items()}
+        print(
+            f"{f'{rows} x {inner} x {columns}':>18}  {rates['torch']:8.0f}  {rates['onednn']:8.0f}           "
+            f"{rates['onednn'] / rates['torch']:5.2f}   {errors['torch']:.1e}, {errors['onednn']:.1e}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""The fast way to the best tokens agrees with the plain one."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.decoding.best import best_tokens
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(1, 5),
+    size=st.integers(1, 2000),
+    count=st.integers(1, 12),
+    ties=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_the_best_tokens_are_those_of_topk(rows, size, count, ties, seed):
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(rows, size, generator=generator)
+    if ties:
+        values = (2 * values).round()
+        values[0] = -torch.inf
+    found, tokens = best_tokens(values, count)
+    expected = values.topk(min(count, size), dim=1)
+    assert torch.equal(found, expected.values)
+    assert torch.equal(values.gather(1, tokens), found)
+    assert all(len(set(row.tolist())) == tokens.shape[1] for row in tokens)
+    if not ties:
+        assert torch.equal(tokens, expected.indices)
+
+
+def test_a_row_gives_the_same_alone():
+    values = (3 * torch.randn(8, 3000)).round()
+    together = best_tokens(values, 9)[1]
+    for row in range(8):
+        assert torch.equal(best_tokens(values[row : row + 1], 9)[1][0], together[row])
+
+
+def test_a_view_into_a_larger_tensor_is_read_right():
+    values = torch.randn(6, 1000)
+    for view in (values[2:], values[:, 3:], values[::2]):
+        assert torch.equal(best_tokens(view, 3)[1], view.topk(3, dim=1).indices)

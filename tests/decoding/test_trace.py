@@ -1,0 +1,53 @@
+"""The record of a search: paths read backwards, and memory let go."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.decoding.trace import Trace
+
+STEPS, ROWS = 30, 6
+
+
+def record(forget_every: int | None) -> tuple[Trace, list[list[int]]]:
+    """A search in which every row goes on from a row drawn among the first two, and its rows at each step."""
+    generator = torch.Generator().manual_seed(1)
+    trace = Trace()
+    lineages = [[row] for row in range(ROWS)]
+    for step in range(STEPS):
+        at = torch.arange(ROWS, dtype=torch.float32)
+        trace.read(((100 * step + at).view(-1, 1, 1).expand(-1, 2, 3),))
+        if step == STEPS - 1:
+            break
+        parents = torch.randint(0, 2, (ROWS,), generator=generator)
+        trace.advance(parents, 5 + torch.arange(ROWS), -torch.arange(ROWS, dtype=torch.float32))
+        lineages = [[*lineages[parent], row] for row, parent in enumerate(parents.tolist())]
+        if forget_every and (step + 1) % forget_every == 0:
+            trace.forget(torch.tensor([3]), torch.tensor([5]))
+    return trace, lineages
+
+
+@pytest.mark.parametrize("forget_every", [None, 1, 7])
+def test_a_path_goes_through_its_parents(forget_every):
+    trace, lineages = record(forget_every)
+    steps = np.array([*[STEPS - 1] * ROWS, 3])
+    rows = np.array([*range(ROWS), 5])
+    paths = trace.paths(steps, rows, np.full(ROWS + 1, -9.0), np.full(ROWS + 1, 2))
+    for path, lineage in zip(paths, lineages, strict=False):
+        assert list(path.tokens) == [5 + row for row in lineage[1:]]
+        assert list(path.token_log_probs) == [*(-row for row in lineage[1:]), -9.0]
+        assert path.attention[0].shape == (STEPS, 2, 2)
+        assert path.attention[0][:, 0, 0].tolist() == [100 * t + row for t, row in enumerate(lineage)]
+    early = paths[-1]
+    assert len(early.tokens) == 3
+    assert early.attention[0][-1, 0, 0] == 305
+
+
+def test_what_no_hypothesis_came_through_is_forgotten():
+    trace, _ = record(forget_every=10)
+    kept = [len(weights[0]) for weights in trace._weights]
+    # Both rows that were gone on from in a step may be alive; row 5 of step 3 ended and stays.
+    assert max(kept[:3]) <= 3
+    assert kept[3] <= 3
+    assert max(kept[4:19]) <= 2
+    assert kept[20:] == [ROWS] * 10
