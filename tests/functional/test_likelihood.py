@@ -44,3 +44,11 @@ def test_no_tokens_give_no_values_and_zero_gradients() -> None:
     found, _ = linear_log_likelihood(hidden.requires_grad_(), weight, bias, torch.zeros(0, dtype=torch.int64))
     found.sum().backward()
     assert found.shape == (0,) and torch.equal(weight.grad, torch.zeros_like(weight))
+
+
+def test_a_second_backward_pass_gives_the_same_gradient() -> None:
+    inputs = [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in ((4, 3), (6, 3), (6,))]
+    value = linear_log_likelihood(*inputs, torch.randint(6, (4,)))[0].sum()
+    first = torch.autograd.grad(value, inputs, retain_graph=True)
+    for a, b in zip(first, torch.autograd.grad(value, inputs), strict=True):
+        torch.testing.assert_close(a, b)

@@ -12,16 +12,23 @@ __all__ = ["file_digest", "read_bytes", "sync_folder", "write_atomic"]
 def write_atomic(path: Path, content: bytes) -> None:
     """Write a file so that a reader sees the old content or the new, never a part.
 
+    A link is followed; what is no file (a device, a named pipe) is written to as it is.
+
     Raises:
         DataError: if the file cannot be written (no such folder, no permission, disk full).
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
+        if path.exists() and not path.is_file():
+            with open(path, "wb") as file:
+                file.write(content)
+            return
         with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise DataError(f"{path}: cannot be written: {error.strerror}") from None

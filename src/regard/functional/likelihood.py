@@ -56,13 +56,16 @@ class _LinearLogLikelihood(torch.autograd.Function):
             if held:
                 kept = [powers.to(hidden.dtype), sums]
         ctx.rows, ctx.average = rows, average
-        ctx.save_for_backward(hidden, weight, bias, targets, *kept)
+        # Not among the saved tensors: the backward pass writes over it, and makes it anew if asked twice.
+        ctx.kept = kept
+        ctx.save_for_backward(hidden, weight, bias, targets)
         return torch.cat(picked), torch.cat(means)
 
     @staticmethod
     @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias, targets, *kept = ctx.saved_tensors
+        hidden, weight, bias, targets = ctx.saved_tensors
+        kept, ctx.kept = ctx.kept, []
         grad_picked, grad_mean = grads
         hidden_grad = torch.empty_like(hidden)
         weight_grad: Tensor | None = None
@@ -77,8 +80,7 @@ class _LinearLogLikelihood(torch.autograd.Function):
                 logits = powers.to(hidden.dtype)
             g = grad_picked[part]
             total = g + grad_mean[part] if ctx.average else g
-            # Held exponentials are scaled anew, not in place: a graph may be walked twice.
-            delta = logits * (-total / sums).unsqueeze(1).to(logits.dtype)
+            delta = logits.mul_((-total / sums).unsqueeze(1).to(logits.dtype))
             if ctx.average:
                 delta += (grad_mean[part] / weight.shape[0]).unsqueeze(1).to(delta.dtype)
             delta.scatter_add_(1, y.unsqueeze(1), g.unsqueeze(1).to(delta.dtype))

@@ -1,0 +1,198 @@
+"""The stages of `gpu.sh`: exactness against the CPU, throughput, and the Multi30k recipe at full size.
+
+python benchmarks/gpu.py exactness|throughput|recipe [--data FOLDER] [--device cuda] --json FILE
+"""
+
+import argparse
+import dataclasses
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from multi30k import Multi30k, prepare
+from ours import batch
+
+from regard.config import load
+from regard.data.batch import collate
+from regard.data.corpus import read_lines
+from regard.data.vocabulary import EOS
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
+from regard.decoding.translate import Translator, number_lines
+from regard.experiment import RunConfig, load_model, train
+from regard.metrics.translation import bleu
+from regard.models.lstm import DecoderConfig, LstmConfig, LstmModel
+from regard.models.recurrent import EncoderConfig
+from regard.training.device import autocast
+
+RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "multi30k-lstm.toml"
+
+
+def wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def exactness(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+    """The same losses, gradients and translations as on the CPU."""
+    torch.manual_seed(0)
+    words = [[[int(i) for i in torch.randint(5, 200, (n,))] for n in (17, 9, 12, 1, 30)] for _ in range(2)]
+    data = collate(words[0], [[*target, EOS] for target in words[1]], list(range(5)))
+    found: dict[str, Any] = {}
+    for name, config in {
+        "lstm": LstmConfig(dropout=0.0),
+        "gru": LstmConfig(
+            dropout=0.0, encoder=EncoderConfig(cell="gru"), decoder=DecoderConfig(cell="gru", feed="context")
+        ),
+    }.items():
+        for dtype in (torch.float64, torch.float32):
+            results = []
+            for place in (torch.device("cpu"), device):
+                torch.manual_seed(1)
+                model = LstmModel(config, 200, 200).to(dtype).to(place)
+                outcome = model(data.to(place), average=True)
+                (-outcome.log_likelihood.sum() - 0.1 * outcome.average.sum()).backward()
+                gradients = [p.grad.cpu() for p in model.parameters() if p.grad is not None]
+                searched = beam_search(model, data.source.to(place), SearchConfig(nbest=2))
+                results.append((outcome.log_likelihood.detach().cpu(), gradients, searched))
+            (here, ours, mine), (there, theirs, its) = results
+            scale = max(float(g.abs().max()) for g in ours)
+            found[f"{name} {str(dtype)[6:]}"] = {
+                "log-likelihood": float((here - there).abs().max()),
+                "gradient, relative": max(
+                    float((a - b).abs().max()) for a, b in zip(ours, theirs, strict=True)
+                )
+                / scale,
+                "translations equal": [[h.tokens for h in s] for s in mine]
+                == [[h.tokens for h in s] for s in its],
+                "scores": max(
+                    abs(a.score - b.score)
+                    for s, t in zip(mine, its, strict=True)
+                    for a, b in zip(s, t, strict=True)
+                ),
+            }
+    return found
+
+
+def timed(call: Callable[[int], int], device: torch.device, count: int) -> float:
+    """Units a second of `call(i)`, which returns how many it did, after three calls to warm up."""
+    for i in range(3):
+        call(i)
+    wait(device)
+    start, done = time.perf_counter(), 0
+    for i in range(3, 3 + count):
+        done += call(i)
+    wait(device)
+    return done / (time.perf_counter() - start)
+
+
+def throughput(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+    """Training and search at the comparison's size (see compare.py)."""
+    with tempfile.TemporaryDirectory() as cache:
+        data = Multi30k(prepare(args.data, Path(cache)))
+    found: dict[str, Any] = {}
+    count = 60 if device.type == "cuda" else 3
+    made = [batch(drawn).to(device) for drawn in data.train_batches(3 + count)]
+    searched = [batch(drawn, with_target=False) for drawn in data.sorted_batches("test", 256)]
+    for precision in ("float32", "bfloat16"):
+        torch.manual_seed(1)
+        model = LstmModel(LstmConfig(), len(data.source_words) + 1, len(data.target_words) + 1).to(device)
+        optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
+
+        def update(i: int, model: LstmModel = model, optimizer: Any = optimizer, how: Any = precision) -> int:
+            with autocast(device, how):
+                loss = -model(made[i]).log_likelihood.sum() / made[i].target_tokens
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            return made[i].target_tokens
+
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        rate = timed(update, device, count)
+        peak = torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else None
+        model.to(getattr(torch, precision)).eval()
+        start = time.perf_counter()
+        if device.type == "cuda":
+            sentences = sum(
+                len(beam_search(model, one.source.to(device), SearchConfig())) for one in searched
+            )
+        else:
+            sentences = len(beam_search(model, searched[0].source, SearchConfig()))
+        wait(device)
+        found[precision] = {
+            "target tokens a second": round(rate),
+            "peak GiB": peak,
+            "sentences a second, beam 5, batches of 256": round(sentences / (time.perf_counter() - start), 1),
+        }
+    return found
+
+
+def recipe(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+    """Train the Multi30k recipe for at most five minutes, translate and score the test set."""
+    where = args.data.absolute().as_posix()
+
+    def corpus(name: str) -> str:
+        return f'{{source="{where}/{name}.de.gz", target="{where}/{name}.en.gz"}}'
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = load(
+            RunConfig,
+            RECIPE,
+            [
+                f"data.train=[{corpus('train')}]",
+                f"data.valid={corpus('val')}",
+                f'data.folder="{folder}/prepared"',
+                f'device="{device}"',
+                "training.stop.minutes=5",
+                *([] if device.type == "cuda" else ["training.stop.updates=3"]),
+            ],
+        )
+        start = time.perf_counter()
+        result = train(config, Path(folder) / "model")
+        spent = time.perf_counter() - start
+        loaded = load_model(Path(folder) / "model", str(device))
+        translator = Translator(loaded.model, loaded.text, dataclasses.replace(config.search))
+        outputs = [
+            r.text
+            for r in translator.translate(number_lines(read_lines(args.data / "test_2016_flickr.de.gz")))
+        ]
+    score = bleu(outputs, [list(read_lines(args.data / "test_2016_flickr.en.gz"))])
+    return {
+        "BLEU": round(score.score, 2),
+        "signature": score.signature,
+        "validation perplexity": result.progress.best,
+        "updates": result.progress.update,
+        "epochs": result.progress.epoch - 1,
+        "training seconds": round(spent, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("stage", choices=["exactness", "throughput", "recipe"])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--json", type=Path, required=True)
+    args = parser.parse_args()
+    device = torch.device(args.device)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    figures = {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "torch": torch.__version__,
+        args.stage: {"exactness": exactness, "throughput": throughput, "recipe": recipe}[args.stage](
+            args, device
+        ),
+    }
+    text = json.dumps(figures, indent=2)
+    args.json.write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
