@@ -116,7 +116,7 @@ def test_score_gives_a_log_probability_a_line_and_average_a_model_that_translate
     assert len(scored.stdout.splitlines()) == 30
     succeed(road, "average", "averaged", "model", "--last", "2")
     done = succeed(road, "translate", "averaged", "model", "--show", text="Der Hund schläft .\n\n")
-    assert "Hund" in done.stdout
+    assert "blank 0" in done.stdout  # the map and its legend
 
 
 def test_another_config_in_the_same_folder_is_refused_by_key(road) -> None:
