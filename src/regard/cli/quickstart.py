@@ -85,7 +85,6 @@ def quickstart(
     if result.signal is not None:
         talk.print("Everything is saved: the same command goes on from here.")
         raise typer.Exit(128 + result.signal)
-    trained = time.monotonic()
     talk.rule("3. Translating and scoring the test set", align="left")
     loaded = load_model(folder / "model")
     test = folder / "corpus" / "test"
@@ -93,7 +92,7 @@ def quickstart(
     figures: dict[str, Any] = {
         **_scores(results, test.with_suffix(".en")),
         "aer": _alignment_error(loaded, test),
-        "training_seconds": round(trained - begun, 1),
+        "training_seconds": round(result.progress.seconds, 1),
         "seconds": round(time.monotonic() - begun, 1),
     }
     _show(results, test.with_suffix(".en"), figures)
@@ -179,7 +178,7 @@ def _show(results: "Sequence[LineResult]", reference: Path, figures: dict[str, A
         "AER", f"{100 * figures['aer']:.2f} %", "most attended words against the gold links; 0 is perfect"
     )
     table.add_row(
-        "time", f"{figures['seconds']:.0f} s", f"of it {figures['training_seconds']:.0f} s training"
+        "time", f"{figures['seconds']:.0f} s", f"and {figures['training_seconds']:.0f} s of training in all"
     )
     out.print()
     out.print(table)
