@@ -1,54 +1,19 @@
 """Small random models of every shape, and sentences for them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Memory, Reading, State
 from regard.attention.none import NoAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import from_dict, to_dict
 from regard.data.batch import Sequences, collate
 from regard.models.lstm import LstmConfig, LstmModel
+from toys import TwoContexts
 
 WORDS = 12
-
-
-@dataclass(frozen=True)
-class TwoReading(Reading):
-    """Two contexts; the token tells which of them was right."""
-
-    both: torch.Tensor
-
-    def observe(self, log_likelihood: torch.Tensor) -> State:
-        posterior = torch.softmax(self.log_weights + log_likelihood, dim=-1)
-        weights = torch.einsum("bk,bkhs->bhs", posterior, self.both)
-        context = torch.einsum("bk,bkd->bd", posterior, self.contexts)
-        return State(weights, context)
-
-
-class TwoContexts(Attention):
-    """A toy mechanism that observes: a flat and a sharp look at the source, and Bayes' rule between them."""
-
-    observes = True
-
-    def __init__(self, query: int, width: int) -> None:
-        super().__init__()
-        self.scores = nn.Linear(query, width)
-        self.prior = nn.Linear(query, 2)
-
-    def read(self, query: torch.Tensor, memory: Memory, state: State) -> Reading:
-        scores = torch.einsum("bd,bsd->bs", self.scores(query), memory.states) + state.weights[:, 0]
-        hidden = scores.masked_fill(~memory.mask, -1e9)
-        both = torch.stack([torch.softmax(hidden, -1), torch.softmax(5 * hidden, -1)], dim=1)
-        contexts = both @ memory.states
-        log_weights = torch.log_softmax(self.prior(query), dim=-1)
-        weights = torch.einsum("bk,bks->bs", log_weights.exp(), both).unsqueeze(1)
-        zeros = torch.zeros_like(log_weights)
-        return TwoReading(contexts, log_weights, weights, zeros, zeros[:, 0], state, both.unsqueeze(2))
 
 
 def _build(

@@ -1,0 +1,37 @@
+"""Scores are those of the papers' formulas, written out with einsum."""
+
+import pytest
+import torch
+
+from regard.attention.scorers import AdditiveScorer, GeneralScorer, build_scorer
+from regard.errors import ConfigError
+
+QUERIES, STATES = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 6, dtype=torch.float64)
+
+
+def test_dot_is_luong_et_al_2015_equation_8() -> None:
+    states = torch.randn(2, 5, 4, dtype=torch.float64)
+    scorer = build_scorer("dot", 4, 4)
+    expected = torch.einsum("btd,bsd->bts", QUERIES, states)
+    torch.testing.assert_close(scorer(QUERIES, scorer.keys(states)), expected)
+
+
+def test_general_is_luong_et_al_2015_equation_8() -> None:
+    scorer = build_scorer("general", 4, 6).double()
+    assert isinstance(scorer, GeneralScorer)
+    expected = torch.einsum("btq,qd,bsd->bts", QUERIES, scorer.weight, STATES)
+    torch.testing.assert_close(scorer(QUERIES, scorer.keys(STATES)), expected)
+
+
+def test_additive_is_bahdanau_et_al_2015_appendix_a() -> None:
+    scorer = build_scorer("additive", 4, 6, 7).double()
+    assert isinstance(scorer, AdditiveScorer)
+    words = torch.einsum("ad,bsd->bsa", scorer.memory.weight, STATES) + scorer.memory.bias
+    queries = torch.einsum("qa,btq->bta", scorer.query, QUERIES)
+    expected = torch.tanh(words[:, None] + queries[:, :, None]) @ scorer.vector
+    torch.testing.assert_close(scorer(QUERIES, scorer.keys(STATES)), expected)
+
+
+def test_a_dot_product_of_different_widths_is_refused() -> None:
+    with pytest.raises(ConfigError, match="got 4 and 6"):
+        build_scorer("dot", 4, 6)
