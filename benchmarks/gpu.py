@@ -25,7 +25,8 @@ from regard.decoding.config import SearchConfig
 from regard.decoding.translate import Translator, number_lines
 from regard.experiment import RunConfig, load_model, train
 from regard.metrics.translation import bleu
-from regard.models.lstm import DecoderConfig, LstmConfig, LstmModel
+from regard.models.lstm import LstmModel
+from regard.models.lstm_config import DecoderConfig, LstmConfig
 from regard.models.recurrent import EncoderConfig
 from regard.training.device import autocast
 

@@ -15,7 +15,8 @@ from regard.data.batch import Batch, collate
 from regard.data.vocabulary import EOS
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
-from regard.models.lstm import LstmConfig, LstmModel
+from regard.models.lstm import LstmModel
+from regard.models.lstm_config import LstmConfig
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast

@@ -4,9 +4,8 @@ import dataclasses
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import Field
 
-from regard.config import config, dump_toml, from_dict, load, option, options, to_dict
+from regard.config import Kinds, config, dump_toml, from_dict, load, option, options, to_dict
 from regard.errors import ConfigError
 
 
@@ -33,7 +32,7 @@ class Garden:
     name: str | None = option(None, "What it is called.")
     size: int = option(2, "How large it is.", ge=1)
     tags: tuple[str, ...] = option((), "Its tags.")
-    tree: Annotated[Oak | Elm, Field(discriminator="kind")] = option(Oak, "Its tree.")
+    tree: Annotated[Oak | Elm, Kinds("oak")] = option(Oak, "Its tree.")
     corpora: tuple[Corpus, ...] = option((), "Its corpora.")
 
 
@@ -62,7 +61,10 @@ def test_a_whole_number_is_a_float_where_one_is_wanted(tmp_path) -> None:
         ("[[corpora]]\npath = 'x'\nwieght = 2.0", "corpora.0.wieght"),
         ("size = 'three'", "size"),
         ("size = 0", "size: input should be greater than or equal to 1; got 0"),
-        ("[tree]\nkind = 'ash'", "tree"),
+        ("[tree]\nkind = 'ash'", "tree: expected a table with kind = 'oak' or 'elm'; got {'kind': 'ash'}"),
+        ("[tree]\nkind = [1]", "tree: expected a table with kind = 'oak' or 'elm'"),
+        ("tree = 'elm'", "tree: expected a table with kind = 'oak' or 'elm'; got 'elm'"),
+        ("size = 1979-01-01", "size: input should be a valid integer; got '1979-01-01'"),
         ("size = ", "not valid TOML"),
     ],
 )
@@ -85,12 +87,19 @@ def test_a_wrong_override_is_refused(tmp_path, override) -> None:
         load(Garden, write(tmp_path, "size = 3\ncorpora = [{path = 'y'}]"), [override])
 
 
+def test_a_kind_may_be_left_out_where_it_is_the_default(tmp_path) -> None:
+    assert load(Garden, write(tmp_path, ""), ["tree.height=5"]).tree == Oak(height=5.0)
+    wrong = write(tmp_path, "")
+    with pytest.raises(ConfigError, match=r"unknown key 'tree\.bark'"):
+        load(Garden, wrong, ["tree.bark=smooth"])
+
+
 def test_a_missing_file_and_one_that_is_not_utf8_are_named(tmp_path) -> None:
     with pytest.raises(ConfigError, match="nowhere"):
         load(Garden, tmp_path / "nowhere.toml")
     path = tmp_path / "latin.toml"
-    path.write_bytes(b"name = '\xe4'")
-    with pytest.raises(ConfigError, match="byte 8"):
+    path.write_bytes(b"\nname = '\xe4'")
+    with pytest.raises(ConfigError, match=r"latin\.toml: line 2, byte 10"):
         load(Garden, path)
 
 

@@ -59,7 +59,11 @@ def road(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("road")
     succeed(folder, "phrasebook", "text", "--train", "600", "--valid", "40", "--test", "30")
     (folder / "run.toml").write_text(CONFIG)
-    trained = succeed(folder, "train", "run.toml", "--out", "model")
+    succeed(folder, "phrasebook", "other", "--train", "300", "--valid", "20", "--test", "5", "--seed", "2")
+    (folder / "other.toml").write_text(
+        CONFIG.replace("text/", "other/").replace('"prepared"', '"prepared-2"')
+    )
+    trained = succeed(folder, "train", "run.toml", "--out", "model", "--json", "trained.json")
     assert "perplexity" in trained.stderr and trained.stdout == ""
     return folder
 
@@ -117,6 +121,42 @@ def test_score_gives_a_log_probability_a_line_and_average_a_model_that_translate
     succeed(road, "average", "averaged", "model", "--last", "2")
     done = succeed(road, "translate", "averaged", "model", "--show", text="Der Hund schläft .\n\n")
     assert "blank 0" in done.stdout  # the map and its legend
+
+
+def test_perplexity_of_evaluate_is_that_of_score_and_of_training(road) -> None:
+    arguments = [
+        "text/valid.de",
+        "text/valid.en",
+        "--tokens",
+        "--output",
+        "tokens.txt",
+        "--json",
+        "score.json",
+    ]
+    told = succeed(road, "score", "model", *arguments).stderr
+    succeed(road, "evaluate", "--log-probs", "tokens.txt", "--json", "perplexity.json")
+    scored = json.loads((road / "score.json").read_text())["perplexity"]
+    assert f"perplexity {scored:.4f}" in told
+    evaluated = json.loads((road / "perplexity.json").read_text())["perplexity"]
+    assert evaluated == pytest.approx(scored, rel=1e-4)
+    trained = json.loads((road / "trained.json").read_text())
+    assert trained["best"] == pytest.approx(scored, rel=1e-4)
+
+
+def test_starting_from_a_model_of_other_words_is_refused(road) -> None:
+    refused = regard(road, "train", "other.toml", "--from", "model", "--out", "second")
+    assert refused.returncode == 2 and "vocabulary" in refused.stderr and "training.start" in refused.stderr
+    assert not (road / "second" / "config.toml").exists()
+
+
+def test_an_altered_array_is_named_before_it_is_trained_on(road) -> None:
+    path = road / "prepared-2" / "train.target.tokens"
+    succeed(road, "prepare", "other.toml")
+    content = bytearray(path.read_bytes())
+    content[8] ^= 1
+    path.write_bytes(bytes(content))
+    refused = regard(road, "train", "other.toml", "--out", "third")
+    assert refused.returncode == 1 and "train.target.tokens" in refused.stderr
 
 
 def test_another_config_in_the_same_folder_is_refused_by_key(road) -> None:

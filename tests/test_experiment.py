@@ -137,6 +137,29 @@ def test_limits_may_be_raised_and_the_run_goes_on(copied: Path, corpus: Path) ->
     assert load_config(copied).training.stop.epochs == 3
 
 
+@pytest.mark.parametrize("damage", [None, b"nothing"])
+def test_lost_best_weights_are_replaced_saying_so_and_any_validation_is_better(
+    copied: Path, corpus: Path, caplog: pytest.LogCaptureFixture, damage: bytes | None
+) -> None:
+    path = copied / "model.safetensors"
+    path.unlink()
+    if damage is not None:
+        path.write_bytes(damage)
+    train(from_dict(RunConfig, _plain(corpus)), copied)  # nothing is left to do
+    assert "model.safetensors" in caplog.text and "the best weights are lost" in caplog.text
+    load_model(copied, "cpu")
+    train(from_dict(RunConfig, _plain(corpus, stop={"epochs": 3})), copied)
+    last = read_record(copied)[-1]
+    assert last["best"] and read_tensors(path)[1]["update"] == last["update"] == 24
+
+
+@pytest.mark.parametrize("name", ["text.json", "target.vocabulary"])
+def test_a_run_does_not_go_on_beside_broken_text_files(copied: Path, corpus: Path, name: str) -> None:
+    (copied / name).unlink()
+    with pytest.raises(CheckpointError, match=name):
+        train(from_dict(RunConfig, _plain(corpus, stop={"epochs": 3})), copied)
+
+
 def test_an_averaged_model_is_a_model_with_the_mean_weights(trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "mean"
     files = average_models(out, [trained], last=2)

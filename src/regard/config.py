@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
 
 import pydantic
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, core_schema
 
 from regard.errors import ConfigError
 
-__all__ = ["Option", "config", "dump_toml", "from_dict", "load", "option", "options", "to_dict"]
+__all__ = ["Kinds", "Option", "config", "dump_toml", "from_dict", "load", "option", "options", "to_dict"]
 
 C = TypeVar("C")
 
@@ -45,6 +46,42 @@ def config(cls: type[C]) -> type[C]:
     return pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)  # type: ignore[return-value]
 
 
+@dataclasses.dataclass(frozen=True)
+class Kinds:
+    """Tells the members of a union of configurations apart by their `kind`.
+
+    Used as `Annotated[OakConfig | ElmConfig, Kinds("oak")]`.
+
+    Attributes:
+        default: The kind where none is given, so that a table may set other keys alone.
+    """
+
+    default: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Build the tagged union for pydantic."""
+        members = {_kind(member): handler.generate_schema(member) for member in typing.get_args(source)}
+
+        def pick(value: Any) -> str | None:
+            kind = (
+                value.get("kind", self.default) if isinstance(value, dict) else getattr(value, "kind", None)
+            )
+            return kind if isinstance(kind, str) else None
+
+        known = " or ".join(repr(kind) for kind in members)
+        return core_schema.tagged_union_schema(
+            members,
+            discriminator=pick,
+            custom_error_type="kind",
+            custom_error_message=f"expected a table with kind = {known}",
+        )
+
+
+def _kind(cls: type[Any]) -> str:
+    """The kind of a configuration class: the one value its field `kind` may have."""
+    return typing.get_args(typing.get_type_hints(cls)["kind"])[0]
+
+
 def to_dict(value: Any) -> Any:
     """The plain dictionaries, lists and scalars of a configuration; `None` values are left out."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -64,7 +101,7 @@ def from_dict(cls: type[C], data: Mapping[str, Any], where: str = "config") -> C
         ConfigError: naming the path of each wrong key, what came and what was expected.
     """
     try:
-        return TypeAdapter(cls).validate_json(json.dumps(data))
+        return TypeAdapter(cls).validate_json(json.dumps(data, default=str))
     except ValidationError as error:
         raise ConfigError("\n".join(f"{where}: {line}" for line in _explain(cls, error))) from None
 
@@ -85,7 +122,8 @@ def load(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}: line {line}, byte {error.start + 1} of the file: not UTF-8") from None
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -187,9 +225,10 @@ def _explain(cls: type[Any], error: ValidationError) -> Iterator[str]:
         elif problem["type"] in ("missing", "missing_argument"):
             yield f"key {shown!r} is required"
         else:
-            got = problem.get("input")
             message = problem["msg"].removeprefix("Value error, ")
-            yield f"{shown or 'config'}: {message[:1].lower()}{message[1:]}; got {_clip(got)}"
+            message = f"{message[:1].lower()}{message[1:]}"
+            # A rule over several keys of the whole names them itself.
+            yield f"{shown}: {message}; got {_clip(problem.get('input'))}" if shown else message
 
 
 def _clip(value: Any) -> str:

@@ -24,7 +24,7 @@ from regard.data.units import Progress
 from regard.decoding.config import SearchConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
-from regard.models.lstm import LstmConfig
+from regard.models.lstm_config import LstmConfig
 from regard.models.registry import ModelConfig, build_model
 from regard.training.checkpoint import epoch_files, state_files
 from regard.training.config import TrainingConfig
@@ -127,6 +127,8 @@ def train(
             _check_same_run(config, folder)
             with preparing() as progress:
                 prepared = prepare(config.data, progress=progress)
+            prepared.verify()
+            _check_start(config.training.start, prepared.text)
             _begin(config, prepared, folder)
         processes.wait()
         prepared = prepare(config.data)
@@ -181,8 +183,10 @@ def load_config(folder: Path | str) -> RunConfig:
         if not read_bytes(path).decode().endswith(LAST_LINE):
             raise CheckpointError(f"{path}: truncated: it does not end with {LAST_LINE.strip()!r}")
         return load(RunConfig, path)
-    except (DataError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from None
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path}: altered: not UTF-8 at byte {error.start + 1}") from None
     except ConfigError as error:
         raise CheckpointError(
             f"{error}\n{folder} is not a model folder, or of another version of regard"
@@ -274,7 +278,9 @@ def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
     """Make the folder a model folder; its config comes last, so that a folder with a config is whole."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not _is_begun(folder):
+        if _is_begun(folder):
+            TextPair.load(folder)  # nobody could translate with what is trained beside broken files
+        else:
             prepared.text.save(folder)
         _write_config(config, folder)
     except OSError as error:
@@ -304,6 +310,22 @@ def _check_same_run(config: RunConfig, folder: Path) -> None:
             f"{folder} holds a run with another config; give another folder (--out), or what it had:\n"
             + "\n".join(f"  {line}" for line in shown)
         )
+
+
+def _check_start(start: str | None, text: TextPair) -> None:
+    """Refuse weights to start from whose rows stand for other words."""
+    if start is None:
+        return
+    path = Path(start)
+    folder = path if path.is_dir() else _model_folder(path)
+    other = TextPair.load(folder)
+    for side in ("source", "target"):
+        mine, its = getattr(text, side).vocabulary, getattr(other, side).vocabulary
+        if mine != its:
+            raise ConfigError(
+                f"training.start = {start!r}: its {side} vocabulary ({len(its)} tokens) is not that of this "
+                f"run's text ({len(mine)} tokens): its weights would stand for other words"
+            )
 
 
 def _is_harmless(key: str) -> bool:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,27 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"{sys.executable} -m regard config | head -1"
     shown = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
     assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
+def test_a_full_disk_under_standard_output_is_told_in_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        shown = subprocess.run(
+            [sys.executable, "-m", "regard", "config"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+        )
+    assert shown.returncode == 1
+    assert shown.stderr == "regard: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_stream_that_is_closed_does_no_harm(tmp_path, closed) -> None:
+    command = f"{sys.executable} -m regard translate {tmp_path / 'no-model'} {closed}"
+    shown = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
+    assert shown.returncode == 1 and shown.stdout == "" and "Traceback" not in shown.stderr
 
 
 @pytest.mark.parametrize("name", ["RunConfig", "Translator", "load_model", "train", "__version__"])

@@ -197,6 +197,23 @@ def test_prefixes_come_first(model, tmp_path):
     assert [line.startswith(p) for line, p in zip(lines, ["A B", "", "C", "", "new D", "A"], strict=True)]
 
 
+@pytest.mark.parametrize(
+    ("prefixes", "message"),
+    [("A\n", "prefix.txt: ends after line 1; there is a line 2"), ("\n" * 7, "prefix.txt: more lines .*6")],
+)
+def test_a_file_of_prefixes_that_does_not_fit_is_named(model, tmp_path, prefixes, message):
+    path = tmp_path / "prefix.txt"
+    path.write_text(prefixes)
+    with pytest.raises(DataError, match=message):
+        translate(model, "--prefix", path)
+
+
+def test_control_characters_of_standard_input_are_counted(model, caplog):
+    with caplog.at_level("WARNING"):
+        assert translate(model, input="a\0b\n") == translate(model, input="a b\n")
+    assert "standard input: 1 control characters" in caplog.text
+
+
 def test_several_models_make_an_ensemble(model, tmp_path):
     other = save_model(tmp_path / "other", seed=1)
     both = translate(model, other, "--scores")
@@ -212,7 +229,7 @@ def test_bfloat16_translates(model):
     ("arguments", "error", "message"),
     [
         (["--precision", "float8"], UsageError, "float32 or bfloat16"),
-        (["--beam", "2", "--nbest", "3"], ConfigError, "nbest = 3"),
+        (["--beam", "2", "--nbest", "3"], ConfigError, "nbest = 3 .* a beam of 2$"),
         (["--beam", "0"], ConfigError, "search options: beam"),
         (["--top-k", "3"], UsageError, "--sample"),
         (["--sample", "--top-p", "2"], ConfigError, "top_p"),

@@ -10,7 +10,8 @@ from regard.attention.none import NoAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import from_dict, to_dict
 from regard.data.batch import Sequences, collate
-from regard.models.lstm import LstmConfig, LstmModel
+from regard.models.lstm import LstmModel
+from regard.models.lstm_config import LstmConfig
 from toys import TwoContexts
 
 WORDS = 12

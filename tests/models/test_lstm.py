@@ -12,7 +12,8 @@ from regard.data.batch import Batch, collate
 from regard.data.vocabulary import BOS, EOS
 from regard.errors import ConfigError
 from regard.models import build_model
-from regard.models.lstm import DecoderConfig, LstmConfig, LstmModel
+from regard.models.lstm import LstmModel
+from regard.models.lstm_config import DecoderConfig, LstmConfig
 from regard.models.recurrent import EncoderConfig
 from toys import TwoContexts
 

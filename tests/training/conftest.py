@@ -12,7 +12,7 @@ from regard.config import from_dict
 from regard.data.batch import Batch, BatchConfig, batches, collate
 from regard.data.vocabulary import EOS
 from regard.models.base import TranslationModel
-from regard.models.lstm import LstmConfig
+from regard.models.lstm_config import LstmConfig
 from regard.models.registry import build_model
 from regard.training.config import TrainingConfig
 

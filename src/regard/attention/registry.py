@@ -3,15 +3,14 @@
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from regard.attention.base import Attention
 from regard.attention.none import NoAttention, NoAttentionConfig
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
+from regard.config import Kinds
 
 __all__ = ["MECHANISMS", "AttentionConfig", "build_attention"]
 
-AttentionConfig = Annotated[SoftAttentionConfig | NoAttentionConfig, Field(discriminator="kind")]
+AttentionConfig = Annotated[SoftAttentionConfig | NoAttentionConfig, Kinds("soft")]
 
 MECHANISMS: dict[type[Any], Callable[[Any, int, int], Attention]] = {
     SoftAttentionConfig: SoftAttention,

@@ -1,6 +1,6 @@
 """`regard evaluate`: score files of translations and of word links against references."""
 
-import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from regard.cli.output import write_json
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ def evaluate(
         Path | None, typer.Option(help="Gold word links (.talp: i-j sure, ipj possible).")
     ] = None,
     links: Annotated[Path | None, typer.Option(help="Word links (i-j) to score against --gold.")] = None,
+    log_probs: Annotated[
+        Path | None,
+        typer.Option(help="Log-probabilities of tokens, from `regard score --tokens`: perplexity."),
+    ] = None,
     resamples: Annotated[int, typer.Option(help="Test sets the bootstrap draws.", min=2)] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.", min=0)] = 0,
     json_file: Annotated[
@@ -55,8 +60,8 @@ def evaluate(
 
     Example: regard evaluate output.txt reference.txt --other baseline.txt --json scores.json
     """
-    if hypothesis is None and gold is None and links is None:
-        raise UsageError("nothing to evaluate: give HYPOTHESIS REFERENCE, or --gold and --links")
+    if hypothesis is None and gold is None and links is None and log_probs is None:
+        raise UsageError("nothing to evaluate: give HYPOTHESIS REFERENCE, --gold and --links, or --log-probs")
     if (gold is None) != (links is None):
         raise UsageError("--gold and --links go together: give both or neither")
     if other is not None and hypothesis is None:
@@ -70,11 +75,10 @@ def evaluate(
         figures |= _translation(hypothesis, reference, other, names, tokenize, lowercase, resamples, seed)
     if gold is not None and links is not None:
         figures |= _alignment(gold, links, resamples, seed)
+    if log_probs is not None:
+        figures |= _perplexity(log_probs)
     _show(figures)
-    if json_file is not None:
-        from regard.data.files import write_atomic
-
-        write_atomic(json_file, (json.dumps(figures, indent=2) + "\n").encode())
+    write_json(json_file, figures)
 
 
 def _metrics(text: str) -> list[str]:
@@ -193,6 +197,27 @@ def _warn_if_tokenized(path: Path, lines: list[str], tokenize: str) -> None:
     )
 
 
+def _perplexity(path: Path) -> dict[str, Any]:
+    """Exp of minus the mean log-probability of a token, end symbols included."""
+    total, tokens = 0.0, 0
+    for number, line in enumerate(_read(path), 1):
+        for field in line.split():
+            name, separator, value = field.rpartition("|")
+            try:
+                if not separator or not name:
+                    raise ValueError
+                total += float(value)
+            except ValueError:
+                message = (
+                    f"{path}:{number}: {field!r} is not TOKEN|LOG-PROBABILITY, as `regard score --tokens`"
+                )
+                raise DataError(message + " writes it") from None
+            tokens += 1
+    if not tokens:
+        raise DataError(f"{path}: holds no token")
+    return {"perplexity": math.exp(-total / tokens), "tokens": tokens}
+
+
 def _show(figures: dict[str, Any]) -> None:
     """A table on a terminal, tab-separated lines in a pipe."""
     console = Console(highlight=False, markup=False)
@@ -236,6 +261,8 @@ def _rows(figures: dict[str, Any]) -> list[dict[str, str]]:
         if name in figures:
             interval = _interval([100 * end for end in figures["aer_interval"]]) if name == "aer" else ""
             rows.append({"metric": label, "score": f"{100 * figures[name]:.2f}", "95 %": interval})
+    if "perplexity" in figures:
+        rows.append({"metric": "perplexity", "score": f"{figures['perplexity']:.4f}"})
     columns = list(dict.fromkeys(column for row in rows for column in row))
     return [{column: row.get(column, "") for column in columns} for row in rows]
 

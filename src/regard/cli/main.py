@@ -38,7 +38,8 @@ for command in (quickstart, prepare, train, translate, score, average, evaluate,
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one message and no traceback."""
-    logging.basicConfig(format="%(message)s", level=os.environ.get("REGARD_LOG", "INFO").upper())
+    _open_missing_streams()
+    logging.basicConfig(format="%(message)s", level=logging.INFO)
     try:
         app()
     except RegardError as error:
@@ -47,7 +48,24 @@ def main() -> None:
         sys.exit(error.exit_status)
     except BrokenPipeError:
         # The reader went away (`| head`): not an error of ours; keep the interpreter from saying so.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+        sys.exit(1)
+    except OSError as error:
+        # What names no file was printed: standard output is on a full disk.
+        _drop_output()
+        print(f"regard: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _drop_output() -> None:
+    """Throw away what is still to be printed: it would fail once more when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_missing_streams() -> None:
+    """Put the null device where a stream was closed (`<&-`), so that no file of ours takes its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))

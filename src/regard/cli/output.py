@@ -1,15 +1,16 @@
 """Where a command writes its results: standard output, or a file that appears whole or not at all."""
 
+import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from regard.errors import DataError
 
-__all__ = ["Output", "open_output"]
+__all__ = ["Output", "open_output", "write_json"]
 
 
 class Output:
@@ -111,3 +112,14 @@ def _close(file: TextIO) -> None:
 
 def _error(name: str, error: OSError) -> DataError:
     return DataError(f"{name}: cannot be written: {error.strerror or error}")
+
+
+def write_json(path: Path | None, figures: Any) -> None:
+    """Write the figures of a command to a file, whole or not at all; none: nowhere.
+
+    Raises:
+        DataError: if it cannot be written.
+    """
+    if path is not None:
+        with open_output(path) as file:
+            file.write(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")

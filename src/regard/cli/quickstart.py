@@ -1,6 +1,5 @@
 """`regard quickstart`: the whole road on the built-in corpus, in minutes on two cores."""
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["quickstart"]
 
 CONFIG = """\
-# What `regard quickstart` trained. Change it, and: regard train {folder}/quickstart.toml --out another-folder
+# What `regard quickstart` trains. To try a change: regard train {folder}/quickstart.toml --out another-folder
 # Every option: regard config
 
 seed = 1
@@ -68,6 +67,7 @@ def quickstart(
 
     Example: regard quickstart --folder first
     """
+    from regard.cli.output import write_json
     from regard.cli.progress import preparing
     from regard.config import load
     from regard.data.files import write_atomic
@@ -79,7 +79,8 @@ def quickstart(
     talk.rule("1. Corpus: German and English sentences with their word links", align="left")
     write(folder / "corpus", SIZES, seed=1)
     path = folder / "quickstart.toml"
-    write_atomic(path, CONFIG.format(folder=folder.as_posix(), epochs=EPOCHS).encode())
+    if not path.exists():
+        write_atomic(path, CONFIG.format(folder=folder.as_posix(), epochs=EPOCHS).encode())
     talk.rule(f"2. Training: {SIZES['train']:,} pairs, {EPOCHS} epochs", align="left")
     result = train(load(RunConfig, path), folder / "model", preparing)
     if result.signal is not None:
@@ -96,8 +97,7 @@ def quickstart(
         "seconds": round(time.monotonic() - begun, 1),
     }
     _show(results, test.with_suffix(".en"), figures)
-    if json_file is not None:
-        write_atomic(json_file, (json.dumps(figures, indent=2) + "\n").encode())
+    write_json(json_file, figures)
     _next(talk, folder)
 
 
@@ -189,7 +189,8 @@ def _next(talk: Console, folder: Path) -> None:
     talk.rule("Next", align="left")
     for line in (
         f"echo 'Der Hund schläft .' | regard translate {model} --show",
-        f"regard translate {model} --input {corpus}/test.de --alignment links.txt --svg maps.svg > out.en",
+        f"head -3 {corpus}/test.de | regard translate {model} --svg map.svg        # map-1.svg, map-2.svg...",
+        f"regard translate {model} --input {corpus}/test.de --alignment links.txt > out.en",
         f"regard evaluate out.en {corpus}/test.en --tokenize none",
         f"regard train {folder}/quickstart.toml model.attention.map=sparsemax --out {folder}/sparse",
         "regard config          # every option; recipes/ holds runs on real text",

@@ -1,7 +1,7 @@
 """`regard score`: what a model thinks of translations that are given (forced decoding)."""
 
-import json
 import math
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,7 +38,7 @@ def score(
     Example: regard score runs/first input.txt translation.txt --json scores.json
     """
     from regard.cli.models import load_models, search_settings
-    from regard.cli.output import open_output
+    from regard.cli.output import open_output, write_json
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
     from regard.decoding.scoring import score_lines
@@ -64,8 +64,10 @@ def score(
                 file.write(" ".join(f"{name}|{value:.4f}" for name, value in named) + "\n")
             else:
                 file.write(f"{found.score:.4f}\n")
-    if json_file is not None:
-        mean = figures["log_probability"] / max(1, figures["tokens"])
-        figures["perplexity"] = math.exp(-mean) if mean > -700 else None
-        with open_output(json_file) as file:
-            file.write(json.dumps(figures, indent=2) + "\n")
+    mean = figures["log_probability"] / max(1, figures["tokens"])
+    figures["perplexity"] = math.exp(-mean) if mean > -700 else None
+    shown = "above e^700" if figures["perplexity"] is None else f"{figures['perplexity']:.4f}"
+    print(
+        f"{figures['sentences']} sentences, {figures['tokens']} tokens, perplexity {shown}", file=sys.stderr
+    )
+    write_json(json_file, figures)

@@ -19,6 +19,9 @@ def train(
         str | None,
         typer.Option("--from", help="Start from this model's weights (training.start).", show_default=False),
     ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write how it ended to this file.", show_default=False)
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -36,6 +39,7 @@ def train(
     """
     from rich.console import Console
 
+    from regard.cli.output import write_json
     from regard.cli.progress import preparing
     from regard.config import load
     from regard.experiment import RunConfig
@@ -59,5 +63,18 @@ def train(
             console.print(
                 f"Best validation {name}: {best:.2f} at update {update}. The model is {folder}.", markup=False
             )
+        progress = result.progress
+        figures = {
+            "stopped_after": result.reason,
+            "signal": result.signal,
+            "update": progress.update,
+            "seconds": progress.seconds,
+            "tokens": progress.tokens,
+            "flops": progress.flops,
+            "metric": settings.training.validation.metric,
+            "best": progress.best,
+            "best_update": progress.best_update,
+        }
+        write_json(json_file, figures)
     if result.signal is not None:
         raise typer.Exit(128 + result.signal)

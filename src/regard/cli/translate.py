@@ -112,7 +112,7 @@ def translate(
         if beam is None or sample:
             options["beam"] = max(base.beam, nbest)  # as many are kept as are returned
         translator = Translator(model, text, search_settings(base, options), sampling)
-        lines = number_lines(_lines(input), None if prefix is None else _file_lines(prefix))
+        lines = number_lines(_lines(input), None if prefix is None else _file_lines(prefix), str(prefix))
         if interactive and processes.count == 1:
             results = (result for line in lines for result in translator.translate([line]))
         elif processes.count > 1:
@@ -141,12 +141,9 @@ def _file_lines(path: Path) -> Iterator[str]:
 
 
 def _standard_input() -> Iterator[str]:
-    from regard.data.corpus import clean_line, decode_line
+    from regard.data.corpus import decode_lines
 
-    offset = 0
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        yield clean_line(decode_line(raw, "standard input", number, offset))[0]
-        offset += len(raw)
+    return decode_lines(sys.stdin.buffer, "standard input")
 
 
 def _watched(results: "Iterator[LineResult]", quiet: bool) -> "Iterator[LineResult]":

@@ -10,7 +10,7 @@ import io
 import logging
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from regard.config import config, option
@@ -22,7 +22,7 @@ __all__ = [
     "DataConfig",
     "clean_line",
     "corpus_name",
-    "decode_line",
+    "decode_lines",
     "read_lines",
     "read_pairs",
 ]
@@ -74,8 +74,8 @@ class DataConfig:
     train: tuple[CorpusConfig, ...] = option(help="The training corpora.", min_length=1)
     valid: CorpusConfig = option(help="The validation corpus.")
     test: CorpusConfig | None = option(None, "The test corpus.")
-    source_tokenizer: TokenizerConfig = option(WordsConfig, "How source text is cut.", discriminator="kind")
-    target_tokenizer: TokenizerConfig = option(WordsConfig, "How target text is cut.", discriminator="kind")
+    source_tokenizer: TokenizerConfig = option(WordsConfig, "How source text is cut.")
+    target_tokenizer: TokenizerConfig = option(WordsConfig, "How target text is cut.")
     source_size: int | None = option(None, "The most frequent source tokens kept; none: all.", ge=1)
     target_size: int | None = option(None, "The most frequent target tokens kept; none: all.", ge=1)
     min_count: int = option(1, "Tokens seen less often in the training text are unknown.", ge=1)
@@ -103,7 +103,7 @@ def clean_line(text: str) -> tuple[str, int]:
     return _CONTROL.subn(" ", text.removesuffix("\n").removesuffix("\r"))
 
 
-def decode_line(raw: bytes, name: str, number: int, offset: int = 0) -> str:
+def _decode_line(raw: bytes, name: str, number: int, offset: int = 0) -> str:
     """Decode one line of a text file.
 
     Args:
@@ -132,23 +132,42 @@ def read_lines(path: Path | str) -> Iterator[str]:
     Raises:
         DataError: if the file is missing, a folder, empty, damaged or not UTF-8; names file, line and byte.
     """
-    number = replaced = offset = 0
+    empty = True
     try:
-        with _open(path) as file:
-            for raw in file:
-                number += 1
-                line, count = clean_line(decode_line(raw, str(path), number, offset))
-                replaced += count
-                offset += len(raw)
-                yield line
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: damaged gzip file after line {number}: {error}") from None
+        file = _open(path)
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}") from None
-    if number == 0:
+    with file:
+        for line in decode_lines(file, str(path)):
+            empty = False
+            yield line
+    if empty:
         raise DataError(f"{path}: the file is empty")
+
+
+def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
+    """The lines of an open file, plain or gzip, without line ends; there may be none.
+
+    Args:
+        file: Its lines.
+        name: What to call it in messages.
+
+    Raises:
+        DataError: if it cannot be read, is damaged or not UTF-8; names file, line and byte.
+    """
+    number = replaced = offset = 0
+    try:
+        for number, raw in enumerate(file, 1):
+            line, count = clean_line(_decode_line(raw, name, number, offset))
+            replaced += count
+            offset += len(raw)
+            yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{name}: damaged gzip file after line {number}: {error}") from None
+    except OSError as error:
+        raise DataError(f"{name}: {error.strerror or error}") from None
     if replaced:
-        _log.warning("%s: %d control characters read as spaces", path, replaced)
+        _log.warning("%s: %d control characters read as spaces", name, replaced)
 
 
 def _open(path: Path | str) -> io.BufferedReader | gzip.GzipFile:

@@ -105,6 +105,19 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+def verify(folder: Path, manifest: dict[str, Any]) -> None:
+    """Compare every file's content with its checksum.
+
+    Raises:
+        DataError: if a file was altered; names it.
+    """
+    for name, about in manifest["files"].items():
+        if file_digest(folder / name) != about["sha256"]:
+            raise DataError(
+                f"{folder / name}: altered: its checksum is not the one in {MANIFEST}; prepare again"
+            )
+
+
 def is_current(manifest: dict[str, Any], wanted: dict[str, Any], inputs: dict[str, dict[str, Any]]) -> bool:
     """Whether prepared data is what would be prepared now."""
     return manifest["wanted"] == wanted and _content(manifest["inputs"]) == _content(inputs)

@@ -67,8 +67,8 @@ class Side:
 class _TextConfig:
     """The content of `text.json`."""
 
-    source: TokenizerConfig = option(WordsConfig, "The source tokenizer.", discriminator="kind")
-    target: TokenizerConfig = option(WordsConfig, "The target tokenizer.", discriminator="kind")
+    source: TokenizerConfig = option(WordsConfig, "The source tokenizer.")
+    target: TokenizerConfig = option(WordsConfig, "The target tokenizer.")
     tags: tuple[str, ...] = option((), "Tag words of the source side.")
     sha256: dict[str, str] = option(dict, "The checksum of each file beside this one.")
 

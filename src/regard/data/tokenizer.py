@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Annotated
 
+from regard.config import Kinds
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer
@@ -23,7 +25,9 @@ __all__ = [
     "start_tokenizers",
 ]
 
-TokenizerConfig = WordsConfig | MosesConfig | BytePairConfig | SentencePieceConfig | CharactersConfig
+TokenizerConfig = Annotated[
+    WordsConfig | MosesConfig | BytePairConfig | SentencePieceConfig | CharactersConfig, Kinds("words")
+]
 
 
 def load_tokenizer(config: TokenizerConfig, folder: Path, side: str) -> Tokenizer:

@@ -179,12 +179,15 @@ class Translator:
         )
 
 
-def number_lines(lines: Iterable[str], prefixes: Iterable[str] | None = None) -> Iterator[Line]:
+def number_lines(
+    lines: Iterable[str], prefixes: Iterable[str] | None = None, name: str = "the prefixes"
+) -> Iterator[Line]:
     """Lines with their numbers and the prefixes of their translations.
 
     Args:
         lines: The lines.
         prefixes: As many prefixes.
+        name: Where the prefixes come from, for messages.
 
     Raises:
         DataError: if the numbers of lines and prefixes differ.
@@ -197,12 +200,10 @@ def number_lines(lines: Iterable[str], prefixes: Iterable[str] | None = None) ->
     for number, text in enumerate(lines, 1):
         prefix = next(given, None)
         if prefix is None:
-            raise DataError(
-                f"the prefixes end after line {number - 1}; there is a line {number} to translate"
-            )
+            raise DataError(f"{name}: ends after line {number - 1}; there is a line {number} to translate")
         yield Line(number, text, prefix)
     if next(given, None) is not None:
-        raise DataError(f"there are more prefixes than lines to translate ({number})")
+        raise DataError(f"{name}: more lines than there are to translate ({number})")
 
 
 def warn_refused(result: LineResult) -> None:

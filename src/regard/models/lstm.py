@@ -7,73 +7,32 @@ enters the recurrence, and y_t is read from s_t alone.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import nn
 
 from regard.attention.base import Memory, Reading, State, stack_readings
-from regard.attention.registry import AttentionConfig, build_attention
-from regard.attention.soft import SoftAttentionConfig
-from regard.config import config, option
+from regard.attention.registry import build_attention
 from regard.data.batch import Batch, Sequences
 from regard.data.vocabulary import BOS, PAD
 from regard.errors import ConfigError
 from regard.functional import linear_log_likelihood
 from regard.kernels.products import linear
-from regard.layers.cells import CELLS, CellKind, CellState
+from regard.layers.cells import CELLS, CellState
 from regard.layers.dropout import dropout
 from regard.layers.rows import Rows
 from regard.layers.steps import StepProduct
 from regard.models.base import Memories, Outcome, Prediction, TranslationModel, marginalise
+from regard.models.lstm_config import LstmConfig, check
 from regard.models.recurrent import (
     Bridge,
-    BridgeKind,
     DecoderLayers,
-    EncoderConfig,
     OpenLayers,
     RecurrentEncoder,
 )
 from regard.types import Float, Int, Tensor
 
-__all__ = ["DecoderConfig", "LstmConfig", "LstmModel"]
-
-
-@config
-class DecoderConfig:
-    """The recurrent decoder."""
-
-    layers: int = option(2, "How many layers.", ge=1)
-    width: int = option(500, "Width of its states and of the attentional vector.", ge=1)
-    cell: CellKind = option("lstm", "The recurrent cell.")
-    query: Literal["current", "previous"] = option(
-        "current", "Attend with the state after the recurrence (Luong) or before it (Bahdanau)."
-    )
-    feed: Literal["attentional", "context", "none"] = option(
-        "attentional",
-        "What attention found, as the next step is fed it: tanh(W [context; state]), the context, nothing.",
-    )
-    bridge: BridgeKind = option("copy", "Where its first state comes from.")
-
-
-@config
-class LstmConfig:
-    """A recurrent encoder-decoder."""
-
-    kind: Literal["lstm"] = option("lstm", "The model: a recurrent encoder-decoder.")
-    embedding: int = option(500, "Width of the word embeddings.", ge=1)
-    encoder: EncoderConfig = option(EncoderConfig, "The encoder.")
-    decoder: DecoderConfig = option(DecoderConfig, "The decoder.")
-    attention: AttentionConfig = option(SoftAttentionConfig, "The attention mechanism.")
-    dropout: float = option(0.3, "Probability of dropping a unit.", ge=0, lt=1)
-    tied: Literal["none", "target", "all"] = option(
-        "none", "Share the target embeddings with the output layer, or with the source too."
-    )
-    uniform: float | None = option(
-        0.1,
-        "Draw every parameter from (-u, u), as Malaviya et al. (2018); absent: each layer's own way.",
-        gt=0,
-    )
+__all__ = ["LstmModel"]
 
 
 @dataclass(frozen=True)
@@ -118,7 +77,7 @@ class LstmModel(TranslationModel):
     def __init__(self, config: LstmConfig, source_size: int, target_size: int) -> None:
         """Build the parts."""
         super().__init__()
-        _check(config, source_size, target_size)
+        check(config, source_size, target_size)
         decoder, width, memory = config.decoder, config.decoder.width, config.encoder.width
         self.config = config
         self.source_embedding = nn.Embedding(source_size, config.embedding, padding_idx=PAD)
@@ -340,32 +299,3 @@ class _Pending(Rows):
     layers: tuple[CellState, ...]
     top: Float[Tensor, "B D"]
     output: Float[Tensor, "B D"]
-
-
-def _check(config: LstmConfig, source_size: int, target_size: int) -> None:
-    decoder = config.decoder
-    if config.encoder.direction == "both" and config.encoder.width % 2:
-        raise ConfigError(
-            f"model.encoder.width must be even with both directions; got {config.encoder.width}"
-        )
-    if decoder.query == "previous" and decoder.feed != "context":
-        raise ConfigError(
-            "model.decoder.query = 'previous' puts the context into the recurrence: "
-            "set model.decoder.feed = 'context'"
-        )
-    shapes = (config.encoder.layers, config.encoder.width), (decoder.layers, decoder.width)
-    if decoder.bridge == "copy" and shapes[0] != shapes[1]:
-        raise ConfigError(
-            "model.decoder.bridge = 'copy' needs encoder and decoder of the same layers and width; got "
-            f"{shapes[0]} and {shapes[1]}: use 'dense'"
-        )
-    if config.tied != "none" and config.embedding != decoder.width:
-        raise ConfigError(
-            f"model.tied = '{config.tied}' needs model.embedding = model.decoder.width; "
-            f"got {config.embedding} and {decoder.width}"
-        )
-    if config.tied == "all" and source_size != target_size:
-        raise ConfigError(
-            "model.tied = 'all' needs one vocabulary for both sides; "
-            f"got {source_size} and {target_size} words"
-        )

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from regard.models.base import TranslationModel
-from regard.models.lstm import LstmConfig, LstmModel
+from regard.models.lstm import LstmModel
+from regard.models.lstm_config import LstmConfig
 
 __all__ = ["MODELS", "ModelConfig", "build_model"]
 

@@ -147,6 +147,24 @@ class Checkpoints:
         """Write the weights as the folder's model."""
         write_tensors(self.folder / MODEL_FILE, weights_of(model), about)
 
+    def mend_model(self, state: TrainingState) -> bool:
+        """Where the best weights were lost, put the present ones in their place, saying so.
+
+        Returns:
+            Whether they do stand in for the best, so that any validation is better.
+
+        Raises:
+            CheckpointError: if they cannot be written.
+        """
+        try:
+            _, about = read_tensors(self.folder / MODEL_FILE)
+        except CheckpointError as error:
+            update = state.progress.update
+            _log.warning("%s; the best weights are lost, those of update %d take their place", error, update)
+            self.save_model(state.model, {"update": update, "mended": True})
+            return True
+        return "mended" in about
+
     def save_epoch(self, model: nn.Module, epoch: int, keep: int, about: dict[str, Any]) -> None:
         """Write the weights at an epoch's end, and remove those of epochs more than `keep` back."""
         write_tensors(self.states / f"epoch-{epoch:04d}.safetensors", weights_of(model), about)

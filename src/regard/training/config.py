@@ -1,34 +1,14 @@
 """The settings of a training run: what an update is, when to validate, to save and to stop."""
 
-from typing import Annotated, Literal
-
-from pydantic import Discriminator, Tag
+from typing import Literal
 
 from regard.config import config, option
 from regard.data.batch import BatchConfig
 from regard.training.device import Precision
-from regard.training.optimizer import AdamConfig, SgdConfig
-from regard.training.schedule import ConstantConfig, HalvingConfig, InverseSqrtConfig, PlateauConfig
+from regard.training.optimizer import AdamConfig, OptimizerConfig
+from regard.training.schedule import HalvingConfig, PlateauConfig, ScheduleConfig
 
 __all__ = ["CheckpointConfig", "RecordConfig", "StopConfig", "TrainingConfig", "ValidationConfig"]
-
-
-def _kind(default: str) -> Discriminator:
-    """Tells the members of a union apart by `kind`, which may be left out for one of them."""
-    return Discriminator(lambda value: value.get("kind", default) if isinstance(value, dict) else value.kind)
-
-
-_Optimizer = Annotated[
-    Annotated[AdamConfig, Tag("adam")] | Annotated[SgdConfig, Tag("sgd")],
-    _kind("adam"),
-]
-_Schedule = Annotated[
-    Annotated[ConstantConfig, Tag("constant")]
-    | Annotated[InverseSqrtConfig, Tag("inverse-sqrt")]
-    | Annotated[PlateauConfig, Tag("plateau")]
-    | Annotated[HalvingConfig, Tag("halving")],
-    _kind("plateau"),
-]
 
 
 @config
@@ -85,8 +65,8 @@ class TrainingConfig:
 
     batch: BatchConfig = option(BatchConfig, "What goes into a batch; all processes together.")
     accumulate: int = option(1, "Batches in an update.", ge=1)
-    optimizer: _Optimizer = option(AdamConfig, "The optimizer.")
-    schedule: _Schedule = option(PlateauConfig, "The learning-rate schedule.")
+    optimizer: OptimizerConfig = option(AdamConfig, "The optimizer.")
+    schedule: ScheduleConfig = option(PlateauConfig, "The learning-rate schedule.")
     label_smoothing: float = option(
         0.0, "Share of the probability spread over the whole vocabulary (Szegedy et al. 2016).", ge=0, lt=1
     )

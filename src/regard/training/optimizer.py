@@ -7,12 +7,12 @@ is a function of parameters, gradients and state alone, so that a resumed run go
 import fnmatch
 import math
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import nn
 
-from regard.config import config, option
+from regard.config import Kinds, config, option
 from regard.errors import CheckpointError, ConfigError
 from regard.types import Tensor
 
@@ -54,7 +54,7 @@ class SgdConfig:
     clip: float = option(5.0, "The largest norm of the gradient; a larger one is scaled down; 0: any.", ge=0)
 
 
-OptimizerConfig = AdamConfig | SgdConfig
+OptimizerConfig = Annotated[AdamConfig | SgdConfig, Kinds("adam")]
 
 
 def freeze(model: nn.Module, patterns: Iterable[str]) -> None:

@@ -4,9 +4,9 @@ A schedule is asked for its factor before every update, and told each validation
 What it remembers is a dictionary of numbers that goes into the checkpoint.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from regard.config import config, option
+from regard.config import Kinds, config, option
 
 __all__ = [
     "ConstantConfig",
@@ -59,7 +59,9 @@ class HalvingConfig:
     start: int = option(8, "The first epoch after which it falls, whatever validation says.", ge=1)
 
 
-ScheduleConfig = ConstantConfig | InverseSqrtConfig | PlateauConfig | HalvingConfig
+ScheduleConfig = Annotated[
+    ConstantConfig | InverseSqrtConfig | PlateauConfig | HalvingConfig, Kinds("plateau")
+]
 
 
 class Schedule:

@@ -133,10 +133,17 @@ class Trainer:
             if self.processes.is_main:
                 where = f"update {state.progress.update} (epoch {state.progress.epoch})"
                 _log.info("going on from %s in %s", where, self.folder)
+            if state.progress.best is not None and self._best_is_lost():
+                state.progress.best = None
         elif start is not None:
             put_weights(state.model, load_weights(start), start)
         self._saved_at = state.progress.seconds
         self.processes.wait()  # nobody writes before everybody has read
+
+    def _best_is_lost(self) -> bool:
+        """Whether the folder's model is not the best one any more; the first process looks for all."""
+        lost = self.processes.is_main and self.checkpoints.mend_model(self.state)
+        return self.processes.from_main(lost) > 0
 
     def _loop(self, interrupts: Interrupts) -> str:
         progress = self.state.progress
