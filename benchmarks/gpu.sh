@@ -4,7 +4,9 @@
 #     PYTHONPATH=src benchmarks/gpu.sh DATA OUT [DEVICE]
 #
 # DATA is the folder of the Multi30k files, OUT gets one file of figures a stage (JSON) and its log. A stage
-# that fails is named and the next one goes on. No network. DEVICE is cuda; `cpu` tries the script out.
+# that fails is named and the next one goes on. No network: packages that the machine lacks (pydantic with
+# pydantic-core, annotated-types and typing-inspection; sacremoses; beartype) are taken as wheels from the
+# folder WHEELS where it is set. DEVICE is cuda; `cpu` tries the script out.
 set -uo pipefail
 data=${1:?usage: benchmarks/gpu.sh DATA OUT [DEVICE]}
 out=${2:?usage: benchmarks/gpu.sh DATA OUT [DEVICE]}
@@ -13,6 +15,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-python3}
 export PYTHONPATH="$here/../src:$here${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 mkdir -p "$out"
+if [ -n "${WHEELS:-}" ]; then
+  site=$(mktemp -d)
+  "$python" -m pip install -q --no-index --no-deps --no-compile --target "$site" "$WHEELS"/*.whl || exit 1
+  export PYTHONPATH="$PYTHONPATH:$site"
+fi
 failed=0
 
 stage() { # name, seconds, command...
@@ -27,7 +34,8 @@ stage() { # name, seconds, command...
   fi
 }
 
-stage exactness 90 "$python" "$here/gpu.py" exactness --device "$device" --json "$out/exactness.json"
+stage exactness 100 "$python" "$here/gpu.py" exactness --device "$device" --json "$out/exactness.json"
 stage throughput 120 "$python" "$here/gpu.py" throughput --data "$data" --device "$device" --json "$out/throughput.json"
-stage recipe 360 "$python" "$here/gpu.py" recipe --data "$data" --device "$device" --json "$out/recipe.json"
+stage tests 90 "$python" -m pytest -q -m gpu "$here/../tests"
+stage recipe 300 "$python" "$here/gpu.py" recipe --data "$data" --device "$device" --json "$out/recipe.json"
 exit "$failed"

@@ -20,7 +20,7 @@ from regard.models.lstm_config import LstmConfig
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast
-from regard.training.distributed import ALONE
+from regard.training.distributed import ALONE, Processes
 from regard.training.evaluate import perplexity
 from regard.training.optimizer import AdamConfig, build_optimizer
 from regard.training.progress import Progress
@@ -63,25 +63,30 @@ def build(data: Multi30k, dropout: float) -> LstmModel:
     return LstmModel(LstmConfig(dropout=dropout), len(data.source_words) + 1, len(data.target_words) + 1)
 
 
-def train(args: argparse.Namespace) -> None:
-    data, precision = Multi30k(args.data), PRECISIONS[args.precision]
-    model = build(data, args.dropout)
-    config = TrainingConfig(
-        optimizer=AdamConfig(rate=args.rate, clip=args.clip), schedule=ConstantConfig(), precision=precision
-    )
+def updater(
+    model: LstmModel, made: Sequence[Batch], config: TrainingConfig, processes: Processes, seed: int
+) -> Updater:
+    """This project's training step over batches made beforehand."""
     state = TrainingState(
         model,
         build_optimizer(config.optimizer, list(model.parameters())),
         build_schedule(config.schedule),
         Progress(),
     )
+    return Updater(state, Given(made), config, processes, seed)  # type: ignore[arg-type]
+
+
+def train(args: argparse.Namespace) -> None:
+    data, precision = Multi30k(args.data), PRECISIONS[args.precision]
+    model = build(data, args.dropout)
+    config = TrainingConfig(
+        optimizer=AdamConfig(rate=args.rate, clip=args.clip), schedule=ConstantConfig(), precision=precision
+    )
     made = [batch(drawn) for drawn in data.train_batches(args.warmup + args.updates)]
-    update = Updater(state, Given(made), config, ALONE, args.seed)  # type: ignore[arg-type]
-    model.train()
+    update = updater(model.train(), made, config, ALONE, args.seed)
     clock = Clocked(range(len(made)), args.warmup)
     for number in clock:
         update([np.array([number])])
-        state.progress.update += 1
     if args.model:
         args.model.mkdir(parents=True, exist_ok=True)
         save_model(model, str(args.model / "model.safetensors"))

@@ -11,29 +11,29 @@ from regard.errors import ConfigError
 
 @config
 class Oak:
-    kind: Literal["oak"] = option("oak", "An oak.")
-    height: float = option(3.0, "Its height.", gt=0)
+    kind: Literal["oak"] = option(default="oak", help="An oak.")
+    height: float = option(default=3.0, help="Its height.", gt=0)
 
 
 @config
 class Elm:
-    kind: Literal["elm"] = option("elm", "An elm.")
-    bark: str = option("rough", "Its bark.")
+    kind: Literal["elm"] = option(default="elm", help="An elm.")
+    bark: str = option(default="rough", help="Its bark.")
 
 
 @config
 class Corpus:
     path: str = option(help="Where it is.")
-    weight: float = option(1.0, "How much it counts.")
+    weight: float = option(default=1.0, help="How much it counts.")
 
 
 @config
 class Garden:
-    name: str | None = option(None, "What it is called.")
-    size: int = option(2, "How large it is.", ge=1)
-    tags: tuple[str, ...] = option((), "Its tags.")
-    tree: Annotated[Oak | Elm, Kinds("oak")] = option(Oak, "Its tree.")
-    corpora: tuple[Corpus, ...] = option((), "Its corpora.")
+    name: str | None = option(default=None, help="What it is called.")
+    size: int = option(default=2, help="How large it is.", ge=1)
+    tags: tuple[str, ...] = option(default=(), help="Its tags.")
+    tree: Annotated[Oak | Elm, Kinds("oak")] = option(default=Oak, help="Its tree.")
+    corpora: tuple[Corpus, ...] = option(default=(), help="Its corpora.")
 
 
 def write(tmp_path, text: str):

@@ -69,14 +69,16 @@ HARMLESS = (
 class RunConfig:
     """One run: everything it takes to train a model and to translate with it."""
 
-    folder: str | None = option(None, "The model folder; none: `runs/` and the name of the config's file.")
-    seed: int = option(1, "Seed of the first weights, the order of the data and dropout.", ge=0)
-    device: str = option("auto", "auto (a GPU if there is one), cpu, cuda, cuda:N.")
-    threads: int = option(0, "Threads for products on the CPU; 0: PyTorch's own choice.", ge=0)
+    folder: str | None = option(
+        default=None, help="The model folder; none: `runs/` and the name of the config's file."
+    )
+    seed: int = option(default=1, help="Seed of the first weights, the order of the data and dropout.", ge=0)
+    device: str = option(default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:N.")
+    threads: int = option(default=0, help="Threads for products on the CPU; 0: PyTorch's own choice.", ge=0)
     data: DataConfig = option(help="The text.")
-    model: ModelConfig = option(LstmConfig, "The model.")
-    training: TrainingConfig = option(TrainingConfig, "How it is trained.")
-    search: SearchConfig = option(SearchConfig, "How it translates, unless told otherwise.")
+    model: ModelConfig = option(default=LstmConfig, help="The model.")
+    training: TrainingConfig = option(default=TrainingConfig, help="How it is trained.")
+    search: SearchConfig = option(default=SearchConfig, help="How it translates, unless told otherwise.")
 
 
 @dataclass(frozen=True)

@@ -207,3 +207,16 @@ def test_importing_the_command_loads_nothing_heavy():
     code = f"import regard.cli.evaluate, sys; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a|-1 b|x", r"log:1: 'b\|x' is not TOKEN\|LOG-PROBABILITY"),
+        ("a|nan", "log:1: 'a|nan' is not"),
+        ("a|-1000", "mean log-probability -1000 has no perplexity"),
+        ("", "holds no token"),
+    ],
+)
+def test_log_probabilities_without_a_perplexity_are_refused(files, line, message):
+    assert re.search(message, refused(DataError, "--log-probs", files("log", [line])))

@@ -16,7 +16,9 @@ __all__ = ["NoAttention", "NoAttentionConfig"]
 class NoAttentionConfig:
     """No attention at all."""
 
-    kind: Literal["none"] = option("none", "No attention: the decoder knows the source by its first state.")
+    kind: Literal["none"] = option(
+        default="none", help="No attention: the decoder knows the source by its first state."
+    )
 
 
 class NoAttention(Attention):

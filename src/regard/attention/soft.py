@@ -24,11 +24,13 @@ MAPS = {"softmax": softmax, "sparsemax": sparsemax}
 class SoftAttentionConfig:
     """Soft attention."""
 
-    kind: Literal["soft"] = option("soft", "The mechanism: an expectation over the source words.")
-    map: Literal["softmax", "sparsemax"] = option("softmax", "From scores to weights.")
-    scorer: ScorerKind = option("general", "How a query is compared with a source word.")
+    kind: Literal["soft"] = option(
+        default="soft", help="The mechanism: an expectation over the source words."
+    )
+    map: Literal["softmax", "sparsemax"] = option(default="softmax", help="From scores to weights.")
+    scorer: ScorerKind = option(default="general", help="How a query is compared with a source word.")
     hidden: int | None = option(
-        None, "Width of the additive scorer's tanh layer; the query's if absent.", ge=1
+        default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
     )
 
 

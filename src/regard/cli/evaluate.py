@@ -204,9 +204,10 @@ def _perplexity(path: Path) -> dict[str, Any]:
         for field in line.split():
             name, separator, value = field.rpartition("|")
             try:
-                if not separator or not name:
+                log_prob = float(value)
+                if not separator or not name or not log_prob <= 0:
                     raise ValueError
-                total += float(value)
+                total += log_prob
             except ValueError:
                 message = (
                     f"{path}:{number}: {field!r} is not TOKEN|LOG-PROBABILITY, as `regard score --tokens`"
@@ -215,6 +216,8 @@ def _perplexity(path: Path) -> dict[str, Any]:
             tokens += 1
     if not tokens:
         raise DataError(f"{path}: holds no token")
+    if total / tokens <= -700:
+        raise DataError(f"{path}: the mean log-probability {total / tokens:g} has no perplexity")
     return {"perplexity": math.exp(-total / tokens), "tokens": tokens}
 
 

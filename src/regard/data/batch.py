@@ -97,11 +97,14 @@ def _pad(sentences: Sequence[Ids]) -> Sequences:
 class BatchConfig:
     """How sentences are put into batches."""
 
-    size: int = option(64, "How much goes into a batch, in units.", ge=1)
+    size: int = option(default=64, help="How much goes into a batch, in units.", ge=1)
     unit: Literal["sentences", "tokens"] = option(
-        "sentences", "What size counts: sentences, or tokens with padding on the side that has more."
+        default="sentences",
+        help="What size counts: sentences, or tokens with padding on the side that has more.",
     )
-    pool: int = option(100, "Sort by length within this many batches at a time; 1: hardly at all.", ge=1)
+    pool: int = option(
+        default=100, help="Sort by length within this many batches at a time; 1: hardly at all.", ge=1
+    )
 
 
 def batches(

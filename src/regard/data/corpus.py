@@ -40,18 +40,18 @@ class CorpusConfig:
     recognised by its first bytes.
     """
 
-    source: str | None = option(None, "The file of source sentences, plain or gzip.")
-    target: str | None = option(None, "The file of their translations, line by line.")
-    tsv: str | None = option(None, "One tab-separated file instead of the two.")
+    source: str | None = option(default=None, help="The file of source sentences, plain or gzip.")
+    target: str | None = option(default=None, help="The file of their translations, line by line.")
+    tsv: str | None = option(default=None, help="One tab-separated file instead of the two.")
     columns: tuple[int, ...] = option(
-        (1, 2),
-        "Its columns, from 1: the last is the target, the others joined by a space the source.",
+        default=(1, 2),
+        help="Its columns, from 1: the last is the target, the others joined by a space the source.",
         min_length=2,
     )
     weight: float = option(
-        1.0, "How often its pairs are seen in an epoch: 2.0 twice, 0.5 half of them.", gt=0
+        default=1.0, help="How often its pairs are seen in an epoch: 2.0 twice, 0.5 half of them.", gt=0
     )
-    tag: str | None = option(None, "A word put before every source sentence, such as `<bt>`.")
+    tag: str | None = option(default=None, help="A word put before every source sentence, such as `<bt>`.")
 
     def __post_init__(self) -> None:
         """Refuse a corpus that is neither two files nor one."""
@@ -70,17 +70,25 @@ class DataConfig:
     Paths that are not absolute start at the current folder.
     """
 
-    folder: str = option("prepared", "Where the prepared arrays are kept; made where it is absent.")
+    folder: str = option(
+        default="prepared", help="Where the prepared arrays are kept; made where it is absent."
+    )
     train: tuple[CorpusConfig, ...] = option(help="The training corpora.", min_length=1)
     valid: CorpusConfig = option(help="The validation corpus.")
-    test: CorpusConfig | None = option(None, "The test corpus.")
-    source_tokenizer: TokenizerConfig = option(WordsConfig, "How source text is cut.")
-    target_tokenizer: TokenizerConfig = option(WordsConfig, "How target text is cut.")
-    source_size: int | None = option(None, "The most frequent source tokens kept; none: all.", ge=1)
-    target_size: int | None = option(None, "The most frequent target tokens kept; none: all.", ge=1)
-    min_count: int = option(1, "Tokens seen less often in the training text are unknown.", ge=1)
-    joint_vocabulary: bool = option(False, "One vocabulary for both sides, as tied embeddings need.")
-    max_length: int = option(200, "Training pairs with more tokens on a side are dropped.", ge=1)
+    test: CorpusConfig | None = option(default=None, help="The test corpus.")
+    source_tokenizer: TokenizerConfig = option(default=WordsConfig, help="How source text is cut.")
+    target_tokenizer: TokenizerConfig = option(default=WordsConfig, help="How target text is cut.")
+    source_size: int | None = option(
+        default=None, help="The most frequent source tokens kept; none: all.", ge=1
+    )
+    target_size: int | None = option(
+        default=None, help="The most frequent target tokens kept; none: all.", ge=1
+    )
+    min_count: int = option(default=1, help="Tokens seen less often in the training text are unknown.", ge=1)
+    joint_vocabulary: bool = option(
+        default=False, help="One vocabulary for both sides, as tied embeddings need."
+    )
+    max_length: int = option(default=200, help="Training pairs with more tokens on a side are dropped.", ge=1)
 
     def __post_init__(self) -> None:
         """Refuse settings of the two sides that do not fit together."""

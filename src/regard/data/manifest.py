@@ -114,7 +114,8 @@ def verify(folder: Path, manifest: dict[str, Any]) -> None:
     for name, about in manifest["files"].items():
         if file_digest(folder / name) != about["sha256"]:
             raise DataError(
-                f"{folder / name}: altered: its checksum is not the one in {MANIFEST}; prepare again"
+                f"{folder / name}: altered: its checksum is not the one in {MANIFEST}; "
+                f"remove {folder} and prepare again"
             )
 
 

@@ -67,10 +67,10 @@ class Side:
 class _TextConfig:
     """The content of `text.json`."""
 
-    source: TokenizerConfig = option(WordsConfig, "The source tokenizer.")
-    target: TokenizerConfig = option(WordsConfig, "The target tokenizer.")
-    tags: tuple[str, ...] = option((), "Tag words of the source side.")
-    sha256: dict[str, str] = option(dict, "The checksum of each file beside this one.")
+    source: TokenizerConfig = option(default=WordsConfig, help="The source tokenizer.")
+    target: TokenizerConfig = option(default=WordsConfig, help="The target tokenizer.")
+    tags: tuple[str, ...] = option(default=(), help="Tag words of the source side.")
+    sha256: dict[str, str] = option(default=dict, help="The checksum of each file beside this one.")
 
 
 @dataclass(frozen=True)

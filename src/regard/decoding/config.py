@@ -11,37 +11,49 @@ __all__ = ["SamplingConfig", "SearchBatchConfig", "SearchConfig"]
 class SearchBatchConfig:
     """How many sentences are translated at once; the translations do not depend on it."""
 
-    sentences: int = option(32, "The most sentences in a batch.", ge=1)
-    tokens: int = option(4096, "The most source tokens in a batch, padding included.", ge=1)
+    sentences: int = option(default=32, help="The most sentences in a batch.", ge=1)
+    tokens: int = option(default=4096, help="The most source tokens in a batch, padding included.", ge=1)
     longest: int = option(
-        1000, "A source sentence of more tokens is refused: an empty line, and a warning.", ge=1
+        default=1000, help="A source sentence of more tokens is refused: an empty line, and a warning.", ge=1
     )
-    block: int = option(1024, "How many lines are read, sorted by length and held at once.", ge=1)
+    block: int = option(
+        default=1024, help="How many lines are read, sorted by length and held at once.", ge=1
+    )
 
 
 @config
 class SearchConfig:
     """Beam search; greedy search is a beam of 1."""
 
-    beam: int = option(5, "Hypotheses kept alive for each sentence; 1 is greedy search.", ge=1)
-    nbest: int = option(1, "How many translations of each sentence are returned, at most the beam.", ge=1)
-    length_penalty: float = option(
-        1.0, "Alpha of the length penalty ((5 + length) / 6)^alpha of Wu et al. (2016); 0 turns it off.", ge=0
+    beam: int = option(default=5, help="Hypotheses kept alive for each sentence; 1 is greedy search.", ge=1)
+    nbest: int = option(
+        default=1, help="How many translations of each sentence are returned, at most the beam.", ge=1
     )
-    min_length: int = option(0, "The least tokens of a translation, end symbol left out.", ge=0)
-    max_length_ratio: float = option(2.0, "The most tokens of a translation for each source token.", ge=0)
-    max_length_extra: int = option(10, "The most tokens of a translation beyond that.", ge=1)
-    no_repeat_ngram: int = option(0, "No n-gram of this length is said twice; 0 allows it.", ge=0)
+    length_penalty: float = option(
+        default=1.0,
+        help="Alpha of the length penalty ((5 + length) / 6)^alpha of Wu et al. (2016); 0 turns it off.",
+        ge=0,
+    )
+    min_length: int = option(default=0, help="The least tokens of a translation, end symbol left out.", ge=0)
+    max_length_ratio: float = option(
+        default=2.0, help="The most tokens of a translation for each source token.", ge=0
+    )
+    max_length_extra: int = option(default=10, help="The most tokens of a translation beyond that.", ge=1)
+    no_repeat_ngram: int = option(
+        default=0, help="No n-gram of this length is said twice; 0 allows it.", ge=0
+    )
     stop: Literal["likely", "certain"] = option(
-        "likely",
-        "A sentence is done when no unfinished hypothesis beats the n-best finished ones as it "
+        default="likely",
+        help="A sentence is done when no unfinished hypothesis beats the n-best finished ones as it "
         "stands (likely), or could if it went on to the maximum length at no cost (certain; slow).",
     )
-    forbid_unknown: bool = option(False, "Never say the unknown word.")
+    forbid_unknown: bool = option(default=False, help="Never say the unknown word.")
     replace_unknown: bool = option(
-        False, "Put the most attended source word in the place of an unknown word."
+        default=False, help="Put the most attended source word in the place of an unknown word."
     )
-    batch: SearchBatchConfig = option(SearchBatchConfig, "How many sentences are translated at once.")
+    batch: SearchBatchConfig = option(
+        default=SearchBatchConfig, help="How many sentences are translated at once."
+    )
 
     def __post_init__(self) -> None:
         """Refuse to return more than is kept."""
@@ -53,7 +65,13 @@ class SearchConfig:
 class SamplingConfig:
     """Translations drawn from the model instead of searched for."""
 
-    temperature: float = option(1.0, "Divides the logits: below 1 sharper, above 1 flatter.", gt=0)
-    top_k: int = option(0, "Draw from this many most probable tokens only; 0: from all.", ge=0)
-    top_p: float = option(1.0, "Draw from the fewest tokens that hold this much probability.", gt=0, le=1)
-    seed: int = option(1, "Seed; each sentence's draw depends on it and on its line number alone.", ge=0)
+    temperature: float = option(
+        default=1.0, help="Divides the logits: below 1 sharper, above 1 flatter.", gt=0
+    )
+    top_k: int = option(default=0, help="Draw from this many most probable tokens only; 0: from all.", ge=0)
+    top_p: float = option(
+        default=1.0, help="Draw from the fewest tokens that hold this much probability.", gt=0, le=1
+    )
+    seed: int = option(
+        default=1, help="Seed; each sentence's draw depends on it and on its line number alone.", ge=0
+    )

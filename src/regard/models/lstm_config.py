@@ -16,35 +16,35 @@ __all__ = ["DecoderConfig", "LstmConfig", "check"]
 class DecoderConfig:
     """The recurrent decoder."""
 
-    layers: int = option(2, "How many layers.", ge=1)
-    width: int = option(500, "Width of its states and of the attentional vector.", ge=1)
-    cell: CellKind = option("lstm", "The recurrent cell.")
+    layers: int = option(default=2, help="How many layers.", ge=1)
+    width: int = option(default=500, help="Width of its states and of the attentional vector.", ge=1)
+    cell: CellKind = option(default="lstm", help="The recurrent cell.")
     query: Literal["current", "previous"] = option(
-        "current", "Attend with the state after the recurrence (Luong) or before it (Bahdanau)."
+        default="current", help="Attend with the state after the recurrence (Luong) or before it (Bahdanau)."
     )
     feed: Literal["attentional", "context", "none"] = option(
-        "attentional",
-        "What attention found, as the next step is fed it: tanh(W [context; state]), the context, nothing.",
+        default="attentional",
+        help="What the next step is fed of this one: tanh(W [context; state]), the context, nothing.",
     )
-    bridge: BridgeKind = option("copy", "Where its first state comes from.")
+    bridge: BridgeKind = option(default="copy", help="Where its first state comes from.")
 
 
 @config
 class LstmConfig:
     """A recurrent encoder-decoder."""
 
-    kind: Literal["lstm"] = option("lstm", "The model: a recurrent encoder-decoder.")
-    embedding: int = option(500, "Width of the word embeddings.", ge=1)
-    encoder: EncoderConfig = option(EncoderConfig, "The encoder.")
-    decoder: DecoderConfig = option(DecoderConfig, "The decoder.")
-    attention: AttentionConfig = option(SoftAttentionConfig, "The attention mechanism.")
-    dropout: float = option(0.3, "Probability of dropping a unit.", ge=0, lt=1)
+    kind: Literal["lstm"] = option(default="lstm", help="The model: a recurrent encoder-decoder.")
+    embedding: int = option(default=500, help="Width of the word embeddings.", ge=1)
+    encoder: EncoderConfig = option(default=EncoderConfig, help="The encoder.")
+    decoder: DecoderConfig = option(default=DecoderConfig, help="The decoder.")
+    attention: AttentionConfig = option(default=SoftAttentionConfig, help="The attention mechanism.")
+    dropout: float = option(default=0.3, help="Probability of dropping a unit.", ge=0, lt=1)
     tied: Literal["none", "target", "all"] = option(
-        "none", "Share the target embeddings with the output layer, or with the source too."
+        default="none", help="Share the target embeddings with the output layer, or with the source too."
     )
     uniform: float | None = option(
-        0.1,
-        "Draw every parameter from (-u, u), as Malaviya et al. (2018); absent: each layer's own way.",
+        default=0.1,
+        help="Draw every parameter from (-u, u), as Malaviya et al. (2018); absent: each layer's own way.",
         gt=0,
     )
 

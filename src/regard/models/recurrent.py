@@ -33,12 +33,14 @@ BridgeKind = Literal["copy", "dense", "learned", "zero"]
 class EncoderConfig:
     """The recurrent encoder."""
 
-    layers: int = option(2, "How many layers.", ge=1)
-    width: int = option(500, "Width of its states; with both directions each has half of it.", ge=2)
-    direction: Direction = option(
-        "both", "The order in which it reads: forward, reversed (last word first), or both."
+    layers: int = option(default=2, help="How many layers.", ge=1)
+    width: int = option(
+        default=500, help="Width of its states; with both directions each has half of it.", ge=2
     )
-    cell: CellKind = option("lstm", "The recurrent cell.")
+    direction: Direction = option(
+        default="both", help="The order in which it reads: forward, reversed (last word first), or both."
+    )
+    cell: CellKind = option(default="lstm", help="The recurrent cell.")
 
 
 class RecurrentEncoder(nn.Module):

@@ -15,12 +15,14 @@ __all__ = ["CheckpointConfig", "RecordConfig", "StopConfig", "TrainingConfig", "
 class ValidationConfig:
     """When the model is tried on the validation split, and by what it is judged."""
 
-    every: int | None = option(None, "Updates between validations; none: at the end of every epoch.", ge=1)
+    every: int | None = option(
+        default=None, help="Updates between validations; none: at the end of every epoch.", ge=1
+    )
     metric: Literal["perplexity", "bleu"] = option(
-        "perplexity", "What the best model is chosen by, and early stopping and plateaus go by."
+        default="perplexity", help="What the best model is chosen by, and early stopping and plateaus go by."
     )
     patience: int | None = option(
-        None, "Stop after this many validations in a row without improvement; none: go on.", ge=1
+        default=None, help="Stop after this many validations in a row without improvement; none: go on.", ge=1
     )
 
 
@@ -28,10 +30,10 @@ class ValidationConfig:
 class StopConfig:
     """When training ends: at whichever limit comes first."""
 
-    epochs: int = option(20, "Passes over the training text; 0: no limit.", ge=0)
-    updates: int = option(0, "Updates of the parameters; 0: no limit.", ge=0)
+    epochs: int = option(default=20, help="Passes over the training text; 0: no limit.", ge=0)
+    updates: int = option(default=0, help="Updates of the parameters; 0: no limit.", ge=0)
     minutes: float = option(
-        0.0, "Minutes by the clock, validation included, over all resumes; 0: no limit.", ge=0
+        default=0.0, help="Minutes by the clock, validation included, over all resumes; 0: no limit.", ge=0
     )
 
     def __post_init__(self) -> None:
@@ -45,40 +47,51 @@ class CheckpointConfig:
     """When the state of training is saved, beside the end of every epoch and every validation."""
 
     every: int | None = option(
-        None, "Updates between checkpoints; none: no more than the other rules ask.", ge=1
+        default=None, help="Updates between checkpoints; none: no more than the other rules ask.", ge=1
     )
-    minutes: float = option(10.0, "Minutes between checkpoints.", gt=0)
-    keep: int = option(0, "Keep the weights at the end of this many last epochs, to average them.", ge=0)
+    minutes: float = option(default=10.0, help="Minutes between checkpoints.", gt=0)
+    keep: int = option(
+        default=0, help="Keep the weights at the end of this many last epochs, to average them.", ge=0
+    )
 
 
 @config
 class RecordConfig:
     """What is written down of a run."""
 
-    every: int = option(50, "Updates between lines of record.jsonl.", ge=1)
-    tensorboard: bool = option(False, "Write TensorBoard's files too, into the folder `tensorboard`.")
+    every: int = option(default=50, help="Updates between lines of record.jsonl.", ge=1)
+    tensorboard: bool = option(
+        default=False, help="Write TensorBoard's files too, into the folder `tensorboard`."
+    )
 
 
 @config
 class TrainingConfig:
     """How a model is trained."""
 
-    batch: BatchConfig = option(BatchConfig, "What goes into a batch; all processes together.")
-    accumulate: int = option(1, "Batches in an update.", ge=1)
-    optimizer: OptimizerConfig = option(AdamConfig, "The optimizer.")
-    schedule: ScheduleConfig = option(PlateauConfig, "The learning-rate schedule.")
+    batch: BatchConfig = option(default=BatchConfig, help="What goes into a batch; all processes together.")
+    accumulate: int = option(default=1, help="Batches in an update.", ge=1)
+    optimizer: OptimizerConfig = option(default=AdamConfig, help="The optimizer.")
+    schedule: ScheduleConfig = option(default=PlateauConfig, help="The learning-rate schedule.")
     label_smoothing: float = option(
-        0.0, "Share of the probability spread over the whole vocabulary (Szegedy et al. 2016).", ge=0, lt=1
+        default=0.0,
+        help="Share of the probability spread over the whole vocabulary (Szegedy et al. 2016).",
+        ge=0,
+        lt=1,
     )
-    precision: Precision = option("float32", "What products are made in; parameters stay in float32.")
+    precision: Precision = option(
+        default="float32", help="What products are made in; parameters stay in float32."
+    )
     freeze: tuple[str, ...] = option(
-        (), "Parameters that stay as they are, by names with wildcards: `encoder.*`."
+        default=(), help="Parameters that stay as they are, by names with wildcards: `encoder.*`."
     )
-    start: str | None = option(None, "The model folder, or file of weights, whose weights to start from.")
-    validation: ValidationConfig = option(ValidationConfig, "When to validate.")
-    stop: StopConfig = option(StopConfig, "When to stop.")
-    checkpoint: CheckpointConfig = option(CheckpointConfig, "When to save.")
-    record: RecordConfig = option(RecordConfig, "What to write down.")
+    start: str | None = option(
+        default=None, help="The model folder, or file of weights, whose weights to start from."
+    )
+    validation: ValidationConfig = option(default=ValidationConfig, help="When to validate.")
+    stop: StopConfig = option(default=StopConfig, help="When to stop.")
+    checkpoint: CheckpointConfig = option(default=CheckpointConfig, help="When to save.")
+    record: RecordConfig = option(default=RecordConfig, help="What to write down.")
 
     def __post_init__(self) -> None:
         """Refuse settings that do not fit together."""

@@ -23,8 +23,8 @@ __all__ = [
 class ConstantConfig:
     """The rate stays as it is, after a warm-up where one is asked for."""
 
-    kind: Literal["constant"] = option("constant", "The schedule: none.")
-    warmup: int = option(0, "Updates in which the rate rises from 0 in a line.", ge=0)
+    kind: Literal["constant"] = option(default="constant", help="The schedule: none.")
+    warmup: int = option(default=0, help="Updates in which the rate rises from 0 in a line.", ge=0)
 
 
 @config
@@ -32,9 +32,9 @@ class InverseSqrtConfig:
     """A linear warm-up to the optimizer's rate, then rate * sqrt(warmup / update) (Vaswani et al. 2017)."""
 
     kind: Literal["inverse-sqrt"] = option(
-        "inverse-sqrt", "The schedule: warm-up, then the inverse square root."
+        default="inverse-sqrt", help="The schedule: warm-up, then the inverse square root."
     )
-    warmup: int = option(4000, "Updates in which the rate rises from 0 in a line.", ge=1)
+    warmup: int = option(default=4000, help="Updates in which the rate rises from 0 in a line.", ge=1)
 
 
 @config
@@ -42,21 +42,25 @@ class PlateauConfig:
     """The rate falls whenever validation stops improving."""
 
     kind: Literal["plateau"] = option(
-        "plateau", "The schedule: lower the rate when validation stops improving."
+        default="plateau", help="The schedule: lower the rate when validation stops improving."
     )
-    factor: float = option(0.5, "What the rate is then multiplied by.", gt=0, lt=1)
-    patience: int = option(1, "Validations in a row without improvement before it falls.", ge=1)
-    warmup: int = option(0, "Updates in which the rate rises from 0 in a line.", ge=0)
-    least: float = option(1e-3, "The factor never falls below this.", ge=0, le=1)
+    factor: float = option(default=0.5, help="What the rate is then multiplied by.", gt=0, lt=1)
+    patience: int = option(default=1, help="Validations in a row without improvement before it falls.", ge=1)
+    warmup: int = option(default=0, help="Updates in which the rate rises from 0 in a line.", ge=0)
+    least: float = option(default=1e-3, help="The factor never falls below this.", ge=0, le=1)
 
 
 @config
 class HalvingConfig:
     """As Malaviya et al. (2018): halved after every epoch from epoch 8, or from validation's first rise."""
 
-    kind: Literal["halving"] = option("halving", "The schedule: halve after every epoch from some epoch on.")
-    factor: float = option(0.5, "What the rate is multiplied by.", gt=0, lt=1)
-    start: int = option(8, "The first epoch after which it falls, whatever validation says.", ge=1)
+    kind: Literal["halving"] = option(
+        default="halving", help="The schedule: halve after every epoch from some epoch on."
+    )
+    factor: float = option(default=0.5, help="What the rate is multiplied by.", gt=0, lt=1)
+    start: int = option(
+        default=8, help="The first epoch after which it falls, whatever validation says.", ge=1
+    )
 
 
 ScheduleConfig = Annotated[

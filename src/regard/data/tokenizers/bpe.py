@@ -30,12 +30,14 @@ CACHED = 200_000
 class BytePairConfig:
     """Byte pair encoding on Moses tokens."""
 
-    kind: Literal["bpe"] = option("bpe", "Byte pair encoding of Sennrich et al. (2016) on Moses tokens.")
-    language: str = option(
-        "en", "The language of the Moses rules, as a two-letter code.", pattern="^[a-z]{2,3}$"
+    kind: Literal["bpe"] = option(
+        default="bpe", help="Byte pair encoding of Sennrich et al. (2016) on Moses tokens."
     )
-    merges: int = option(32_000, "How many merges to learn.", ge=0)
-    joint: bool = option(True, "Learn on source and target together.")
+    language: str = option(
+        default="en", help="The language of the Moses rules, as a two-letter code.", pattern="^[a-z]{2,3}$"
+    )
+    merges: int = option(default=32_000, help="How many merges to learn.", ge=0)
+    joint: bool = option(default=True, help="Learn on source and target together.")
 
 
 def learn_merges(counts: Mapping[str, int], merges: int) -> str:

@@ -19,9 +19,9 @@ __all__ = ["MosesConfig", "MosesTokenizer"]
 class MosesConfig:
     """Moses tokens: punctuation split off by the rules of a language."""
 
-    kind: Literal["moses"] = option("moses", "The tokenizer of Moses.")
+    kind: Literal["moses"] = option(default="moses", help="The tokenizer of Moses.")
     language: str = option(
-        "en", "The language whose rules are used, as a two-letter code.", pattern="^[a-z]{2,3}$"
+        default="en", help="The language whose rules are used, as a two-letter code.", pattern="^[a-z]{2,3}$"
     )
 
 

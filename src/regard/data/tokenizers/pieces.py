@@ -27,13 +27,19 @@ __all__ = ["SentencePieceConfig", "SentencePieceTokenizer", "learn_pieces"]
 class SentencePieceConfig:
     """Subwords learned by SentencePiece from raw text."""
 
-    kind: Literal["sentencepiece"] = option("sentencepiece", "SentencePiece, learned from the training text.")
-    model: Literal["bpe", "unigram"] = option("bpe", "The kind of model.")
-    size: int = option(8_000, "How many pieces to learn (fewer where the text is small).", ge=1)
-    joint: bool = option(True, "Learn on source and target together.")
-    coverage: float = option(0.9995, "The share of the text's characters that get a piece.", gt=0, le=1)
-    seed: int = option(1, "The seed of learning.", ge=0)
-    sample: int = option(500_000, "Learn from at most this many lines a side, evenly spread.", ge=1)
+    kind: Literal["sentencepiece"] = option(
+        default="sentencepiece", help="SentencePiece, learned from the training text."
+    )
+    model: Literal["bpe", "unigram"] = option(default="bpe", help="The kind of model.")
+    size: int = option(default=8_000, help="How many pieces to learn (fewer where the text is small).", ge=1)
+    joint: bool = option(default=True, help="Learn on source and target together.")
+    coverage: float = option(
+        default=0.9995, help="The share of the text's characters that get a piece.", gt=0, le=1
+    )
+    seed: int = option(default=1, help="The seed of learning.", ge=0)
+    sample: int = option(
+        default=500_000, help="Learn from at most this many lines a side, evenly spread.", ge=1
+    )
 
 
 def learn_pieces(lines: Iterable[str], config: SentencePieceConfig) -> bytes:

@@ -18,7 +18,7 @@ SPACE = "\u2581"
 class WordsConfig:
     """Words as white space separates them, for text that is tokenised already."""
 
-    kind: Literal["words"] = option("words", "Words between white space.")
+    kind: Literal["words"] = option(default="words", help="Words between white space.")
 
 
 class WordsTokenizer(Tokenizer):
@@ -44,7 +44,7 @@ class WordsTokenizer(Tokenizer):
 class CharactersConfig:
     """Single characters, a space shown as the mark U+2581."""
 
-    kind: Literal["characters"] = option("characters", "Single characters.")
+    kind: Literal["characters"] = option(default="characters", help="Single characters.")
 
 
 class CharactersTokenizer(Tokenizer):

@@ -1,0 +1,27 @@
+"""The recurrent model on a GPU: the CPU's numbers."""
+
+import pytest
+import torch
+
+from regard.data.batch import collate
+from regard.data.vocabulary import EOS
+from regard.models.lstm import LstmModel
+from regard.models.lstm_config import LstmConfig
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+
+
+def test_losses_and_gradients_are_the_cpus() -> None:
+    data = collate([[5, 6, 7], [8]], [[5, 9, EOS], [6, EOS]], [0, 1])
+    found = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(1)
+        model = LstmModel(LstmConfig(dropout=0.0), 20, 20).double().to(device)
+        outcome = model(data.to(torch.device(device)), average=True)
+        (-outcome.log_likelihood.sum() - outcome.average.sum()).backward()
+        found.append([outcome.log_likelihood.detach().cpu(), *(p.grad.cpu() for p in model.parameters())])
+    for here, there in zip(*found, strict=True):
+        torch.testing.assert_close(here, there, rtol=1e-9, atol=1e-10)
