@@ -15,6 +15,7 @@ from regard.data.batch import Batch, collate
 from regard.data.vocabulary import EOS
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
+from regard.kernels.products import bound_memory
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import LstmConfig
 from regard.training.checkpoint import TrainingState
@@ -150,6 +151,7 @@ def decode(args: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     chosen = arguments(__doc__)
+    bound_memory()
     torch.set_num_threads(chosen.threads)
     torch.manual_seed(chosen.seed)
     {"train": train, "decode": decode}[chosen.mode](chosen)

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import torch
 
@@ -44,3 +46,13 @@ def test_the_gradient_of_a_linear_map_is_that_of_finite_differences() -> None:
     inputs = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((2, 3, 4), (4, 5), (5,))]
     assert torch.autograd.gradcheck(linear, inputs)
     assert torch.autograd.gradcheck(lambda x, m: linear(x, m), inputs[:2])
+
+
+def test_the_environment_goes_before_our_bound(monkeypatch) -> None:
+    name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    monkeypatch.setenv(name, "7")
+    products.bound_memory()
+    assert os.environ[name] == "7"
+    monkeypatch.delenv(name)
+    products.bound_memory()
+    assert os.environ[name] == "16"

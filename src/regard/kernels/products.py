@@ -6,6 +6,7 @@ an AMD processor with AVX-512: 150 to 190 GFLOP/s against 330 to 450, in the sam
 (`benchmarks/products.py`). Half precisions, float64 and other devices take PyTorch's own way.
 """
 
+import os
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ import torch
 from regard.kernels.autograd import apply, first_order
 from regard.types import Tensor
 
-__all__ = ["linear", "product"]
+__all__ = ["bound_memory", "linear", "product"]
 
 
 def _onednn() -> Any:
@@ -29,6 +30,16 @@ def _onednn() -> Any:
 _LINEAR = _onednn()
 
 FEW = 4  # so many matrices are multiplied one by one
+
+
+def bound_memory() -> None:
+    """Keep the kernels of the last 16 shapes only; before a process's first product, or it has no effect.
+
+    oneDNN compiles a kernel for every shape and keeps 1,024 of them, several megabytes each. Text comes in
+    hundreds of shapes: a long run grows by gigabytes, and is no faster for it. What the environment says
+    (ONEDNN_PRIMITIVE_CACHE_CAPACITY) goes first.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 
 
 def product(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 
 from regard.errors import DeviceError
+from regard.kernels.products import bound_memory
 
 __all__ = ["Precision", "autocast", "pick_device", "use_threads"]
 
@@ -29,6 +30,7 @@ def pick_device(name: str) -> torch.device:
     except RuntimeError:
         raise DeviceError(f"device {name!r}: no such device; expected auto, cpu, cuda or cuda:N") from None
     if device.type == "cpu":
+        bound_memory()
         return device
     if device.type != "cuda":
         raise DeviceError(f"device {name!r}: not supported; expected auto, cpu, cuda or cuda:N")
