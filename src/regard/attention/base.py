@@ -134,6 +134,16 @@ class Attention(nn.Module, ABC):
             state: The state after the step before.
         """
 
+    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """Multiply-adds of a forward pass over a batch, for the count of floating-point operations.
+
+        Args:
+            source: Source words.
+            target: Target tokens.
+            pairs: Source words times target tokens, summed over sentences.
+        """
+        return 0
+
     def read_all(
         self,
         queries: Float[Tensor, "B T Q"],

@@ -37,9 +37,22 @@ class Scorer(nn.Module, ABC):
     def forward(self, queries: Float[Tensor, "B T Q"], keys: Rows) -> Float[Tensor, "B T S"]:
         """Scores of every word for each query."""
 
+    @abstractmethod
+    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """Multiply-adds of a forward pass; see `Attention.multiply_adds`."""
+
 
 class DotScorer(Scorer):
-    """z_j = q . h_j; query and memory have one width."""
+    """z_j = q . h_j; query and memory have one width.
+
+    Args:
+        query: That width.
+    """
+
+    def __init__(self, query: int) -> None:
+        """Remember the width."""
+        super().__init__()
+        self.width = query
 
     def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
         """The states themselves."""
@@ -49,6 +62,10 @@ class DotScorer(Scorer):
         """Scores of every word for each query."""
         assert isinstance(keys, StepProduct)
         return keys(queries)
+
+    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """A dot product for each pair."""
+        return pairs * self.width
 
 
 class GeneralScorer(DotScorer):
@@ -61,13 +78,17 @@ class GeneralScorer(DotScorer):
 
     def __init__(self, query: int, width: int) -> None:
         """Make the weights."""
-        super().__init__()
+        super().__init__(query)
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query, width)))
 
     def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
         """W h_j."""
         weight = to_compute(self.weight)
         return super().keys(linear(states.to(weight.dtype), weight.t()))
+
+    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """W h_j for each word, and a dot product for each pair."""
+        return source * self.weight.numel() + super().multiply_adds(source, target, pairs)
 
 
 @dataclass(frozen=True)
@@ -105,6 +126,11 @@ class AdditiveScorer(Scorer):
         hidden = torch.tanh(keys.words.unsqueeze(1) + keys.query(queries).unsqueeze(2))  # (B, T, S, A)
         return hidden @ self.vector.to(hidden.dtype)
 
+    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """W h_j for each word, U q for each query, v . for each pair."""
+        made = source * self.memory.weight.numel() + target * self.query.numel()
+        return made + pairs * self.vector.numel()
+
 
 def build_scorer(kind: ScorerKind, query: int, width: int, hidden: int | None = None) -> Scorer:
     """A scorer by name.
@@ -121,7 +147,7 @@ def build_scorer(kind: ScorerKind, query: int, width: int, hidden: int | None = 
     if kind == "dot":
         if query != width:
             raise ConfigError(f"scorer 'dot' needs queries and memory of one width; got {query} and {width}")
-        return DotScorer()
+        return DotScorer(query)
     if kind == "general":
         return GeneralScorer(query, width)
     return AdditiveScorer(query, width, hidden or query)

@@ -47,11 +47,16 @@ class SoftAttention(Attention):
         """Build the scorer."""
         super().__init__()
         self.map = MAPS[config.map]
+        self.width = width
         self.scorer = build_scorer(config.scorer, query, width, config.hidden)
 
     def prepare(self, memory: Memory) -> Memory:
         """Make the keys, open the values."""
         return memory.with_products(self.scorer.keys(memory.states), StepProduct.open(memory.states))
+
+    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """The scorer's, and a weighted sum of the words for each step."""
+        return self.scorer.multiply_adds(source, target, pairs) + pairs * self.width
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
         """One step."""

@@ -282,14 +282,21 @@ class LstmModel(TranslationModel):
         )
 
     def flops(self, batch: Batch) -> float:
-        """Twice a multiply-add, three times a forward product, for every real token."""
-        per_source = sum(p.numel() for p in self.encoder.parameters() if p.dim() > 1)
-        per_target = sum(p.numel() for p in self.decoder.parameters() if p.dim() > 1)
-        per_target += 0 if self.combine is None else self.combine.numel()
-        per_target += self.output_bias.numel() * self.config.decoder.width
-        per_target += sum(p.numel() for p in self.attention.parameters() if p.dim() > 1)
-        per_target += 2 * self.config.encoder.width * batch.source.tokens.shape[1]
-        return 6.0 * (int(batch.source.lengths.sum()) * per_source + batch.target_tokens * per_target)
+        """Of the products: two operations a multiply-add, three products a training step, real tokens only.
+
+        Embeddings, which are looked up, and what is done number by number are left out.
+        """
+        assert batch.target is not None
+        source, target = int(batch.source.lengths.sum()), batch.target_tokens
+        pairs = int((batch.source.lengths * batch.target.lengths).sum())
+        steps = [self.decoder, *([] if self.combine is None else [self.combine])]
+        per_step = sum(_weights(part) for part in steps) + len(self.output_bias) * self.config.decoder.width
+        made = (
+            source * _weights(self.encoder)
+            + target * per_step
+            + len(batch.source) * _weights(self.bridge.dense)
+        )
+        return 6.0 * (made + self.attention.multiply_adds(source, target, pairs))
 
 
 @dataclass(frozen=True)
@@ -299,3 +306,10 @@ class _Pending(Rows):
     layers: tuple[CellState, ...]
     top: Float[Tensor, "B D"]
     output: Float[Tensor, "B D"]
+
+
+def _weights(part: nn.Module | Tensor) -> int:
+    """Numbers in the matrices of a part: the multiply-adds of applying it to one row."""
+    return (
+        part.numel() if isinstance(part, Tensor) else sum(p.numel() for p in part.parameters() if p.dim() > 1)
+    )
