@@ -4,11 +4,13 @@ import os
 
 import pytest
 
+OTHERS = ("data", "metrics", "report")
+
 if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
     from jaxtyping import install_import_hook
 
     install_import_hook(
-        ["regard.functional", "regard.layers", "regard.attention", "regard.models", "regard.decoding"],
+        [f"regard.{name}" for name in ("functional", "layers", "attention", "models", "decoding", *OTHERS)],
         "beartype.beartype",
     )
 

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -26,7 +26,7 @@ class Display:
         self.task: TaskID | None = None
         self.speed, self.score = "", ""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Display":
         """Show the bar."""
         if self.enabled and sys.stderr.isatty():
             self.bar = Progress(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from regard.training.distributed import ALONE, Processes
 __all__ = ["Examples", "Score", "evaluate", "perplexity"]
 
 
+@runtime_checkable
 class Examples(Protocol):
     """What training needs of a split of prepared data."""
 

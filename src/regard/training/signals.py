@@ -3,7 +3,7 @@
 import signal
 import threading
 from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 __all__ = ["Interrupts"]
 
@@ -26,7 +26,7 @@ class Interrupts:
         """Whether a signal came."""
         return self.number is not None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Interrupts":
         """Begin to catch."""
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._note) for number in CAUGHT}
