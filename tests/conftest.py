@@ -1,18 +1,18 @@
-"""Shape checks on for the whole suite: jaxtyping's hook with beartype, before anything is imported."""
+"""Shape checks on for the suite: jaxtyping's hook with beartype, before anything is imported.
+
+`kernels` stays out (the hook breaks compiled kernels), and so does `training`, whose configs and files have
+their own checks and whose tests pass doubles.
+"""
 
 import os
 
 import pytest
 
-OTHERS = ("data", "metrics", "report")
-
 if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
     from jaxtyping import install_import_hook
 
-    install_import_hook(
-        [f"regard.{name}" for name in ("functional", "layers", "attention", "models", "decoding", *OTHERS)],
-        "beartype.beartype",
-    )
+    floors = ("functional", "layers", "attention", "data", "metrics", "models", "decoding", "report")
+    install_import_hook([f"regard.{floor}" for floor in floors], "beartype.beartype")
 
 import torch
 
