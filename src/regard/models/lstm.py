@@ -166,13 +166,15 @@ class LstmModel(TranslationModel):
 
     def _finish(self, opened: _Opened, step: _Step, log_likelihood: Float[Tensor, "B K"] | None) -> LstmState:
         """The state after the token is known."""
-        feed = step.outputs[:, 0]
         attention = step.reading.state
         if log_likelihood is not None:
             attention = step.reading.observe(log_likelihood)
-            feed = self._attentional(opened, attention.context.unsqueeze(1), step.top)[:, 0]
         if self.config.decoder.feed == "context":
             feed = attention.context
+        elif log_likelihood is not None:
+            feed = self._attentional(opened, attention.context.unsqueeze(1), step.top)[:, 0]
+        else:
+            feed = step.outputs[:, 0]
         return LstmState(step.layers, attention, feed)
 
     # --- search ---------------------------------------------------------------------------------------
