@@ -34,8 +34,8 @@ stage() { # name, seconds, command...
   fi
 }
 
-stage exactness 100 "$python" "$here/gpu.py" exactness --device "$device" --json "$out/exactness.json"
-stage throughput 120 "$python" "$here/gpu.py" throughput --data "$data" --device "$device" --json "$out/throughput.json"
-stage tests 90 "$python" -m pytest -q -m gpu "$here/../tests"
+stage exactness 80 "$python" "$here/gpu.py" exactness --device "$device" --json "$out/exactness.json"
+stage throughput 110 "$python" "$here/gpu.py" throughput --data "$data" --device "$device" --json "$out/throughput.json"
+stage tests 80 "$python" -m pytest -q -m gpu "$here/../tests"
 stage recipe 300 "$python" "$here/gpu.py" recipe --data "$data" --device "$device" --json "$out/recipe.json"
 exit "$failed"

@@ -2,8 +2,9 @@
 
     log p(y_t | y_<t, x) = log (1/n sum_i p_i(y_t | y_<t, x))
 
-The attention of an ensemble is the mean of its models' attention where they have the same layers and heads;
-where they differ, it is the first model's.
+The attention of an ensemble is that of all its models, unaveraged: where they have as many layers each, the
+heads of a layer are those of the first model, then of the second...; else it is all layers of the first, then
+of the next.
 """
 
 import dataclasses
@@ -81,7 +82,7 @@ class Ensemble(TranslationModel):
             predictions.append(model.step(tokens, memories[start : start + count], own))
             start += count
         log_probs = _mean_log([prediction.log_probs for prediction in predictions])
-        readings = _mean_readings([prediction.readings for prediction in predictions])
+        readings = _joined([prediction.readings for prediction in predictions])
         return Prediction(log_probs, None, readings, _Pending(tuple(predictions), state.counts))
 
     def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> _States:
@@ -100,10 +101,7 @@ class Ensemble(TranslationModel):
         first = outcomes[0]
         found = _mean_log([outcome.log_likelihood for outcome in outcomes]).unsqueeze(2)
         zeros = torch.zeros_like(found)
-        weights = first.weights
-        if _alike([outcome.weights for outcome in outcomes]):
-            layers = zip(*(outcome.weights for outcome in outcomes), strict=True)
-            weights = tuple(torch.stack(layer).mean(dim=0) for layer in layers)
+        weights = _side_by_side([outcome.weights for outcome in outcomes])
         found = found.masked_fill(~first.mask.unsqueeze(2), 0.0)
         return Outcome(found, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights)
 
@@ -118,16 +116,18 @@ def _mean_log(log_probs: list[Tensor]) -> Tensor:
     return torch.logsumexp(torch.stack(log_probs), dim=0) - math.log(len(log_probs))
 
 
-def _alike(weights: Sequence[tuple[Tensor, ...]]) -> bool:
-    shapes = [[layer.shape for layer in layers] for layers in weights]
-    return all(shape == shapes[0] for shape in shapes)
+def _side_by_side(weights: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """Several models' weights, [..., H, S] for each of their layers, as one model's."""
+    if len({len(layers) for layers in weights}) > 1:
+        return tuple(layer for layers in weights for layer in layers)
+    return tuple(torch.cat(layer, dim=-2) for layer in zip(*weights, strict=True))
 
 
-def _mean_readings(readings: list[tuple[Reading, ...]]) -> tuple[Reading, ...]:
-    """The first model's readings, with the mean of all models' weights where they are alike."""
-    if len(readings) == 1 or not _alike([tuple(r.weights for r in own) for own in readings]):
-        return readings[0]
+def _joined(readings: Sequence[tuple[Reading, ...]]) -> tuple[Reading, ...]:
+    """A reading for each layer of `_side_by_side`; what else it holds, nobody asks an ensemble for."""
+    every = [reading for own in readings for reading in own]
+    weights = _side_by_side([tuple(reading.weights for reading in own) for own in readings])
     return tuple(
-        dataclasses.replace(layer[0], weights=torch.stack([r.weights for r in layer]).mean(dim=0))
-        for layer in zip(*readings, strict=True)
+        dataclasses.replace(reading, weights=layer)
+        for reading, layer in zip(every[: len(weights)], weights, strict=True)
     )
