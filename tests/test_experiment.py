@@ -15,7 +15,7 @@ from regard.config import dump_toml, from_dict
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
 from regard.errors import CheckpointError, ConfigError, DeviceError, UsageError
-from regard.experiment import RunConfig, average_models, load_config, load_model, train
+from regard.experiment import RunConfig, average_models, load_config, load_model, read_run, train
 from regard.training.record import read_record
 from regard.training.store import read_tensors
 
@@ -245,3 +245,14 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bits(corpus: Path, tmp_
         for folder in (whole, cut)
     ]
     assert records[0] == records[1]
+
+
+def test_folders_that_a_config_does_not_name_are_named_after_its_file(tmp_path) -> None:
+    path = tmp_path / "first.toml"
+    path.write_text(
+        '[data]\ntrain = [{ source = "a", target = "b" }]\nvalid = { source = "c", target = "d" }\n'
+    )
+    found = read_run(path)
+    assert (found.folder, found.data.folder) == ("runs/first", "prepared/first")
+    named = read_run(path, ["folder=x", "data.folder=y"])
+    assert (named.folder, named.data.folder) == ("x", "y")

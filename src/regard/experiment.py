@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,7 @@ __all__ = [
     "average_models",
     "load_config",
     "load_model",
+    "read_run",
     "train",
 ]
 
@@ -169,6 +170,21 @@ class _Bleu:
         with autocast(self.device, self.config.training.precision):
             found = [result.text for result in translator.translate(number_lines(sources))]
         return bleu(found, [references]).score
+
+
+def read_run(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:
+    """The config of a run from its file; folders that it does not name are named after the file.
+
+    Args:
+        path: The TOML file; `NAME.toml` makes `runs/NAME` and `prepared/NAME`.
+        overrides: `a.b.c=value`.
+
+    Raises:
+        ConfigError: if the file or a setting is wrong; see `regard.config.load`.
+    """
+    config, name = load(RunConfig, path, overrides), Path(path).stem
+    data = dataclasses.replace(config.data, folder=config.data.folder or f"prepared/{name}")
+    return dataclasses.replace(config, folder=config.folder or f"runs/{name}", data=data)
 
 
 def load_config(folder: Path | str) -> RunConfig:

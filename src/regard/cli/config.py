@@ -26,11 +26,11 @@ def config(
     from rich.console import Console
     from rich.markup import escape
 
-    from regard.config import dump_toml, load, options
-    from regard.experiment import RunConfig
+    from regard.config import dump_toml, options
+    from regard.experiment import RunConfig, read_run
 
     if file is not None:
-        typer.echo(dump_toml(load(RunConfig, file, overrides or [])), nl=False)
+        typer.echo(dump_toml(read_run(file, overrides or [])), nl=False)
         return
     console = Console(highlight=False, soft_wrap=True)
     for entry in options(RunConfig):

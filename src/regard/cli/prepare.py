@@ -22,11 +22,10 @@ def prepare(
     from rich.console import Console
 
     from regard.cli.progress import preparing
-    from regard.config import load
     from regard.data.prepared import prepare as run
-    from regard.experiment import RunConfig
+    from regard.experiment import read_run
 
-    settings = load(RunConfig, config, overrides or [])
+    settings = read_run(config, overrides or [])
     with preparing() as progress:
         prepared = run(settings.data, progress=progress)
     console = Console(stderr=True, highlight=False, soft_wrap=True)

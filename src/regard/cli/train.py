@@ -41,16 +41,15 @@ def train(
 
     from regard.cli.output import write_json
     from regard.cli.progress import preparing
-    from regard.config import load
-    from regard.experiment import RunConfig
+    from regard.experiment import read_run
     from regard.experiment import train as run
     from regard.training.distributed import process_rank
 
     changes = list(overrides or [])
     if start is not None:
         changes.append(f"training.start={json.dumps(start, ensure_ascii=False)}")
-    settings = load(RunConfig, config, changes)
-    folder = out or Path(settings.folder or Path("runs") / config.stem)
+    settings = read_run(config, changes)
+    folder = out or Path(settings.folder or config.stem)
     result = run(settings, folder, preparing)
     if process_rank() == 0:
         console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -70,8 +70,9 @@ class DataConfig:
     Paths that are not absolute start at the current folder.
     """
 
-    folder: str = option(
-        default="prepared", help="Where the prepared arrays are kept; made where it is absent."
+    folder: str | None = option(
+        default=None,
+        help="Where the prepared arrays are kept; none: `prepared/` and the name of the config's file.",
     )
     train: tuple[CorpusConfig, ...] = option(help="The training corpora.", min_length=1)
     valid: CorpusConfig = option(help="The validation corpus.")

@@ -32,7 +32,7 @@ def describe_settings(config: DataConfig) -> dict[str, Any]:
     Folder, paths and weights are left out: data that moved, or is to be seen more often, stays as it is.
     """
     settings = to_dict(config)
-    del settings["folder"]
+    settings.pop("folder", None)
     for corpus in _plain_corpora(settings):
         for name in ("source", "target", "tsv", "weight"):
             corpus.pop(name, None)

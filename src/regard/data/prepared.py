@@ -18,7 +18,7 @@ from regard.data.files import read_bytes
 from regard.data.manifest import describe_inputs, describe_settings, is_current, read_manifest, verify
 from regard.data.text import TextPair
 from regard.data.units import Progress
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
 __all__ = ["Prepared", "Split", "prepare"]
 
@@ -189,7 +189,10 @@ def prepare(
     Raises:
         DataError: if an input is missing or broken, or the folder cannot be written.
     """
-    folder = Path(config.folder if folder is None else folder)
+    chosen = config.folder if folder is None else folder
+    if chosen is None:
+        raise ConfigError("data.folder is not set: where shall the prepared arrays be kept?")
+    folder = Path(chosen)
     wanted = describe_settings(config)
     manifest = _known(folder)
     inputs = describe_inputs(config, None if manifest is None else manifest["inputs"])
