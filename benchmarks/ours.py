@@ -61,7 +61,11 @@ class Given:
 
 
 def build(data: Multi30k, dropout: float) -> LstmModel:
-    return LstmModel(LstmConfig(dropout=dropout), len(data.source_words) + 1, len(data.target_words) + 1)
+    return LstmModel(
+        LstmConfig(dropout=dropout, embedding_dropout=0.0),
+        len(data.source_words) + 1,
+        len(data.target_words) + 1,
+    )
 
 
 def updater(

@@ -170,6 +170,13 @@ def test_dropout_works_in_training_and_is_off_in_evaluation() -> None:
     assert torch.equal(model(data).log_likelihood, model(data).log_likelihood)
 
 
+def test_dropout_of_embeddings_is_set_apart() -> None:
+    model, data = build(config(dropout=0.0, embedding_dropout=0.5)), batch()
+    assert not torch.equal(model(data).log_likelihood, model(data).log_likelihood)
+    still = build(config(dropout=0.0, embedding_dropout=0.0))
+    assert torch.equal(still(data).log_likelihood, still(data).log_likelihood)
+
+
 def test_tied_parameters_are_one() -> None:
     model = LstmModel(config(embedding=8, tied="all"), TARGET, TARGET)
     assert model.source_embedding.weight is model.target_embedding.weight

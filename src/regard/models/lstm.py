@@ -121,6 +121,11 @@ class LstmModel(TranslationModel):
             for parameter in self.parameters():
                 nn.init.uniform_(parameter, -config.uniform, config.uniform)
 
+    def _embed(self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"]) -> Float[Tensor, "*B E"]:
+        """Embed tokens, with dropout."""
+        chosen = self.config.embedding_dropout
+        return dropout(embedding(tokens), self.config.dropout if chosen is None else chosen, self.training)
+
     # --- encoding -------------------------------------------------------------------------------------
 
     def begin(
@@ -130,7 +135,7 @@ class LstmModel(TranslationModel):
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, LstmState]:
         """Encode the sources; see `TranslationModel.begin`."""
-        x = dropout(self.source_embedding(source.tokens), self.config.dropout, self.training)
+        x = self._embed(self.source_embedding, source.tokens)
         states, finals = self.encoder(x, source.lengths)
         memory = self.attention.prepare(Memory(states, source.mask, upper, lower))
         layers = self.bridge(finals, self.decoder.zeros(len(source), like=states))
@@ -217,7 +222,7 @@ class LstmModel(TranslationModel):
         (memory,), state = self.begin(batch.source)
         targets = batch.target.tokens
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
-        embedded = dropout(self.target_embedding(shifted), self.config.dropout, self.training)
+        embedded = self._embed(self.target_embedding, shifted)
         gates = self.decoder.project(embedded).unbind(1)
         opened = self._open()
         readings: list[Reading] = []

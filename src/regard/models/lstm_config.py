@@ -39,6 +39,9 @@ class LstmConfig:
     decoder: DecoderConfig = option(default=DecoderConfig, help="The decoder.")
     attention: AttentionConfig = option(default=SoftAttentionConfig, help="The attention mechanism.")
     dropout: float = option(default=0.3, help="Probability of dropping a unit.", ge=0, lt=1)
+    embedding_dropout: float | None = option(
+        default=None, help="The same for embeddings; absent: `dropout`.", ge=0, lt=1
+    )
     tied: Literal["none", "target", "all"] = option(
         default="none", help="Share the target embeddings with the output layer, or with the source too."
     )

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from regard.errors import DeviceError
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.device import autocast
+from regard.training.device import autocast, give_back_memory
 from regard.training.distributed import Processes
 from regard.training.evaluate import Examples
 from regard.training.objectives import Loss, loss_of
@@ -56,6 +56,9 @@ class Figures:
     stop: bool
     rate: float
     applied: bool
+
+
+GIVE_BACK_EVERY = 10  # updates
 
 
 class Updater:
@@ -137,6 +140,8 @@ class Updater:
             self.state.optimizer.step()
         # Before the next forward pass, so that gradients and activations are not held together.
         self.state.optimizer.zero_grad(set_to_none=True)
+        if processes.device.type == "cpu" and update % GIVE_BACK_EVERY == 0:
+            give_back_memory()
         return Figures(total, nll, norm, tokens, flops, seconds, stops > 0, rate, applied)
 
     def _backward(self, rows: np.ndarray, micro: int, scale: float, last: bool) -> tuple[Loss, float]:
