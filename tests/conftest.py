@@ -1,7 +1,6 @@
 """Shape checks on for the suite: jaxtyping's hook with beartype, before anything is imported.
 
-`kernels` stays out (the hook breaks compiled kernels), and so does `training`, whose configs and files have
-their own checks and whose tests pass doubles.
+`kernels` stays out (the hook breaks compiled kernels), and what has no shapes in its signatures.
 """
 
 import os
@@ -11,7 +10,7 @@ import pytest
 if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
     from jaxtyping import install_import_hook
 
-    floors = ("functional", "layers", "attention", "data", "metrics", "models", "decoding", "report")
+    floors = ("functional", "layers", "attention", "data.batch", "metrics", "models", "decoding", "report")
     install_import_hook([f"regard.{floor}" for floor in floors], "beartype.beartype")
 
 import torch
