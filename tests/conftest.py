@@ -1,6 +1,7 @@
 """Shape checks on for the suite: jaxtyping's hook with beartype, before anything is imported.
 
-`kernels` stays out (the hook breaks compiled kernels), and what has no shapes in its signatures.
+Out stay `kernels` (the hook breaks compiled kernels), `training` (its tests pass doubles), and what has no
+shapes in its signatures.
 """
 
 import os

@@ -4,6 +4,7 @@ A batch is the batch of all processes together, whatever their number: each take
 order and sizes are functions of the seed, so every process knows the tokens of an update without asking.
 """
 
+import gc
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -85,4 +86,7 @@ def join(device: torch.device) -> Iterator[Processes]:
     try:
         yield Processes(dist.get_rank(), dist.get_world_size(), device)
     finally:
+        # A group is only taken down, its threads joined, once nothing else holds it; a thread that still
+        # lets go of a tensor while the interpreter ends aborts the process.
+        gc.collect()
         dist.destroy_process_group()

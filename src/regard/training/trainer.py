@@ -120,6 +120,7 @@ class Trainer:
                 with Interrupts() as interrupts, self.display:
                     reason = self._loop(interrupts)
             finally:
+                self.updater.release()
                 if self.record is not None:
                     self.record.close()
             # Another process may have been the one that was told.

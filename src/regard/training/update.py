@@ -87,9 +87,11 @@ class Updater:
         self.parameters = [value for value in state.model.parameters() if value.requires_grad]
         self.replica: nn.Module = state.model
         if processes.count > 1:
-            self.replica = DistributedDataParallel(
-                state.model, broadcast_buffers=False, gradient_as_bucket_view=True
-            )
+            self.replica = DistributedDataParallel(state.model, gradient_as_bucket_view=True)
+
+    def release(self) -> None:
+        """Let go of the other processes: what holds their group keeps its threads from being joined."""
+        self.replica = self.state.model
 
     def __call__(
         self,
