@@ -30,8 +30,7 @@ _TRIM = _trim()
 def give_back_memory() -> None:
     """Give free memory between live tensors back to the system.
 
-    Batches come in hundreds of shapes; what one leaves rarely fits the next, and without this the memory of a
-    long run grows by half.
+    Batches come in hundreds of shapes, and what one leaves rarely fits the next.
     """
     if _TRIM is not None:
         _TRIM(0)
