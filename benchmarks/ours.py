@@ -11,7 +11,7 @@ from multi30k import Multi30k
 from safetensors.torch import load_model, save_model
 
 from regard import __version__
-from regard.data.batch import Batch, collate
+from regard.data.batch import Batch, BatchConfig, collate
 from regard.data.vocabulary import EOS
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
@@ -55,7 +55,11 @@ class Given:
         tokens = np.array([one.target_tokens for one in self.made])
         return tokens, tokens
 
-    def batch(self, rows: np.ndarray) -> Batch:
+    def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
+        """One batch an update, in the order given."""
+        return [np.array([number]) for number in range(len(self.made))]
+
+    def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
         """The batch of that number."""
         return self.made[int(rows[0])]
 
@@ -78,7 +82,7 @@ def updater(
         build_schedule(config.schedule),
         Progress(),
     )
-    return Updater(state, Given(made), config, processes, seed)  # type: ignore[arg-type]
+    return Updater(state, Given(made), config, processes, seed)
 
 
 def train(args: argparse.Namespace) -> None:

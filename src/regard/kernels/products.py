@@ -1,9 +1,9 @@
 """Matrix products on the fastest exact path that PyTorch has for the device.
 
-On a CPU PyTorch makes float32 products with MKL, which on processors of other makers than its own leaves the
-widest vector instructions unused; oneDNN, which comes with PyTorch too, uses them. Measured on two cores of
-an AMD processor with AVX-512: 150 to 190 GFLOP/s against 330 to 450, in the same float32 arithmetic
-(`benchmarks/products.py`). Half precisions, float64 and other devices take PyTorch's own way.
+On a CPU PyTorch makes float32 products with MKL. oneDNN, which comes with PyTorch too, is faster on some
+processors: on two cores of an AMD processor with AVX-512, 400 to 470 GFLOP/s against 177 to 203, in float32
+too, with two to four times the rounding error (`benchmarks/products.py`). Half precisions,
+float64 and other devices take PyTorch's own way.
 """
 
 import os
@@ -35,9 +35,9 @@ FEW = 4  # so many matrices are multiplied one by one
 def bound_memory() -> None:
     """Keep the kernels of the last 16 shapes only; before a process's first product, or it has no effect.
 
-    oneDNN compiles a kernel for every shape and keeps 1,024 of them, several megabytes each. Text comes in
-    hundreds of shapes: a long run grows by gigabytes, and is no faster for it. What the environment says
-    (ONEDNN_PRIMITIVE_CACHE_CAPACITY) goes first.
+    oneDNN compiles a kernel for every shape and by default keeps 1,024 of them, while text comes in hundreds
+    of shapes: memory grew with them and training was no faster for it (`benchmarks/RESULTS.md`). What the
+    environment says (ONEDNN_PRIMITIVE_CACHE_CAPACITY) goes first.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
 
