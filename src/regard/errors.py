@@ -5,6 +5,7 @@ __all__ = [
     "ConfigError",
     "DataError",
     "DeviceError",
+    "InfeasibleBounds",
     "RegardError",
     "TrainingDiverged",
     "UsageError",
@@ -40,6 +41,10 @@ class DataError(RegardError):
 
 class CheckpointError(RegardError):
     """A model folder or checkpoint is missing, truncated or altered; names the file."""
+
+
+class InfeasibleBounds(RegardError, ValueError):
+    """No distribution fits between a row's bounds; names the row and what its bounds sum to."""
 
 
 class TrainingDiverged(RegardError):

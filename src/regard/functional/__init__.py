@@ -3,8 +3,24 @@
 Each takes scores of any shape, a boolean mask (True = may be attended) and the dimension that sums to 1.
 """
 
+from regard.functional.bounds import check_bounds
+from regard.functional.constrained_softmax import constrained_softmax
+from regard.functional.constrained_sparsemax import constrained_sparsemax
+from regard.functional.entmax import entmax, entmax15
 from regard.functional.likelihood import linear_log_likelihood
+from regard.functional.scans import constrained_softmax_scan, constrained_sparsemax_scan
 from regard.functional.softmax import softmax
 from regard.functional.sparsemax import sparsemax
 
-__all__ = ["linear_log_likelihood", "softmax", "sparsemax"]
+__all__ = [
+    "check_bounds",
+    "constrained_softmax",
+    "constrained_softmax_scan",
+    "constrained_sparsemax",
+    "constrained_sparsemax_scan",
+    "entmax",
+    "entmax15",
+    "linear_log_likelihood",
+    "softmax",
+    "sparsemax",
+]

@@ -1,50 +1,47 @@
 """Sparsemax (Martins & Astudillo 2016): the Euclidean projection of the scores onto the simplex.
 
-    p = argmin over the simplex of |p - z|^2, that is p_i = max(0, z_i - tau), tau so that p sums to 1.
+    p = argmin over {p >= 0 : sum p = 1} of |p - z|^2 = max(0, z - tau),   tau so that p sums to 1   (their Eq. 1 to 3)
 
 By sorting (their Alg. 1): with z_(1) >= z_(2) >= ..., k = max{k : 1 + k z_(k) > sum_{j<=k} z_(j)} and
-tau = (sum_{j<=k} z_(j) - 1) / k. The Jacobian on the support A is I - 11^T / |A| (their Eq. 9), so
-dz_i = 1(i in A) (g_i - mean of g over A).
+tau = (sum_{j<=k} z_(j) - 1) / k.
 
-A masked position gets exactly 0 and no gradient; a row with nothing to attend gets zeros.
+Gradient (their Eq. 12 and 14), A the support and m the mean of g over it: dz_j = 1(j in A) (g_j - m).
 """
-
-from typing import Any
 
 import torch
 
 from regard.functional.masking import exact_dtype
-from regard.kernels.autograd import apply, first_order
+from regard.functional.rows import Map, mapped
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["sparsemax"]
 
 
-class _Sparsemax(torch.autograd.Function):
-    """Along the last dimension; hidden scores are -inf."""
+def reference(
+    scores: Float[Tensor, "*B S"],
+    upper: None = None,
+    lower: None = None,
+    mask: Bool[Tensor, "*#B S"] | None = None,
+) -> Float[Tensor, "*B S"]:
+    """The map along the last dimension in plain operations: the derivatives of its form are the gradient above."""
+    usable = scores != -torch.inf
+    if mask is not None:
+        usable = usable & mask
+    z = scores.to(exact_dtype(scores.dtype)).masked_fill(~usable, 0)
+    z = z - z.detach().masked_fill(~usable, -torch.inf).amax(-1, keepdim=True).clamp_min(torch.finfo(z.dtype).min)
+    with torch.no_grad():
+        # Nothing at or below max - 1 is ever in the support.
+        ordered = z.masked_fill(~usable, -2).clamp_min(-2).sort(-1, descending=True).values
+        ranks = torch.arange(1, z.shape[-1] + 1, dtype=z.dtype, device=z.device)
+        size = (1 + ranks * ordered > ordered.cumsum(-1)).sum(-1, keepdim=True)
+        last = ordered.gather(-1, (size - 1).clamp_min(0))
+        support = usable & (z >= last)
+    size = support.sum(-1, keepdim=True).clamp_min(1)
+    tau = ((z * support).sum(-1, keepdim=True) - 1) / size
+    return torch.where(support, z - tau, 0 * tau).masked_fill(~usable, 0).to(scores.dtype)
 
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor) -> Tensor:
-        shifted = scores - scores.amax(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).min)
-        ordered = shifted.sort(-1, descending=True).values
-        # Nothing at or below max - 1 is ever in the support; clamping keeps -inf out of the sums.
-        sums = ordered.clamp_min(-2).cumsum(-1)
-        ranks = torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
-        size = (1 + ranks * ordered > sums).sum(-1, keepdim=True)
-        threshold = (sums.gather(-1, (size - 1).clamp_min(0)) - 1) / size.clamp_min(1)
-        weights = (shifted - threshold).clamp_min(0)
-        ctx.save_for_backward(weights)
-        return weights
 
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        (weights,) = ctx.saved_tensors
-        (grad,) = grads
-        support = weights > 0
-        size = support.sum(-1, keepdim=True).clamp_min(1)
-        grad = grad * support
-        return (grad - grad.sum(-1, keepdim=True) / size) * support
+MAP = Map("sparsemax", reference)
 
 
 def sparsemax(
@@ -53,15 +50,13 @@ def sparsemax(
     """The sparsemax of `scores` along `dim`.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 and returned in their own.
-        mask: Broadcasts to `scores`; True = may be attended.
+        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A score of
+            -inf masks its position.
+        mask: True = may be attended; broadcasts to `scores`.
         dim: The dimension that sums to 1.
 
     Returns:
-        Probabilities of the shape and dtype of `scores`, exactly 0 outside the support.
+        Probabilities of the shape and dtype of `scores`: exactly 0 off the support and where masked, zeros in a row
+        with nothing to attend, NaN in a row with a NaN.
     """
-    exact = scores.to(exact_dtype(scores.dtype))
-    if mask is not None:
-        exact = exact.masked_fill(~mask, -torch.inf)
-    weights: Tensor = apply(_Sparsemax, exact.movedim(dim, -1))
-    return weights.movedim(-1, dim).to(scores.dtype)
+    return mapped(MAP, scores, mask=mask, dim=dim)

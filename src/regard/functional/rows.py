@@ -1,0 +1,65 @@
+"""How every map meets its arguments: any dimension, shape and precision, masks, and the version that runs.
+
+A map is written twice: a reference in plain operations along the last dimension, and a compiled kernel of the same
+name. Here the arguments are laid out for either, and the one is chosen that the device or the user wants.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from regard.functional.masking import exact_dtype
+from regard.kernels.cpu import Declined
+from regard.kernels.maps import Kernel, compiled, eager
+from regard.kernels.versions import chosen, transforming
+from regard.types import Tensor
+
+__all__ = ["Map", "mapped"]
+
+
+@dataclass(frozen=True)
+class Map:
+    """A map in its two versions.
+
+    Attributes:
+        kernel: Which kernel computes it.
+        reference: (scores, upper or none, lower or none, mask or none) -> weights, along the last dimension.
+    """
+
+    kernel: Kernel
+    reference: Callable[[Tensor, Tensor | None, Tensor | None, Tensor | None], Tensor]
+
+
+def mapped(
+    map: Map,
+    scores: Tensor,
+    upper: Tensor | None = None,
+    lower: Tensor | None = None,
+    *,
+    mask: Tensor | None = None,
+    dim: int = -1,
+) -> Tensor:
+    """The map's weights, in the shape and dtype of the scores."""
+    if dim not in (-1, scores.dim() - 1):
+        moved = [None if one is None else one.expand_as(scores).movedim(dim, -1) for one in (upper, lower, mask)]
+        return mapped(map, scores.movedim(dim, -1), moved[0], moved[1], mask=moved[2]).movedim(-1, dim)
+    version = chosen(scores)
+    if version == "reference" or transforming():
+        return map.reference(scores, upper, lower, mask)
+    dtype = scores.dtype
+    exact = exact_dtype(dtype)
+    if dtype != exact:
+        scores = scores.to(exact)
+    if upper is not None:
+        upper = upper.to(exact)
+    if lower is not None:
+        lower = lower.to(exact)
+    if torch.compiler.is_compiling():
+        weights = compiled(map.kernel, version, scores, upper, lower, mask)
+    else:
+        try:
+            weights = eager(map.kernel, version, scores, upper, lower, mask)
+        except Declined:
+            weights = map.reference(scores, upper, lower, mask)
+    return weights if dtype == exact else weights.to(dtype)

@@ -1,0 +1,134 @@
+"""The constrained maps over the steps of decoding, in one call: attention under a budget, trained in parallel.
+
+A source word may receive its fertility f over a whole sentence (Malaviya et al. 2018, Sec. 3.2). With z_t the scores of
+step t and beta_t the attention received until then,
+
+    u_t = max(0, f - beta_{t-1}),   p_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + p_t,   beta_0 = 0,
+
+the exhaustion c (ibid., Sec. 3.3) adding where f is finite, without gradient. The gradient flows through beta: with d_t that
+of beta_t (0 after the last step), p_t receives g_t + d_t, d_{t-1} = d_t - du_t, and df = sum_t du_t. At a word that is just
+exhausted the bound follows f as it loosens, as in the maps themselves.
+"""
+
+import torch
+
+from regard.errors import InfeasibleBounds
+from regard.functional.constrained_softmax import MAP as SOFTMAX
+from regard.functional.constrained_sparsemax import MAP as SPARSEMAX
+from regard.functional.masking import exact_dtype
+from regard.functional.rows import Map
+from regard.kernels.cpu import Declined
+from regard.kernels.maps import compiled_scan, eager_scan
+from regard.kernels.versions import chosen, transforming
+from regard.types import Bool, Float, Tensor
+
+__all__ = ["constrained_softmax_scan", "constrained_sparsemax_scan", "exhausted", "remaining"]
+
+
+def remaining(fertility: Float[Tensor, "*B S"], received: Float[Tensor, "*B S"]) -> Float[Tensor, "*B S"]:
+    """The bound max(0, fertility - received), whose gradient at an exhausted word is that of f - beta.
+
+    Args:
+        fertility: The most each word may receive over the sentence.
+        received: What it has received so far.
+    """
+    left = fertility - received
+    return left + (left.clamp_min(0) - left).detach().nan_to_num(0)
+
+
+def exhausted(
+    scores: Float[Tensor, "*B S"], bound: Float[Tensor, "*B S"], exhaustion: float
+) -> Float[Tensor, "*B S"]:
+    """The scores with exhaustion * bound added where the bound is finite, without gradient."""
+    if not exhaustion:
+        return scores
+    return scores + exhaustion * torch.where(torch.isfinite(bound), bound, 0).detach()
+
+
+def reference(
+    map: Map,
+    scores: Float[Tensor, "B T S"],
+    fertility: Float[Tensor, "B S"],
+    exhaustion: float = 0.0,
+    mask: Bool[Tensor, "#B #T S"] | None = None,
+) -> Float[Tensor, "B T S"]:
+    """The recursion a step at a time, in plain operations."""
+    received = torch.zeros_like(fertility)
+    steps: list[Tensor] = []
+    for t in range(scores.shape[1]):
+        bound = remaining(fertility, received)
+        usable = None if mask is None else mask[:, t if mask.shape[1] > 1 else 0]
+        try:
+            weights = map.reference(exhausted(scores[:, t], bound, exhaustion), bound, None, usable)
+        except InfeasibleBounds as error:
+            raise InfeasibleBounds(f"step {t}: {error}") from None
+        received = received + weights
+        steps.append(weights)
+    return torch.stack(steps, 1) if steps else torch.zeros_like(scores)
+
+
+def _scan(
+    map: Map, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Tensor | None
+) -> Tensor:
+    """Lay the arguments out as [B, T, S] and choose the version that runs."""
+    *lead, steps, size = scores.shape
+    if fertility.shape != (*lead, size):
+        fertility = fertility.expand(*lead, size)
+    if mask is not None and mask.dim() < scores.dim():
+        mask = mask.unsqueeze(-2)
+    if len(lead) != 1:
+        flat = None if mask is None else mask.expand(*lead, mask.shape[-2], size).flatten(0, len(lead) - 1)
+        made = scores.reshape(-1, steps, size), fertility.reshape(-1, size)
+        return _scan(map, made[0], made[1], exhaustion, flat).reshape(scores.shape)
+    dtype, exact = scores.dtype, exact_dtype(scores.dtype)
+    scores, fertility = scores.to(exact), fertility.to(exact)
+    version = chosen(scores)
+    if version == "reference" or transforming():
+        weights = reference(map, scores, fertility, exhaustion, mask)
+    elif torch.compiler.is_compiling():
+        weights = compiled_scan(map.kernel, version, scores, fertility, exhaustion, mask)
+    else:
+        try:
+            weights = eager_scan(map.kernel, version, scores, fertility, exhaustion, mask)
+        except Declined:
+            weights = reference(map, scores, fertility, exhaustion, mask)
+    return weights.to(dtype)
+
+
+def constrained_softmax_scan(
+    scores: Float[Tensor, "*B T S"],
+    fertility: Float[Tensor, "*#B S"],
+    *,
+    exhaustion: float = 0.0,
+    mask: Bool[Tensor, "*M S"] | None = None,
+) -> Float[Tensor, "*B T S"]:
+    """Constrained softmax step after step, each word's attention bounded by what is left of its fertility.
+
+    Args:
+        scores: One row a step; half precisions are computed in float32 or better and returned in their own.
+        fertility: What each word may receive over all steps, in [0, inf].
+        exhaustion: c >= 0: how strongly words with much left are preferred.
+        mask: [B, S] or [B, T, S], or broadcasting to them; True = may be attended.
+
+    Returns:
+        The attention of every step, equal to a loop of `constrained_softmax`.
+
+    Raises:
+        InfeasibleBounds: At some step a sentence's usable words have less than 1 left between them; give one of them
+            (a sink) infinite fertility. On an accelerator and in compiled code its rows become NaN instead.
+    """
+    return _scan(SOFTMAX, scores, fertility, exhaustion, mask)
+
+
+def constrained_sparsemax_scan(
+    scores: Float[Tensor, "*B T S"],
+    fertility: Float[Tensor, "*#B S"],
+    *,
+    exhaustion: float = 0.0,
+    mask: Bool[Tensor, "*M S"] | None = None,
+) -> Float[Tensor, "*B T S"]:
+    """Constrained sparsemax step after step, each word's attention bounded by what is left of its fertility.
+
+    Arguments, result and error are those of `constrained_softmax_scan`.
+    """
+    return _scan(SPARSEMAX, scores, fertility, exhaustion, mask)
