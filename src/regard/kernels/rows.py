@@ -30,7 +30,17 @@ from regard.kernels.lanes import (
     store_tile,
     write_int,
 )
-from regard.kernels.solvers import FREE, LOWER, UPPER, bounded_softmax, bounded_sparsemax, entmax15, sparsemax
+from regard.kernels.solvers import (
+    FREE,
+    LOWER,
+    UPPER,
+    bounded_softmax,
+    bounded_sparsemax,
+    entmax15,
+    first_to_leave_softmax,
+    first_to_leave_sparsemax,
+    sparsemax,
+)
 
 __all__ = ["ARGUMENTS", "CONSTRAINED_SOFTMAX", "CONSTRAINED_SPARSEMAX", "ENTMAX15", "SPARSEMAX"]
 
@@ -151,25 +161,37 @@ def clean(size: int, scores: int, mask: int, scale: float) -> Any:
 def clip_bounds(size: int, scores: int, upper: int, lower: int, wide: int) -> Any:
     """Cut upper bounds to 1, put 0 for both where a position may not be attended.
 
+    Args:
+        size: 64 S.
+        scores: Where the cleaned scores are.
+        upper: Where the upper bounds are, and where they go.
+        lower: The same of the lower bounds; 0 if all are 0.
+        wide: Whether the numbers are float64.
+
     Returns:
-        The rows whose upper bounds are the answer; one over their sum; the rows that no distribution fits; NaN in
-        the rows whose bounds have one, else 0.
+        The sum of the upper bounds; the least z - u; the rows that no distribution fits; NaN in the rows whose bounds
+        have one, else 0.
     """
     slack, near = (1e-9, 1e-9) if wide else (1e-4, 1e-6)
-    most, least, poison = spread(0.0), spread(0.0), spread(0.0)
-    wrong, there = spread(0.0), spread(0.0)
+    most, least, bad, low = spread(0.0), spread(0.0), spread(0.0), spread(INF)
+    top = spread(-INF)
     for at in range(0, size, 64):
-        usable = load(scores + at) != spread(-INF)
-        u = load(upper + at)
-        u = select(usable, select(u >= 1.0, spread(1.0), u), spread(0.0))
-        low = select(usable, load(lower + at), spread(0.0))
-        most, least, poison = most + u, least + low, poison + (u + low) * 0.0
-        wrong = select((low < 0.0) | (low > u + near), spread(1.0), wrong)
-        there = select(usable, spread(1.0), there)
+        z, u = load(scores + at), load(upper + at)
+        u = select(z != spread(-INF), select(u >= 1.0, spread(1.0), u), spread(0.0))
+        most += u
+        top = maximum(top, z)
+        low = select(u > 0.0, minimum(low, z - u), low)
+        bad = select(u < 0.0, spread(1.0), bad)
         store(upper + at, u)
-        store(lower + at, low)
-    infeasible = (there > 0.0) & ((wrong > 0.0) | (most < 1.0 - slack) | (least > 1.0 + slack))
-    return most <= 1.0, select(most > 0.0, 1.0 / most, spread(0.0)), infeasible, poison
+    if lower:
+        for at in range(0, size, 64):
+            u = load(upper + at)
+            bound = select(load(scores + at) != spread(-INF), load(lower + at), spread(0.0))
+            least += bound
+            bad = select((bound < 0.0) | (bound > u + near), spread(1.0), bad)
+            store(lower + at, bound)
+    infeasible = (top > -INF) & ((bad > 0.0) | (most < 1.0 - slack) | (least > 1.0 + slack))
+    return most, low, infeasible, (most + least) * 0.0
 
 
 @njit
@@ -185,17 +207,33 @@ def report(block: int, first: int, infeasible: Any, unsolved: Any) -> None:
 
 
 @njit
-def solve_sparse(size: int, z: int, u: int, low: int, full: Any, scale: Any, poison: Any, wide: int) -> Any:
-    """Constrained sparsemax: puts the weights over the scores and where they rest over the upper bounds."""
+def solve_sparse(
+    size: int, z: int, u: int, low: int, first: Any, most: Any, infeasible: Any, poison: Any, wide: int
+) -> Any:
+    """Constrained sparsemax: puts the weights over the scores and where they rest over the upper bounds.
+
+    Returns:
+        The rows whose level was not found, which become NaN.
+    """
     near = 1e-9 if wide else 1e-6
-    edge, tau, unsolved = bounded_sparsemax(size, z, u, low, full, near)
+    full = (most <= 1.0) | infeasible
+    tau, unsolved = bounded_sparsemax(size, z, u, low, first, most, full)
+    poison = select(unsolved, spread(np.nan), poison)
+    scale = spread(1.0) / most
+    free = spread(0.0)
     for at in range(0, size, 64):
-        score, most, least = load(z + at), load(u + at), load(low + at)
-        x = score - tau
-        weight = select(full, most * scale, minimum(maximum(x, least), most)) + poison
+        x, bound = load(z + at) - tau, load(u + at)
+        least = load(low + at) if low else spread(0.0)
+        free = select((x > least + near) & (x < bound - near), spread(1.0), free)
+    edge = tau
+    if any_lane(free < 1.0):
+        edge = select(free < 1.0, first_to_leave_sparsemax(size, z, u, tau, near), tau)
+    for at in range(0, size, 64):
+        score, bound = load(z + at), load(u + at)
+        least = load(low + at) if low else spread(0.0)
+        weight = select(full, bound * scale, minimum(maximum(score - tau, least), bound)) + poison
         x = score - edge
-        rest = select(x > most + near, spread(UPPER), spread(LOWER))
-        rest = select((x > least + near) & (x <= most + near), spread(FREE), rest)
+        rest = select(x > bound + near, spread(UPPER), select(x > least + near, spread(FREE), spread(LOWER)))
         usable = score != spread(-INF)
         store(z + at, select(usable, weight, spread(0.0)))
         store(u + at, select(usable, rest, spread(0.0)))
@@ -204,22 +242,36 @@ def solve_sparse(size: int, z: int, u: int, low: int, full: Any, scale: Any, poi
 
 @njit
 def solve_soft(
-    size: int, z: int, powers: int, u: int, low: int, full: Any, scale: Any, poison: Any, wide: int
+    size: int, z: int, powers: int, u: int, low: int, most: Any, infeasible: Any, poison: Any, wide: int
 ) -> Any:
-    """Constrained softmax: puts the weights over the scores and where they rest over the upper bounds."""
+    """Constrained softmax: puts the weights over the scores and where they rest over the upper bounds.
+
+    Returns:
+        The rows whose level was not found, which become NaN.
+    """
     near = 1e-9 if wide else 1e-6
+    full = (most <= 1.0) | infeasible
     for at in range(0, size, 64):
         store(powers + at, exp(load(z + at)))
-    edge, factor, unsolved = bounded_softmax(size, powers, u, low, full, near)
+    factor, unsolved = bounded_softmax(size, powers, u, low, full)
+    poison = select(unsolved, spread(np.nan), poison)
+    scale = spread(1.0) / most
+    free = spread(0.0)
     for at in range(0, size, 64):
-        score, e, most, least = load(z + at), load(powers + at), load(u + at), load(low + at)
-        x = e * factor
-        weight = select(full, most * scale, minimum(maximum(x, least), most)) + poison
+        x, bound = load(powers + at) * factor, load(u + at)
+        least = load(low + at) if low else spread(0.0)
+        free = select((x > (1.0 + near) * least) & (x < (1.0 - near) * bound), spread(1.0), free)
+    edge = factor
+    if any_lane(free < 1.0):
+        edge = select(free < 1.0, first_to_leave_softmax(size, powers, u, factor, near), factor)
+    for at in range(0, size, 64):
+        e, bound = load(powers + at), load(u + at)
+        least = load(low + at) if low else spread(0.0)
+        weight = select(full, bound * scale, minimum(maximum(e * factor, least), bound)) + poison
         x = e * edge
-        above = (x > (1.0 + near) * most) | (most <= 0.0)
-        rest = select(above, spread(UPPER), spread(LOWER))
-        rest = select((x > (1.0 + near) * least) & ~above, spread(FREE), rest)
-        usable = score != spread(-INF)
+        rest = select(x > (1.0 + near) * least, spread(FREE), spread(LOWER))
+        rest = select((x > (1.0 + near) * bound) | (bound <= 0.0), spread(UPPER), rest)
+        usable = load(z + at) != spread(-INF)
         store(z + at, select(usable, weight, spread(0.0)))
         store(u + at, select(usable, rest, spread(0.0)))
     return unsolved
@@ -242,7 +294,7 @@ def forward(block: int) -> None:
     """Weights, and with bounds where they rest, of the block's rows."""
     kind, wide = read_int(block + 8 * MAP), read_int(block + 8 * WIDE)
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
-    size, stride = 64 * count, count * (8 if wide else 4)
+    size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)
     room = 64 * ((count + 7) // 8 * 8)
     scratch = np.empty(5 * room + 6 * 64, np.uint8)
     z = scratch.ctypes.data
@@ -253,6 +305,8 @@ def forward(block: int) -> None:
             break
         find_rows(table, block, SCORES, first, stride)
         read_rows(wide, table, 0, count, z)
+        if count & 1:
+            store(z + 64 * count, spread(-INF))
         masked = find_rows(table, block, MASK, first, count)
         if masked:
             read_bytes(table, 0, count, mask)
@@ -263,17 +317,16 @@ def forward(block: int) -> None:
         else:
             find_rows(table, block, UPPER_BOUND, first, stride)
             read_rows(wide, table, 0, count, u)
+            least = 0
             if find_rows(table, block, LOWER_BOUND, first, stride):
                 read_rows(wide, table, 0, count, low)
-            else:
-                for at in range(0, size, 64):
-                    store(low + at, spread(0.0))
-            full, scale, infeasible, sick = clip_bounds(size, z, u, low, wide)
+                least = low
+            most, least_level, infeasible, sick = clip_bounds(size, z, u, least, wide)
             poison = select(infeasible, spread(np.nan), poison + sick)
             if kind == CONSTRAINED_SPARSEMAX:
-                unsolved = solve_sparse(size, z, u, low, full | infeasible, scale, poison, wide)
+                unsolved = solve_sparse(size, z, u, least, least_level, most, infeasible, poison, wide)
             else:
-                unsolved = solve_soft(size, z, powers, u, low, full | infeasible, scale, poison, wide)
+                unsolved = solve_soft(size, z, powers, u, least, most, infeasible, poison, wide)
             report(block, first, infeasible, unsolved)
             find_rows(table, block, RESTS, first, count)
             write_bytes(table, 0, left, count, u)
@@ -282,34 +335,39 @@ def forward(block: int) -> None:
 
 
 @njit
-def pull_back(kind: int, size: int, g: int, weights: int, rests: int) -> None:
-    """The gradient of the scores over `g`, that of the bound a position rests on over the weights.
-
-    With s the slope of a free position (1 for sparsemax, p for softmax, sqrt p for 1.5-entmax) and m the mean of g
-    over the free ones, weighted by s: s (g - m) where free, g - m at a bound.
-    """
-    total, slope = spread(0.0), spread(0.0)
-    for at in range(0, size, 64):
-        p = load(weights + at)
-        free = load(rests + at) == spread(FREE) if rests else p > 0.0
-        s = select(free, p if kind == CONSTRAINED_SOFTMAX else root(p) if kind == ENTMAX15 else spread(1.0), spread(0.0))
-        total += select(free, s * load(g + at), spread(0.0))
-        slope += s
-    mean = total / select(slope > 0.0, slope, spread(1.0))
-    for at in range(0, size, 64):
-        p = load(weights + at)
-        free = load(rests + at) == spread(FREE) if rests else p > 0.0
-        s = select(free, p if kind == CONSTRAINED_SOFTMAX else root(p) if kind == ENTMAX15 else spread(1.0), spread(0.0))
-        change = load(g + at) - mean
-        store(g + at, select(free, s * change, spread(0.0)))
-        store(weights + at, change)
+def slope_of(kind: int, p: Any, rest: Any, bounded: bool) -> Any:
+    """How fast a free position moves: 1 for sparsemax, p for softmax, sqrt p for 1.5-entmax; 0 where not free."""
+    free = rest == spread(FREE) if bounded else p > 0.0
+    moves = p if kind == CONSTRAINED_SOFTMAX else root(p) if kind == ENTMAX15 else spread(1.0)
+    return select(free, moves, spread(0.0))
 
 
 @njit
-def bound_gradient(size: int, change: int, rests: int, which: float, out: int) -> None:
-    """The change at the positions that rest on one of the bounds."""
+def pull_back(kind: int, size: int, g: int, weights: int, rests: int) -> Any:
+    """Put the gradient of the scores over the weights, s (g - m), and return m.
+
+    s is the slope of a free position and m the mean of g over the free ones, weighted by s; a bound on which a position
+    rests has the gradient g - m.
+    """
+    total, slope = spread(0.0), spread(0.0)
     for at in range(0, size, 64):
-        store(out + at, select(load(rests + at) == spread(which), load(change + at), spread(0.0)))
+        p = load(weights + at) if kind != CONSTRAINED_SPARSEMAX else spread(1.0)
+        s = slope_of(kind, p, load(rests + at) if rests else p, rests != 0)
+        total += select(s > 0.0, s * load(g + at), spread(0.0))
+        slope += s
+    mean = total / select(slope > 0.0, slope, spread(1.0))
+    for at in range(0, size, 64):
+        p = load(weights + at) if kind != CONSTRAINED_SPARSEMAX else spread(1.0)
+        s = slope_of(kind, p, load(rests + at) if rests else p, rests != 0)
+        store(weights + at, select(s > 0.0, s * (load(g + at) - mean), spread(0.0)))
+    return mean
+
+
+@njit
+def bound_gradient(size: int, g: int, mean: Any, rests: int, which: float, out: int) -> None:
+    """The gradient of the bounds on one side: g - m at the positions that rest on them."""
+    for at in range(0, size, 64):
+        store(out + at, select(load(rests + at) == spread(which), load(g + at) - mean, spread(0.0)))
 
 
 @cfunc(types.void(types.int64), cache=True)
@@ -317,11 +375,11 @@ def backward(block: int) -> None:
     """Gradients of the scores and bounds."""
     kind, wide = read_int(block + 8 * MAP), read_int(block + 8 * WIDE)
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
-    size, stride = 64 * count, count * (8 if wide else 4)
+    size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)
     room = 64 * ((count + 7) // 8 * 8)
-    scratch = np.empty(4 * room + 64, np.uint8)
+    scratch = np.empty(3 * room + 64, np.uint8)
     g = scratch.ctypes.data
-    weights, rests, out, table = g + room, g + 2 * room, g + 3 * room, g + 4 * room
+    weights, rests, table = g + room, g + 2 * room, g + 3 * room
     while True:
         first = 8 * atomic_add(block + 8 * TICKET, 1)
         if first >= rows:
@@ -329,18 +387,18 @@ def backward(block: int) -> None:
         left = min(8, rows - first)
         find_rows(table, block, GRADIENT, first, stride)
         read_rows(wide, table, 0, count, g)
-        find_rows(table, block, WEIGHTS, first, stride)
-        read_rows(wide, table, 0, count, weights)
+        if kind != CONSTRAINED_SPARSEMAX:
+            find_rows(table, block, WEIGHTS, first, stride)
+            read_rows(wide, table, 0, count, weights)
         bounded = find_rows(table, block, RESTS, first, count)
         if bounded:
             read_bytes(table, 0, count, rests)
-        pull_back(kind, size, g, weights, rests if bounded else 0)
+        mean = pull_back(kind, size, g, weights, rests if bounded else 0)
         find_rows(table, block, SCORES_GRADIENT, first, stride)
-        write_rows(wide, table, 0, left, count, g)
+        write_rows(wide, table, 0, left, count, weights)
         if find_rows(table, block, UPPER_GRADIENT, first, stride):
-            bound_gradient(size, weights, rests, UPPER, out)
-            find_rows(table, block, UPPER_GRADIENT, first, stride)
-            write_rows(wide, table, 0, left, count, out)
+            bound_gradient(size, g, mean, rests, UPPER, weights)
+            write_rows(wide, table, 0, left, count, weights)
         if find_rows(table, block, LOWER_GRADIENT, first, stride):
-            bound_gradient(size, weights, rests, LOWER, out)
-            write_rows(wide, table, 0, left, count, out)
+            bound_gradient(size, g, mean, rests, LOWER, weights)
+            write_rows(wide, table, 0, left, count, weights)

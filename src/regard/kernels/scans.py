@@ -53,12 +53,12 @@ def scan_forward(block: int) -> None:
     kind, wide = read_int(block + 8 * MAP), read_int(block + 8 * WIDE)
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
     steps, exhaustion = read_int(block + 8 * STEPS), read_double(block + 8 * EXHAUSTION)
-    size, stride = 64 * count, count * (8 if wide else 4)
+    size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)
     room = 64 * ((count + 7) // 8 * 8)
-    scratch = np.empty(7 * room + 64, np.uint8)
+    scratch = np.empty(6 * room + 64, np.uint8)
     z = scratch.ctypes.data
-    mask, u, low, powers = z + room, z + 2 * room, z + 3 * room, z + 4 * room
-    fertility, spent, table = z + 5 * room, z + 6 * room, z + 7 * room
+    mask, u, powers = z + room, z + 2 * room, z + 3 * room
+    fertility, spent, table = z + 4 * room, z + 5 * room, z + 6 * room
     while True:
         first = 8 * atomic_add(block + 8 * TICKET, 1)
         if first >= rows:
@@ -71,6 +71,8 @@ def scan_forward(block: int) -> None:
         for step in range(steps):
             find_rows(table, block, SCORES, first, stride, steps, step)
             read_rows(wide, table, 0, count, z)
+            if count & 1:
+                store(z + 64 * count, spread(-INF))
             masked = find_rows(table, block, MASK, first, count, steps, step)
             if masked:
                 read_bytes(table, 0, count, mask)
@@ -79,14 +81,13 @@ def scan_forward(block: int) -> None:
                 bound = maximum(f - load(spent + at), spread(0.0))
                 store(u + at, bound)
                 store(z + at, load(z + at) + select(f < INF, bound * exhaustion, spread(0.0)))
-                store(low + at, spread(0.0))
             poison = clean(size, z, mask if masked else 0, 1.0)
-            full, scale, infeasible, sick = clip_bounds(size, z, u, low, wide)
+            most, level, infeasible, sick = clip_bounds(size, z, u, 0, wide)
             poison = select(infeasible, spread(np.nan), poison + sick)
             if kind == CONSTRAINED_SPARSEMAX:
-                unsolved = solve_sparse(size, z, u, low, full | infeasible, scale, poison, wide)
+                unsolved = solve_sparse(size, z, u, 0, level, most, infeasible, poison, wide)
             else:
-                unsolved = solve_soft(size, z, powers, u, low, full | infeasible, scale, poison, wide)
+                unsolved = solve_soft(size, z, powers, u, 0, most, infeasible, poison, wide)
             report(block, first, infeasible, unsolved)
             for at in range(0, size, 64):
                 store(spent + at, load(spent + at) + load(z + at))
@@ -101,7 +102,7 @@ def scan_backward(block: int) -> None:
     """Gradients of the scores and of the fertility."""
     kind, wide = read_int(block + 8 * MAP), read_int(block + 8 * WIDE)
     rows, count, steps = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE), read_int(block + 8 * STEPS)
-    size, stride = 64 * count, count * (8 if wide else 4)
+    size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)
     room = 64 * ((count + 7) // 8 * 8)
     scratch = np.empty(4 * room + 64, np.uint8)
     g = scratch.ctypes.data
@@ -123,11 +124,11 @@ def scan_backward(block: int) -> None:
             read_bytes(table, 0, count, rests)
             for at in range(0, size, 64):
                 store(g + at, load(g + at) - load(loosened + at))
-            pull_back(kind, size, g, weights, rests)
-            for at in range(0, size, 64):
-                tight = select(load(rests + at) == spread(UPPER), load(weights + at), spread(0.0))
-                store(loosened + at, load(loosened + at) + tight)
+            mean = pull_back(kind, size, g, weights, rests)
             find_rows(table, block, SCORES_GRADIENT, first, stride, steps, step)
-            write_rows(wide, table, 0, left, count, g)
+            write_rows(wide, table, 0, left, count, weights)
+            for at in range(0, size, 64):
+                tight = select(load(rests + at) == spread(UPPER), load(g + at) - mean, spread(0.0))
+                store(loosened + at, load(loosened + at) + tight)
         find_rows(table, block, FERTILITY_GRADIENT, first, stride)
         write_rows(wide, table, 0, left, count, loosened)

@@ -1,26 +1,40 @@
 """The maps' levels, eight rows at a time, on vectors in memory (see `lanes`).
 
 A problem of S positions lies in memory as S vectors of scores, shifted so that the greatest usable one is 0 and -inf where
-a position may not be attended; with bounds, as many of upper (cut to 1) and of lower ones, 0 where not usable. Sizes
-and distances are in bytes: S positions are 64 S of them.
+a position may not be attended; with bounds, as many of upper (cut to 1) and of lower ones, 0 where not usable. An odd S is
+rounded up with a position that may not be attended: the inner loops take two at a time, whose sums do not wait for each
+other. Sizes and distances are in bytes: S positions are 64 S of them.
 
 Each solver finds the level by Newton's method on a sum that is made of simple pieces: it ends on the very piece on which
 the sum is 1, where the step is exact. Without upper bounds the sum is convex, and the steps only ever approach. With
-bounds on both sides a step may leave the bracket of what is known already, and the bracket is halved instead.
+bounds on both sides a step may leave the bracket of what is known already, and the bracket is cut instead.
 """
 
 from typing import Any
 
 from numba import njit
 
-from regard.kernels.lanes import any_lane, exp, load, maximum, minimum, root, select, spread, store
+from regard.kernels.lanes import any_lane, load, maximum, minimum, select, spread
 
-__all__ = ["FREE", "LOWER", "UPPER", "bounded_softmax", "bounded_sparsemax", "entmax15", "sparsemax"]
+__all__ = [
+    "FREE",
+    "LOWER",
+    "UPPER",
+    "bounded_softmax",
+    "bounded_sparsemax",
+    "entmax15",
+    "first_to_leave_softmax",
+    "first_to_leave_sparsemax",
+    "sparsemax",
+]
 
 LOWER, FREE, UPPER = 1.0, 2.0, 3.0  # where a position rests; 0 where it may not be attended
 
 STEPS = 200  # more than halving a bracket of doubles takes
 EXACT = 1e-13
+BEYOND = 1.0 + 1e-12
+TINY = 1e-300
+LEAST = 1e-20  # a factor at which exponentials that are cut to the greatest double are beyond every bound
 INF = float("inf")
 
 
@@ -29,13 +43,13 @@ def sparsemax(size: int, scores: int) -> Any:
     """The level tau of sparsemax."""
     tau = spread(-1.0)
     for _ in range(STEPS):
-        total, count = spread(0.0), spread(0.0)
-        for at in range(0, size, 64):
-            x = load(scores + at) - tau
-            inside = x > 0.0
-            total += select(inside, x, spread(0.0))
-            count += select(inside, spread(1.0), spread(0.0))
-        excess = total - 1.0
+        total, count, total2, count2 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+        for at in range(0, size, 128):
+            x, x2 = load(scores + at) - tau, load(scores + at + 64) - tau
+            inside, inside2 = x > 0.0, x2 > 0.0
+            total, total2 = select(inside, total + x, total), select(inside2, total2 + x2, total2)
+            count, count2 = select(inside, count + 1.0, count), select(inside2, count2 + 1.0, count2)
+        excess, count = total + total2 - 1.0, count + count2
         if not any_lane(excess > EXACT):
             break
         tau = select(excess > EXACT, tau + excess / count, tau)
@@ -47,12 +61,13 @@ def entmax15(size: int, scores: int) -> Any:
     """The level tau of 1.5-entmax, for scores that are halved."""
     tau = spread(-1.0)
     for _ in range(STEPS):
-        total, slope = spread(0.0), spread(0.0)
-        for at in range(0, size, 64):
+        total, slope, total2, slope2 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+        for at in range(0, size, 128):
             x = maximum(load(scores + at) - tau, spread(0.0))
-            total += x * x
-            slope += x
-        excess = total - 1.0
+            x2 = maximum(load(scores + at + 64) - tau, spread(0.0))
+            total, total2 = total + x * x, total2 + x2 * x2
+            slope, slope2 = slope + x, slope2 + x2
+        excess, slope = total + total2 - 1.0, slope + slope2
         if not any_lane(excess > EXACT):
             break
         tau = select(excess > EXACT, tau + excess / (slope + slope), tau)
@@ -60,92 +75,125 @@ def entmax15(size: int, scores: int) -> Any:
 
 
 @njit
-def bounded_sparsemax(size: int, scores: int, upper: int, lower: int, full: Any, near: float) -> Any:
-    """The level tau of constrained sparsemax.
+def within(step: Any, low: Any, high: Any, low_excess: Any, high_excess: Any) -> Any:
+    """A Newton step that stays in the bracket, or else where the line between its ends crosses zero.
 
-    Args:
-        size: 64 S.
-        scores: Where the scores are.
-        upper: Where the upper bounds are.
-        lower: Where the lower bounds are.
-        full: The rows whose upper bounds are the answer.
-        near: How near its bound a position counts as meeting it.
-
-    Returns:
-        The end of the interval of levels where nobody is free (else the level); the level; the rows for which it was
-        not found.
+    That point is kept to the middle four fifths: a bracket that shrinks from one side only shrinks slowly.
     """
-    low, high = spread(INF), spread(0.0)
-    for at in range(0, size, 64):
-        u = load(upper + at)
-        low = minimum(low, select(u > 0.0, load(scores + at) - u, spread(INF)))
-    tau = maximum(low, spread(-1.0))
-    tau = select(full, low - 1.0, tau)
-    open_ = ~full
-    for _ in range(STEPS):
-        total, count = spread(0.0), spread(0.0)
-        for at in range(0, size, 64):
-            x, u, least = load(scores + at) - tau, load(upper + at), load(lower + at)
-            total += minimum(maximum(x, least), u)
-            count += select((x > least) & (x < u), spread(1.0), spread(0.0))
-        excess = total - 1.0
-        room = EXACT - EXACT * tau
-        open_ = open_ & ((excess > room) | (excess < spread(0.0) - room))
-        if not any_lane(open_):
-            break
-        low, high = select(excess > 0.0, tau, low), select(excess > 0.0, high, tau)
-        step = tau + excess / count
-        step = select((step > low) & (step < high), step, 0.5 * (low + high))
-        tau = select(open_, step, tau)
-    free, leaves = spread(0.0), spread(INF)
-    for at in range(0, size, 64):
-        z, u = load(scores + at), load(upper + at)
-        x = z - tau
-        free = select((x > load(lower + at) + near) & (x < u - near), spread(1.0), free)
-        leaves = select((u > 0.0) & (x >= u - near), minimum(leaves, z - u), leaves)
-    return select((free > 0.0) | (leaves >= INF), tau, leaves), tau, open_
+    width = high - low
+    crossing = low - width * low_excess / (high_excess - low_excess)
+    crossing = minimum(maximum(crossing, low + 0.1 * width), high - 0.1 * width)
+    return select((step > low) & (step < high), step, crossing)
 
 
 @njit
-def bounded_softmax(size: int, powers: int, upper: int, lower: int, full: Any, near: float) -> Any:
+def bounded_sparsemax(size: int, scores: int, upper: int, lower: int, low: Any, most: Any, full: Any) -> Any:
+    """The level tau of constrained sparsemax.
+
+    Args:
+        size: 64 S, S even.
+        scores: Where the scores are.
+        upper: Where the upper bounds are.
+        lower: Where the lower bounds are, 0 if all are 0.
+        low: The least z - u.
+        most: The sum of the upper bounds.
+        full: The rows whose upper bounds are the answer.
+
+    Returns:
+        The level, and the rows for which it was not found.
+    """
+    high, low_excess, high_excess = spread(0.0), most - 1.0, spread(-1.0)
+    # Where bounds are tight the sum is nearly a line from end to end; where they are loose it is sparsemax's.
+    tau = select(most < 4.0, low - low * low_excess / most, maximum(low, spread(-1.0)))
+    tau = select(full, low - 1.0, tau)
+    searched = ~full
+    for _ in range(STEPS):
+        total, count, total2, count2 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+        if lower:
+            for at in range(0, size, 64):
+                x, u, least = load(scores + at) - tau, load(upper + at), load(lower + at)
+                total += minimum(maximum(x, least), u)
+                count = select((x > least) & (x < u), count + 1.0, count)
+        else:
+            for at in range(0, size, 128):
+                x, x2 = load(scores + at) - tau, load(scores + at + 64) - tau
+                p = minimum(maximum(x, spread(0.0)), load(upper + at))
+                p2 = minimum(maximum(x2, spread(0.0)), load(upper + at + 64))
+                total, total2 = total + p, total2 + p2
+                count, count2 = select(p == x, count + 1.0, count), select(p2 == x2, count2 + 1.0, count2)
+        excess, count = total + total2 - 1.0, count + count2
+        room = EXACT - EXACT * tau
+        searched = searched & ((excess > room) | (excess < spread(0.0) - room))
+        if not any_lane(searched):
+            break
+        above = excess > 0.0
+        low, low_excess = select(above, tau, low), select(above, excess, low_excess)
+        high, high_excess = select(above, high, tau), select(above, high_excess, excess)
+        step = within(tau + excess / count, low, high, low_excess, high_excess)
+        tau = select(searched, step, tau)
+    return tau, searched
+
+
+@njit
+def first_to_leave_sparsemax(size: int, scores: int, upper: int, tau: Any, near: float) -> Any:
+    """The level at which the first position at its upper bound leaves it, where there is one; else tau."""
+    leaves = spread(INF)
+    for at in range(0, size, 64):
+        z, u = load(scores + at), load(upper + at)
+        leaves = select((u > 0.0) & (z - tau >= u - near), minimum(leaves, z - u), leaves)
+    return select(leaves >= INF, tau, leaves)
+
+
+@njit
+def bounded_softmax(size: int, powers: int, upper: int, lower: int, full: Any) -> Any:
     """The factor 1 / Z of constrained softmax.
 
     Args:
         size: 64 S.
         powers: Where the exponentials of the scores are.
         upper: Where the upper bounds are.
-        lower: Where the lower bounds are.
+        lower: Where the lower bounds are, 0 if all are 0.
         full: The rows whose upper bounds are the answer.
-        near: How near its bound a position counts as meeting it, as a factor.
 
     Returns:
-        As `bounded_sparsemax`, of the factor.
+        The factor, and the rows for which it was not found.
     """
     total = spread(0.0)
     for at in range(0, size, 64):
         total += load(powers + at)
     factor = select(full, spread(INF), 1.0 / total)
     low, high = spread(0.0), spread(INF)
-    open_ = ~full
+    searched = ~full
     for _ in range(STEPS):
-        total, slope = spread(0.0), spread(0.0)
-        for at in range(0, size, 64):
-            e, u, least = load(powers + at), load(upper + at), load(lower + at)
-            x = e * factor
-            total += minimum(maximum(x, least), u)
-            slope += select((x > least) & (x < u), e, spread(0.0))
-        excess = total - 1.0
-        open_ = open_ & ((excess > EXACT) | (excess < -EXACT))
-        if not any_lane(open_):
+        total, slope, total2, slope2 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+        if lower:
+            for at in range(0, size, 64):
+                e, u, least = load(powers + at), load(upper + at), load(lower + at)
+                x = e * factor
+                total += minimum(maximum(x, least), u)
+                slope = select((x > least) & (x < u), slope + e, slope)
+        else:
+            for at in range(0, size, 128):
+                e, u, e2, u2 = load(powers + at), load(upper + at), load(powers + at + 64), load(upper + at + 64)
+                x, x2 = e * factor, e2 * factor
+                total, total2 = total + minimum(x, u), total2 + minimum(x2, u2)
+                slope, slope2 = select(x < u, slope + e, slope), select(x2 < u2, slope2 + e2, slope2)
+        excess, slope = total + total2 - 1.0, slope + slope2
+        searched = searched & ((excess > EXACT) | (excess < -EXACT))
+        if not any_lane(searched):
             break
         low, high = select(excess < 0.0, factor, low), select(excess < 0.0, high, factor)
         step = factor - excess / slope
         middle = select(high < INF, 0.5 * (low + high), factor + factor)
-        factor = select(open_, select((step > low) & (step < high), step, middle), factor)
-    free, leaves = spread(0.0), spread(0.0)
+        factor = select(searched, select((step > low) & (step < high), step, middle), factor)
+    return factor, searched
+
+
+@njit
+def first_to_leave_softmax(size: int, powers: int, upper: int, factor: Any, near: float) -> Any:
+    """The factor at which the first position at its upper bound leaves it, where there is one; else the factor."""
+    leaves = spread(0.0)
     for at in range(0, size, 64):
         e, u = load(powers + at), load(upper + at)
-        x = e * factor
-        free = select((x > (1.0 + near) * load(lower + at)) & (x < (1.0 - near) * u), spread(1.0), free)
-        leaves = select((u > 0.0) & (x >= (1.0 - near) * u), maximum(leaves, u / e), leaves)
-    return select((free > 0.0) | (leaves <= 0.0), factor, leaves), factor, open_
+        leaves = select((u > 0.0) & (e * factor >= (1.0 - near) * u), maximum(leaves, u / e), leaves)
+    return select(leaves <= 0.0, factor, leaves)

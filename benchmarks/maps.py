@@ -1,0 +1,201 @@
+"""The maps' time, forward and backward, as a multiple of softmax's at the same shape, in one process.
+
+    python benchmarks/maps.py [--device cuda] [--json FILE]
+
+Prints a table of medians: softmax in microseconds, every other map as a multiple of it, the `entmax` package's where
+it is installed; then the scans over decoding steps beside loops of single steps. In every round all systems run in turn,
+and the ratios are those within a round. Bounds take part in the gradient. On CUDA also the share of the time that one
+read and one write of the tensors takes (`--device cuda`).
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.functional import (
+    constrained_softmax,
+    constrained_softmax_scan,
+    constrained_sparsemax,
+    constrained_sparsemax_scan,
+    entmax15,
+    sparsemax,
+)
+from regard.functional.scans import remaining
+from regard.kernels.versions import using
+
+SHAPES = ((64, 30), (64, 100), (2048, 50), (64, 4, 50, 50), (16, 1024))
+CUDA_SHAPES = ((64 * 8 * 50, 50), (16 * 8 * 1024, 1024))
+CUDA_SCANS = ((64 * 8, 50, 50), (16 * 8, 1024, 1024))
+SCAN = (64, 50, 50)
+Step = Callable[[], object]
+
+
+def bounds(shape: tuple[int, ...], kind: str, generator: torch.Generator) -> torch.Tensor:
+    """Upper bounds: `tight`, rand * 4 / S, or `loose`, rand * 3 with 30 % zeros; both sum to at least 1.02."""
+    drawn = torch.rand(shape, generator=generator)
+    if kind == "tight":
+        upper = drawn * 4 / shape[-1]
+    else:
+        upper = drawn * 3 * (torch.rand(shape, generator=generator) >= 0.3)
+    total = upper.sum(-1, keepdim=True)
+    return torch.where(total < 1.02, upper * 1.0201 / total.clamp_min(1e-6), upper)
+
+
+def both_ways(map: Callable[..., torch.Tensor], gradient: torch.Tensor, *arguments: torch.Tensor) -> Step:
+    """The map and its gradient, as one step to be timed."""
+    leaves = [one.detach().clone().requires_grad_() for one in arguments]
+
+    def step() -> None:
+        torch.autograd.grad(map(*leaves), leaves, gradient)
+
+    return step
+
+
+def timed(step: Step, repeats: int, device: str) -> float:
+    """Seconds of one step, on average over some."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(repeats):
+        step()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return (time.perf_counter() - begin) / repeats
+
+
+def compare(steps: dict[str, Step], base: str, rounds: int, seconds: float, device: str) -> dict[str, Any]:
+    """Median microseconds of each, and the median over the rounds of its ratio to the base."""
+    repeats = {}
+    for name, step in steps.items():
+        for _ in range(3):
+            step()
+        once = min(timed(step, 1, device) for _ in range(3))
+        repeats[name] = max(1, min(1000, int(seconds / once)))
+    runs = [{name: timed(step, repeats[name], device) for name, step in steps.items()} for _ in range(rounds)]
+    return {
+        name: {
+            "us": statistics.median(run[name] for run in runs) * 1e6,
+            "ratio": statistics.median(run[name] / run[base] for run in runs),
+        }
+        for name in steps
+    }
+
+
+def maps(shape: tuple[int, ...], args: argparse.Namespace) -> dict[str, Any]:
+    """All maps at one shape."""
+    generator = torch.Generator().manual_seed(args.seed)
+    scores = torch.randn(shape, generator=generator).to(args.device)
+    gradient = torch.randn(shape, generator=generator).to(args.device)
+    steps = {
+        "softmax": both_ways(lambda z: torch.softmax(z, -1), gradient, scores),
+        "sparsemax": both_ways(sparsemax, gradient, scores),
+        "entmax15": both_ways(entmax15, gradient, scores),
+    }
+    for kind in ("tight", "loose"):
+        upper = bounds(shape, kind, generator).to(args.device)
+        for map in (constrained_softmax, constrained_sparsemax):
+            steps[f"{map.__name__}, {kind}"] = both_ways(map, gradient, scores, upper)
+    if args.package:
+        import entmax
+
+        steps["entmax package: sparsemax"] = both_ways(lambda z: entmax.sparsemax(z, -1), gradient, scores)
+        steps["entmax package: entmax15"] = both_ways(lambda z: entmax.entmax15(z, -1), gradient, scores)
+    if args.device == "cuda":
+        # Once through memory: scores, gradient and weights read, weights and a gradient written.
+        steps["memory"] = lambda: (scores.add(1), scores.add(1), scores.add(1))
+    return compare(steps, "softmax", args.rounds, args.seconds, args.device)
+
+
+def loop(map: Callable[..., torch.Tensor]) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """A scan as a loop of single steps."""
+
+    def steps(scores: torch.Tensor, fertility: torch.Tensor) -> torch.Tensor:
+        received = torch.zeros_like(fertility)
+        found = []
+        for t in range(scores.shape[1]):
+            weights = map(scores[:, t], remaining(fertility, received))
+            received = received + weights
+            found.append(weights)
+        return torch.stack(found, 1)
+
+    return steps
+
+
+def in_plain(map: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """The map's reference version."""
+
+    def plain(*arguments: torch.Tensor) -> torch.Tensor:
+        with using("reference"):
+            return map(*arguments)
+
+    return plain
+
+
+def scans(shape: tuple[int, int, int], args: argparse.Namespace) -> dict[str, Any]:
+    """Both scans, beside the loops of single steps."""
+    generator = torch.Generator().manual_seed(args.seed)
+    batch, _, size = shape
+    scores = torch.randn(shape, generator=generator)
+    gradient = torch.randn(shape, generator=generator)
+    # Fertilities 1 to 3, and a sink, as in Malaviya et al. (2018).
+    fertility = torch.randint(1, 4, (batch, size), generator=generator).float()
+    fertility[:, -1] = torch.inf
+    scores, gradient, fertility = (one.to(args.device) for one in (scores, gradient, fertility))
+    found = {}
+    for scan, map in (
+        (constrained_softmax_scan, constrained_softmax),
+        (constrained_sparsemax_scan, constrained_sparsemax),
+    ):
+        steps = {scan.__name__: both_ways(scan, gradient, scores, fertility)}
+        if args.device == "cuda":
+            steps["memory"] = lambda: (scores.add(1), scores.add(1), scores.add(1))
+        else:
+            steps["loop of our steps"] = both_ways(loop(map), gradient, scores, fertility)
+            steps["loop of plain steps"] = both_ways(loop(in_plain(map)), gradient, scores, fertility)
+        found[scan.__name__] = compare(steps, scan.__name__, args.rounds, args.seconds, args.device)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=0.02, help="of one system in one round")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--no-package", dest="package", action="store_false", help="without the entmax package")
+    parser.add_argument("--fresh", action="store_true", help="leave the C library's allocator as it starts")
+    parser.add_argument("--only", help="shapes, such as 64x30,2048x50")
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    if not args.fresh:
+        # A process that has trained anything has freed a large tensor, after which glibc keeps what is freed up to
+        # tens of MB. In a fresh process it hands every few MB back and takes them again, page by page: that, and not
+        # the map, is then what is timed from 2,048 rows on.
+        torch.empty(31 << 20, dtype=torch.uint8)
+    shapes = CUDA_SHAPES if args.device == "cuda" else SHAPES
+    if args.only:
+        shapes = [tuple(int(n) for n in shape.split("x")) for shape in args.only.split(",")]
+    record: dict[str, Any] = {"torch": torch.__version__, "threads": args.threads, "device": args.device}
+    for shape in shapes:
+        record[str(list(shape))] = found = maps(shape, args)
+        for name, each in found.items():
+            print(f"{list(shape)!s:18} {name:32} {each['us']:10.1f} us {each['ratio']:8.2f} x softmax", flush=True)
+    for shape in CUDA_SCANS if args.device == "cuda" else (SCAN,):
+        record[f"scan {list(shape)}"] = found = scans(shape, args)
+        for group in found.values():
+            for name, each in group.items():
+                print(f"{list(shape)!s:18} {name:32} {each['us']:10.1f} us {each['ratio']:8.2f} x scan", flush=True)
+    if args.json:
+        args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

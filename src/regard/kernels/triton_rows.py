@@ -1,0 +1,221 @@
+"""The maps and their gradients as Triton kernels over rows, and over the steps of a scan (see `triton_solvers`).
+
+A program has R rows, or one sentence of a scan with what its words received in registers: every number passes through
+memory once. An operand that broadcasts (HOW = 2) has the row (r // every) % count for row r of the scores; one of their
+shape (HOW = 1) has row r; HOW = 0 is none.
+"""
+
+import triton
+import triton.language as tl
+
+from regard.kernels.triton_solvers import (
+    CONSTRAINED_SOFTMAX,
+    ENTMAX15,
+    FREE,
+    INF,
+    LOWER,
+    UPPER,
+    solve_bounded,
+    solve_free,
+    total,
+    totals,
+)
+
+__all__ = ["backward_rows", "backward_scan", "forward_rows", "forward_scan"]
+
+
+@triton.jit
+def positions(K: tl.constexpr, L: tl.constexpr):
+    """Where in its row each number of a tile is: [K, 1, L]."""
+    return tl.arange(0, K)[:, None, None] * L + tl.arange(0, L)[None, None, :]
+
+
+@triton.jit
+def rows_of(operand, row, size, every, count, HOW: tl.constexpr):
+    """Pointers to an operand's rows."""
+    if HOW == 2:
+        row = (row // every) % count
+    return operand + row.to(tl.int64) * size
+
+
+@triton.jit
+def forward_rows(
+    scores,
+    mask,
+    upper,
+    lower,
+    weights,
+    rests,
+    rows,
+    size,
+    mask_every,
+    mask_count,
+    upper_every,
+    upper_count,
+    lower_every,
+    lower_count,
+    KIND: tl.constexpr,
+    MASK: tl.constexpr,
+    BOUND: tl.constexpr,
+    LEAST: tl.constexpr,
+    K: tl.constexpr,
+    R: tl.constexpr,
+    L: tl.constexpr,
+):
+    """Weights, and with bounds where they rest."""
+    row = tl.program_id(0) * R + tl.arange(0, R)[None, :, None]
+    at = positions(K, L)
+    here = (at < size) & (row < rows)
+    z = tl.load(rows_of(scores, row, size, 1, 1, 1) + at, mask=here, other=-INF)
+    usable = z != -INF
+    if MASK > 0:
+        seen = tl.load(rows_of(mask, row, size, mask_every, mask_count, MASK) + at, mask=here, other=0)
+        usable = usable & (seen != 0)
+    out = rows_of(weights, row, size, 1, 1, 1) + at
+    if BOUND == 0:
+        tl.store(out, solve_free(z, usable, KIND), mask=here)
+    else:
+        u = tl.load(rows_of(upper, row, size, upper_every, upper_count, BOUND) + at, mask=here, other=0.0)
+        low = tl.zeros_like(z)
+        if LEAST > 0:
+            low = tl.load(rows_of(lower, row, size, lower_every, lower_count, LEAST) + at, mask=here, other=0.0)
+        p, where = solve_bounded(z, usable, u, low, KIND)
+        tl.store(out, p, mask=here)
+        tl.store(rows_of(rests, row, size, 1, 1, 1) + at, where, mask=here)
+
+
+@triton.jit
+def pull_back(g, p, free, KIND: tl.constexpr):
+    """The gradient of the scores, and g - m.
+
+    With s the slope of a free position (1 for sparsemax, p for softmax, sqrt p for 1.5-entmax) and m the mean of g over
+    the free ones, weighted by s: s (g - m) where free, g - m at a bound.
+    """
+    if KIND == CONSTRAINED_SOFTMAX:
+        slope = tl.where(free, p, 0.0)
+    elif KIND == ENTMAX15:
+        slope = tl.where(free, tl.sqrt(tl.where(free, p, 1.0)), 0.0)
+    else:
+        slope = free.to(g.dtype)
+    mass, weight = totals(tl.where(free, slope * g, 0.0), slope)
+    change = g - mass / tl.where(weight > 0.0, weight, 1.0)
+    return tl.where(free, slope * change, 0.0), change
+
+
+@triton.jit
+def backward_rows(
+    gradient,
+    weights,
+    rests,
+    by_scores,
+    by_upper,
+    by_lower,
+    rows,
+    size,
+    KIND: tl.constexpr,
+    BOUNDED: tl.constexpr,
+    BOUND: tl.constexpr,
+    LEAST: tl.constexpr,
+    K: tl.constexpr,
+    R: tl.constexpr,
+    L: tl.constexpr,
+):
+    """Gradients of the scores and bounds."""
+    row = tl.program_id(0) * R + tl.arange(0, R)[None, :, None]
+    at = positions(K, L)
+    here = (at < size) & (row < rows)
+    at = row.to(tl.int64) * size + at
+    g = tl.load(gradient + at, mask=here, other=0.0)
+    p = tl.load(weights + at, mask=here, other=0.0)
+    if BOUNDED:
+        where = tl.load(rests + at, mask=here, other=0)
+        found, change = pull_back(g, p, where == FREE, KIND)
+        if BOUND:
+            tl.store(by_upper + at, tl.where(where == UPPER, change, 0.0), mask=here)
+        if LEAST:
+            tl.store(by_lower + at, tl.where(where == LOWER, change, 0.0), mask=here)
+    else:
+        found, _ = pull_back(g, p, p > 0.0, KIND)
+    tl.store(by_scores + at, found, mask=here)
+
+
+@triton.jit
+def forward_scan(
+    scores,
+    fertility,
+    mask,
+    weights,
+    rests,
+    steps,
+    size,
+    mask_every,
+    mask_count,
+    exhaustion,
+    exhaustion_rest,
+    KIND: tl.constexpr,
+    MASK: tl.constexpr,
+    K: tl.constexpr,
+    L: tl.constexpr,
+):
+    """The weights of all steps of a sentence, and where they rest.
+
+    The scores of the next step are on their way while a step is solved. A number comes as float32 to a kernel, so the
+    exhaustion comes with what its rounding left.
+    """
+    sentence = tl.program_id(0).to(tl.int64)
+    first = sentence * steps
+    at = positions(K, L)
+    here = at < size
+    f = tl.load(fertility + sentence * size + at, mask=here, other=0.0)
+    c = exhaustion.to(f.dtype) + exhaustion_rest.to(f.dtype)
+    received = tl.zeros_like(f)
+    z = tl.load(scores + first * size + at, mask=here, other=-INF)
+    for step in range(steps):
+        row = first + step
+        coming = tl.load(scores + (row + 1) * size + at, mask=here & (step + 1 < steps), other=-INF)
+        usable = z != -INF
+        if MASK > 0:
+            usable = usable & (tl.load(rows_of(mask, row, size, mask_every, mask_count, MASK) + at, mask=here, other=0) != 0)
+        u = f - received
+        u = tl.where(u < 0.0, 0.0, u)
+        z = z + tl.where(f < INF, u * c, 0.0)
+        p, where = solve_bounded(z, usable, u, tl.zeros_like(u), KIND)
+        received += p
+        tl.store(weights + row * size + at, p, mask=here)
+        tl.store(rests + row * size + at, where, mask=here)
+        z = coming
+
+
+@triton.jit
+def backward_scan(
+    gradient,
+    weights,
+    rests,
+    by_scores,
+    by_fertility,
+    steps,
+    size,
+    KIND: tl.constexpr,
+    K: tl.constexpr,
+    L: tl.constexpr,
+):
+    """Gradients of the scores and of the fertility of a sentence, from its last step to its first."""
+    sentence = tl.program_id(0).to(tl.int64)
+    at = positions(K, L)
+    here = at < size
+    row = sentence * steps + steps - 1
+    g = tl.load(gradient + row * size + at, mask=here, other=0.0)
+    p = tl.load(weights + row * size + at, mask=here, other=0.0)
+    where = tl.load(rests + row * size + at, mask=here, other=0)
+    loosened = tl.zeros_like(g)
+    for back in range(steps):
+        more = here & (back + 1 < steps)
+        next_g = tl.load(gradient + (row - 1) * size + at, mask=more, other=0.0)
+        next_p = tl.load(weights + (row - 1) * size + at, mask=more, other=0.0)
+        next_where = tl.load(rests + (row - 1) * size + at, mask=more, other=0)
+        found, change = pull_back(g - loosened, p, where == FREE, KIND)
+        loosened += tl.where(where == UPPER, change, 0.0)
+        tl.store(by_scores + row * size + at, found, mask=here)
+        g, p, where = next_g, next_p, next_where
+        row = row - 1
+    tl.store(by_fertility + sentence * size + at, loosened, mask=here)
