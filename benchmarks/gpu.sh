@@ -35,6 +35,7 @@ stage() { # name, seconds, command...
 }
 
 stage exactness 80 "$python" "$here/gpu.py" exactness --device "$device" --json "$out/exactness.json"
+stage maps 90 "$python" "$here/maps.py" --device "$device" --no-package --json "$out/maps.json"
 stage throughput 110 "$python" "$here/gpu.py" throughput --data "$data" --device "$device" --json "$out/throughput.json"
 stage tests 80 "$python" -m pytest -q -m gpu "$here/../tests"
 stage recipe 300 "$python" "$here/gpu.py" recipe --data "$data" --device "$device" --json "$out/recipe.json"

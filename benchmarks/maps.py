@@ -2,13 +2,15 @@
 
     python benchmarks/maps.py [--device cuda] [--json FILE]
 
-Prints a table of medians: softmax in microseconds, every other map as a multiple of it, the `entmax` package's where
-it is installed; then the scans over decoding steps beside loops of single steps. In every round all systems run in turn,
-and the ratios are those within a round. Bounds take part in the gradient. On CUDA also the share of the time that one
-read and one write of the tensors takes (`--device cuda`).
+Prints a table of medians: softmax in microseconds, every other map as a multiple of it, the `entmax`
+package's where it is installed; then the scans over decoding steps beside loops of single steps. In every
+round all systems run in turn, and the ratios are those within a round. Bounds take part in the gradient. With
+`--device cuda` the ratios are to the time that reading and writing the tensors once takes, and the shapes are
+larger.
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -37,7 +39,7 @@ Step = Callable[[], object]
 
 
 def bounds(shape: tuple[int, ...], kind: str, generator: torch.Generator) -> torch.Tensor:
-    """Upper bounds: `tight`, rand * 4 / S, or `loose`, rand * 3 with 30 % zeros; both sum to at least 1.02."""
+    """Upper bounds: `tight`, rand * 4 / S, or `loose`, rand * 3 with 30 % zeros; sums of at least 1.02."""
     drawn = torch.rand(shape, generator=generator)
     if kind == "tight":
         upper = drawn * 4 / shape[-1]
@@ -49,7 +51,7 @@ def bounds(shape: tuple[int, ...], kind: str, generator: torch.Generator) -> tor
 
 def both_ways(map: Callable[..., torch.Tensor], gradient: torch.Tensor, *arguments: torch.Tensor) -> Step:
     """The map and its gradient, as one step to be timed."""
-    leaves = [one.detach().clone().requires_grad_() for one in arguments]
+    leaves = [one.detach().requires_grad_() for one in arguments]
 
     def step() -> None:
         torch.autograd.grad(map(*leaves), leaves, gradient)
@@ -58,15 +60,21 @@ def both_ways(map: Callable[..., torch.Tensor], gradient: torch.Tensor, *argumen
 
 
 def timed(step: Step, repeats: int, device: str) -> float:
-    """Seconds of one step, on average over some."""
+    """Seconds of one step, the median of some."""
     if device == "cuda":
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(repeats + 1)]
+        events[0].record()
+        for event in events[1:]:
+            step()
+            event.record()
         torch.cuda.synchronize()
-    begin = time.perf_counter()
+        return statistics.median(a.elapsed_time(b) for a, b in itertools.pairwise(events)) / 1e3
+    found = []
     for _ in range(repeats):
+        begin = time.perf_counter()
         step()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return (time.perf_counter() - begin) / repeats
+        found.append(time.perf_counter() - begin)
+    return statistics.median(found)
 
 
 def compare(steps: dict[str, Step], base: str, rounds: int, seconds: float, device: str) -> dict[str, Any]:
@@ -85,6 +93,16 @@ def compare(steps: dict[str, Step], base: str, rounds: int, seconds: float, devi
         }
         for name in steps
     }
+
+
+def yardstick(args: argparse.Namespace) -> str:
+    """What ratios are ratios to."""
+    return "memory" if args.device == "cuda" else "softmax"
+
+
+def through_memory(scores: torch.Tensor) -> Step:
+    """Once through memory: scores, bounds and gradient read, weights and two gradients written."""
+    return lambda: (scores.add(1), scores.add(1), scores.add(1))
 
 
 def maps(shape: tuple[int, ...], args: argparse.Namespace) -> dict[str, Any]:
@@ -107,9 +125,8 @@ def maps(shape: tuple[int, ...], args: argparse.Namespace) -> dict[str, Any]:
         steps["entmax package: sparsemax"] = both_ways(lambda z: entmax.sparsemax(z, -1), gradient, scores)
         steps["entmax package: entmax15"] = both_ways(lambda z: entmax.entmax15(z, -1), gradient, scores)
     if args.device == "cuda":
-        # Once through memory: scores, gradient and weights read, weights and a gradient written.
-        steps["memory"] = lambda: (scores.add(1), scores.add(1), scores.add(1))
-    return compare(steps, "softmax", args.rounds, args.seconds, args.device)
+        steps["memory"] = through_memory(scores)
+    return compare(steps, yardstick(args), args.rounds, args.seconds, args.device)
 
 
 def loop(map: Callable[..., torch.Tensor]) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
@@ -154,11 +171,12 @@ def scans(shape: tuple[int, int, int], args: argparse.Namespace) -> dict[str, An
     ):
         steps = {scan.__name__: both_ways(scan, gradient, scores, fertility)}
         if args.device == "cuda":
-            steps["memory"] = lambda: (scores.add(1), scores.add(1), scores.add(1))
+            steps["memory"] = through_memory(scores)
         else:
             steps["loop of our steps"] = both_ways(loop(map), gradient, scores, fertility)
             steps["loop of plain steps"] = both_ways(loop(in_plain(map)), gradient, scores, fertility)
-        found[scan.__name__] = compare(steps, scan.__name__, args.rounds, args.seconds, args.device)
+        beside = "memory" if args.device == "cuda" else scan.__name__
+        found[scan.__name__] = compare(steps, beside, args.rounds, args.seconds, args.device)
     return found
 
 
@@ -169,16 +187,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.02, help="of one system in one round")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--no-package", dest="package", action="store_false", help="without the entmax package")
+    parser.add_argument(
+        "--no-package", dest="package", action="store_false", help="without the entmax package"
+    )
     parser.add_argument("--fresh", action="store_true", help="leave the C library's allocator as it starts")
     parser.add_argument("--only", help="shapes, such as 64x30,2048x50")
     parser.add_argument("--json", type=Path, help="file for all figures")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     if not args.fresh:
-        # A process that has trained anything has freed a large tensor, after which glibc keeps what is freed up to
-        # tens of MB. In a fresh process it hands every few MB back and takes them again, page by page: that, and not
-        # the map, is then what is timed from 2,048 rows on.
+        # A process that has trained anything has freed a large tensor, after which glibc keeps what is freed
+        # up to tens of MB. In a fresh process it hands every few MB back and takes them again, page by page:
+        # that, and not the map, is then what is timed from 2,048 rows on.
         torch.empty(31 << 20, dtype=torch.uint8)
     shapes = CUDA_SHAPES if args.device == "cuda" else SHAPES
     if args.only:
@@ -187,12 +207,19 @@ def main() -> None:
     for shape in shapes:
         record[str(list(shape))] = found = maps(shape, args)
         for name, each in found.items():
-            print(f"{list(shape)!s:18} {name:32} {each['us']:10.1f} us {each['ratio']:8.2f} x softmax", flush=True)
+            print(
+                f"{list(shape)!s:18} {name:32} {each['us']:10.1f} us {each['ratio']:8.2f} x {yardstick(args)}",
+                flush=True,
+            )
     for shape in CUDA_SCANS if args.device == "cuda" else (SCAN,):
         record[f"scan {list(shape)}"] = found = scans(shape, args)
         for group in found.values():
+            unit = "memory" if args.device == "cuda" else "scan"
             for name, each in group.items():
-                print(f"{list(shape)!s:18} {name:32} {each['us']:10.1f} us {each['ratio']:8.2f} x scan", flush=True)
+                print(
+                    f"{list(shape)!s:18} {name:32} {each['us']:10.1f} us {each['ratio']:8.2f} x {unit}",
+                    flush=True,
+                )
     if args.json:
         args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
