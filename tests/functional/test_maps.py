@@ -1,89 +1,139 @@
-"""Laws of the maps from scores to distributions."""
+"""Laws of the maps from scores to distributions that have no bounds."""
 
 import pytest
 import torch
+from drawn import FREE, Problem, free_problems
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from torch.autograd import gradcheck, gradgradcheck
 
 from regard.functional import softmax, sparsemax
+from regard.kernels.versions import using
 
-MAPS = {"softmax": softmax, "sparsemax": sparsemax}
 DOUBLE = torch.float64
-every = pytest.mark.parametrize("name", MAPS)
-
-
-@st.composite
-def problems(draw):
-    rows, size = draw(st.integers(1, 4)), draw(st.integers(1, 9))
-    seed = draw(st.integers(0, 2**20))
-    generator = torch.Generator().manual_seed(seed)
-    scores = torch.randn(rows, size, generator=generator, dtype=DOUBLE) * draw(st.sampled_from([0.1, 1, 1e4]))
-    if draw(st.booleans()):
-        scores = scores.round()  # ties
-    mask = torch.rand(rows, size, generator=generator) < draw(st.sampled_from([0.3, 0.8, 1.0]))
-    return scores, mask
+every = pytest.mark.parametrize("name", FREE)
+drawn = settings(max_examples=40, deadline=None)
 
 
 @every
-@given(problem=problems())
-@settings(max_examples=60, deadline=None)
+@given(problem=free_problems())
+@drawn
 def test_rows_are_distributions_over_what_may_be_attended(name, problem) -> None:
-    scores, mask = problem
-    weights = MAPS[name](scores, mask=mask)
+    usable = problem.usable
+    weights = problem.to(torch.float32).apply(FREE[name])
     assert (weights >= 0).all()
-    assert (weights[~mask] == 0).all()
-    torch.testing.assert_close(weights.sum(-1), mask.any(-1).double())
+    assert (weights[~usable] == 0).all()
+    torch.testing.assert_close(weights.double().sum(-1), usable.any(-1).double(), atol=1e-6, rtol=0)
 
 
 @every
-@given(problem=problems())
-@settings(max_examples=40, deadline=None)
-def test_masked_equals_shortened(name, problem) -> None:
-    scores, mask = problem
-    weights = MAPS[name](scores, mask=mask)
-    for row, keep, found in zip(scores, mask, weights, strict=True):
+@given(problem=free_problems())
+@drawn
+def test_masked_equals_shortened_and_batch_equals_single(name, problem) -> None:
+    weights = problem.apply(FREE[name])
+    for row, keep, found in zip(problem.scores, problem.usable, weights, strict=True):
         if keep.any():
-            torch.testing.assert_close(found[keep], MAPS[name](row[keep]))
+            torch.testing.assert_close(found[keep], FREE[name](row[keep]), atol=1e-12, rtol=1e-9)
 
 
 @every
-@given(problem=problems())
-@settings(max_examples=40, deadline=None)
+@given(problem=free_problems())
+@drawn
 def test_shifts_change_nothing_and_permutations_commute(name, problem) -> None:
-    scores, mask = problem
-    weights = MAPS[name](scores, mask=mask)
-    torch.testing.assert_close(MAPS[name](scores + 3, mask=mask), weights)
-    order = torch.randperm(scores.shape[-1])
-    torch.testing.assert_close(MAPS[name](scores[:, order], mask=mask[:, order]), weights[:, order])
+    weights = problem.apply(FREE[name])
+    shifted = problem.apply(FREE[name], problem.scores + 3)
+    torch.testing.assert_close(shifted, weights, atol=1e-10, rtol=0)
+    order = torch.randperm(weights.shape[-1])
+    permuted = problem.each(lambda one: one[:, order]).apply(FREE[name])
+    torch.testing.assert_close(permuted, weights[:, order], atol=1e-12, rtol=0)
 
 
 @every
-def test_gradients_are_those_of_finite_differences(name) -> None:
+@given(problem=free_problems())
+@drawn
+def test_a_constant_added_to_the_gradient_changes_nothing(name, problem) -> None:
+    scores = problem.scores.clone().requires_grad_()
+    weights = problem.apply(FREE[name], scores)
+    (gradient,) = torch.autograd.grad(weights, scores, torch.full_like(weights, 3.0))
+    torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-9, rtol=0)
+
+
+@every
+@pytest.mark.parametrize("version", ["auto", "reference"])
+def test_first_and_second_derivatives_are_those_of_finite_differences(name, version) -> None:
     scores = torch.randn(5, 6, dtype=DOUBLE, requires_grad=True)
     mask = torch.rand(5, 6) < 0.8
-    assert torch.autograd.gradcheck(lambda z: MAPS[name](z, mask=mask), scores)
+    with using(version):
+        assert gradcheck(lambda z: FREE[name](z, mask=mask), scores)
+        assert gradgradcheck(lambda z: FREE[name](z, mask=mask), scores, atol=1e-4)
 
 
 @every
 def test_masked_scores_get_no_gradient_and_empty_rows_no_nan(name) -> None:
-    scores = torch.randn(2, 3, requires_grad=True)
-    mask = torch.tensor([[True, False, True], [False, False, False]])
-    weights = MAPS[name](scores, mask=mask)
-    assert torch.equal(weights[1], torch.zeros(3))
-    (weights * torch.randn(2, 3)).sum().backward()
-    assert (scores.grad[~mask] == 0).all()
+    scores = (
+        (torch.randn(3, 3) / 5)
+        .masked_fill(torch.tensor([[False], [False], [True]]), -torch.inf)
+        .requires_grad_()
+    )
+    mask = torch.tensor([[True, False, True], [False, False, False], [True, True, True]])
+    weights = FREE[name](scores, mask=mask)
+    assert torch.equal(weights[1:], torch.zeros(2, 3))
+    (gradient,) = torch.autograd.grad(weights, scores, torch.randn(3, 3))
+    assert (gradient[~mask] == 0).all()
+    assert (gradient[1:] == 0).all()
+    assert (gradient[0, mask[0]] != 0).all()
+    assert torch.equal(FREE[name](scores[2].detach()), torch.zeros(3))
+
+
+@every
+def test_not_a_number_stays_in_its_row(name) -> None:
+    scores = torch.randn(20, 5)
+    scores[2, 1], scores[11, 3] = torch.nan, torch.inf
+    weights = FREE[name](scores)
+    assert weights[[2, 11]].isnan().all()
+    good = torch.ones(20, dtype=torch.bool)
+    good[[2, 11]] = False
+    torch.testing.assert_close(weights[good], FREE[name](scores[good]))
+    mask = scores.isfinite()
+    assert FREE[name](scores, mask=mask).isfinite().all()
 
 
 @every
 def test_any_dimension_and_half_precision(name) -> None:
     scores = torch.randn(3, 4, 5)
-    torch.testing.assert_close(MAPS[name](scores, dim=1), MAPS[name](scores.movedim(1, -1)).movedim(-1, 1))
-    half = MAPS[name](scores.bfloat16())
-    assert half.dtype == torch.bfloat16
-    torch.testing.assert_close(half.float(), MAPS[name](scores.bfloat16().float()), atol=4e-3, rtol=0)
+    mask = torch.rand(4, 1) < 0.7
+    for dim in (0, 1, -2, -3):
+        moved = FREE[name](scores.movedim(dim, -1), mask=mask.expand(3, 4, 5).movedim(dim, -1)).movedim(
+            -1, dim
+        )
+        torch.testing.assert_close(FREE[name](scores, mask=mask, dim=dim), moved)
+    for dtype, atol in ((torch.bfloat16, 4e-3), (torch.float16, 5e-4)):
+        half = scores.to(dtype).requires_grad_()
+        weights = FREE[name](half)
+        assert weights.dtype == dtype
+        torch.testing.assert_close(weights.float(), FREE[name](half.float()), atol=atol, rtol=0)
+        (gradient,) = torch.autograd.grad(weights.float().square().sum(), half)
+        assert gradient.dtype == dtype
 
 
-def test_sparsemax_of_the_first_example_in_malaviya_et_al_2018_figure_1() -> None:
+@every
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 4), (0,)])
+def test_empty_tensors_stay_empty(name, shape) -> None:
+    scores = torch.zeros(shape, requires_grad=True)
+    weights = FREE[name](scores)
+    assert weights.shape == shape
+    assert torch.autograd.grad(weights.sum(), scores)[0].shape == shape
+
+
+@every
+def test_the_callers_tensors_are_not_written(name) -> None:
+    problem = Problem(torch.randn(4, 5), mask=torch.rand(4, 5) < 0.5)
+    before = problem.each(torch.clone)
+    problem.apply(FREE[name])
+    assert torch.equal(problem.scores, before.scores)
+    assert torch.equal(problem.mask, before.mask)
+
+
+def test_sparsemax_and_softmax_of_malaviya_et_al_2018_figure_1() -> None:
     rounds = torch.tensor([[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]], dtype=DOUBLE)
     expected = torch.tensor([[0.7, 0.3, 0], [0.4, 0.6, 0], [0, 0.15, 0.85]], dtype=DOUBLE)
     torch.testing.assert_close(sparsemax(rounds), expected)
@@ -91,11 +141,12 @@ def test_sparsemax_of_the_first_example_in_malaviya_et_al_2018_figure_1() -> Non
     torch.testing.assert_close(softmax(rounds).float(), soft, atol=5e-5, rtol=0)
 
 
-def test_sparsemax_is_the_projection_onto_the_simplex() -> None:
+@given(problem=free_problems())
+@drawn
+def test_sparsemax_is_the_projection_onto_the_simplex(problem) -> None:
     # Optimality (Martins & Astudillo 2016, Prop. 1): p_i = z_i - tau on the support, z_i <= tau off it.
-    scores = torch.randn(50, 8, dtype=DOUBLE)
-    weights = sparsemax(scores)
+    weights, usable = problem.apply(sparsemax), problem.usable
     support = weights > 0
-    threshold = ((scores - weights) * support).sum(-1, keepdim=True) / support.sum(-1, keepdim=True)
-    torch.testing.assert_close((scores - weights)[support], threshold.expand_as(scores)[support])
-    assert (scores[~support] <= threshold.expand_as(scores)[~support] + 1e-12).all()
+    tau = torch.where(support, problem.scores - weights, torch.inf).amin(-1, keepdim=True)
+    assert ((problem.scores - weights - tau)[support] <= 1e-9).all()
+    assert (problem.scores <= tau + 1e-9)[usable & ~support].all()

@@ -2,22 +2,23 @@
 
     a_t = map(z_t),   c_t = sum_j a_tj h_j      (Bahdanau et al. 2015, Eq. 5; Malaviya et al. 2018, Eq. 1)
 
-The map is softmax, or sparsemax (Martins & Astudillo 2016), which gives most words exactly zero.
+The map is softmax; sparsemax (Martins & Astudillo 2016), which gives most words exactly zero; or 1.5-entmax
+(Peters et al. 2019) between them.
 """
 
 from typing import Literal
 
-from regard.attention.base import Attention, Likelihood, Memory, Reading, State
+from regard.attention.base import Attention, Likelihood, Memory, Reading, State, one_step
 from regard.attention.scorers import ScorerKind, build_scorer
 from regard.config import config, option
-from regard.functional import softmax, sparsemax
+from regard.functional import entmax15, softmax, sparsemax
 from regard.functional.masking import exact_dtype
 from regard.layers.steps import StepProduct
 from regard.types import Float, Tensor
 
 __all__ = ["SoftAttention", "SoftAttentionConfig"]
 
-MAPS = {"softmax": softmax, "sparsemax": sparsemax}
+MAPS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
 
 
 @config
@@ -27,7 +28,9 @@ class SoftAttentionConfig:
     kind: Literal["soft"] = option(
         default="soft", help="The mechanism: an expectation over the source words."
     )
-    map: Literal["softmax", "sparsemax"] = option(default="softmax", help="From scores to weights.")
+    map: Literal["softmax", "entmax15", "sparsemax"] = option(
+        default="softmax", help="From scores to weights, from the fullest to the sparsest."
+    )
     scorer: ScorerKind = option(default="general", help="How a query is compared with a source word.")
     hidden: int | None = option(
         default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
@@ -60,7 +63,7 @@ class SoftAttention(Attention):
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
         """One step."""
-        return _step(self.read_all(query.unsqueeze(1), memory, state))
+        return one_step(self.read_all(query.unsqueeze(1), memory, state))
 
     def read_all(
         self,
@@ -84,15 +87,3 @@ class SoftAttention(Attention):
             penalty=zeros.squeeze(2),
             state=State(weights[:, -1:], contexts[:, -1]),
         )
-
-
-def _step(reading: Reading) -> Reading:
-    """The reading of one step, without the axis T."""
-    return Reading(
-        contexts=reading.contexts[:, 0],
-        log_weights=reading.log_weights[:, 0],
-        weights=reading.weights[:, 0],
-        log_policy=reading.log_policy[:, 0],
-        penalty=reading.penalty[:, 0],
-        state=reading.state,
-    )

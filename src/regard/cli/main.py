@@ -13,6 +13,7 @@ import typer
 from regard.cli.average import average
 from regard.cli.config import config
 from regard.cli.evaluate import evaluate
+from regard.cli.figures import figures
 from regard.cli.phrasebook import phrasebook
 from regard.cli.prepare import prepare
 from regard.cli.quickstart import quickstart
@@ -32,7 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (quickstart, prepare, train, translate, score, average, evaluate, config, phrasebook):
+for command in (quickstart, prepare, train, translate, score, average, evaluate, figures, config, phrasebook):
     app.command()(command)
 
 

@@ -8,6 +8,7 @@ from regard.functional.constrained_softmax import constrained_softmax
 from regard.functional.constrained_sparsemax import constrained_sparsemax
 from regard.functional.entmax import entmax, entmax15
 from regard.functional.likelihood import linear_log_likelihood
+from regard.functional.losses import entmax15_loss, sparsemax_loss
 from regard.functional.scans import constrained_softmax_scan, constrained_sparsemax_scan
 from regard.functional.softmax import softmax
 from regard.functional.sparsemax import sparsemax
@@ -20,7 +21,9 @@ __all__ = [
     "constrained_sparsemax_scan",
     "entmax",
     "entmax15",
+    "entmax15_loss",
     "linear_log_likelihood",
     "softmax",
     "sparsemax",
+    "sparsemax_loss",
 ]

@@ -70,9 +70,9 @@ class Problem:
         low = torch.zeros_like(z) if lower is None else lower.to(exact).expand_as(z).masked_fill(~usable, 0)
         room = slack(scores.dtype)
         most, least = u.sum(-1, keepdim=True), low.sum(-1, keepdim=True)
-        ordered = ((low >= 0) & (low <= u + tolerance(scores.dtype))).all(-1, keepdim=True)
-        fits = ordered & (most >= 1 - room) & (least <= 1 + room)
-        fits = fits | ~usable.any(-1, keepdim=True)
+        wrong = ((u < 0) | (low < 0) | (low > u + tolerance(scores.dtype))).any(-1, keepdim=True)
+        # Said so that a NaN is nobody's fault: it comes out as one.
+        fits = ~(wrong | (most < 1 - room) | (least > 1 + room)) | ~usable.any(-1, keepdim=True)
         found = cls(z, u, low, usable, fits, most <= 1, tolerance(scores.dtype))
         if z.device.type == "cpu" and not torch.compiler.is_compiling() and not transforming():
             found.raise_for_bounds()
@@ -90,7 +90,7 @@ class Problem:
         elif least > 1:
             why = f"its lower bounds sum to {least:.6g}, and must sum to at most 1"
         else:
-            why = "a lower bound is negative or above its upper bound"
+            why = "a bound is negative, or a lower one above its upper one"
         raise InfeasibleBounds(f"no distribution fits the bounds of {where}: {why}")
 
     def settle(self, distribution: Tensor, form: Tensor) -> Tensor:
@@ -100,7 +100,8 @@ class Problem:
         """
         total = self.upper.sum(-1, keepdim=True)
         whole = torch.where(self.full & (total > 0), self.upper / total, distribution)
-        broken = ~self.feasible | torch.isnan(self.scores.sum(-1, keepdim=True))
+        total = total + self.scores.sum(-1, keepdim=True) + self.lower.sum(-1, keepdim=True)
+        broken = ~self.feasible | ~torch.isfinite(total)
         whole = whole.masked_fill(broken, torch.nan)
         return (form + (whole - form).detach()).masked_fill(~self.usable, 0)
 
@@ -172,8 +173,8 @@ def check_bounds(
 ) -> None:
     """Raise `InfeasibleBounds` unless in every row a distribution fits between the bounds.
 
-    On a CPU the constrained maps check this themselves. On an accelerator and in compiled code they answer NaN
-    instead, and this is the way to ask: it waits for the device.
+    On a CPU the constrained maps check this themselves. On an accelerator and in compiled code they answer
+    NaN instead, and this is the way to ask: it waits for the device.
 
     Args:
         upper: The bounds, in the shape of the scores.

@@ -1,10 +1,12 @@
 """Constrained softmax: the distribution nearest to the softmax in Kullback-Leibler divergence, within bounds.
 
-    p = argmax over {p : sum p = 1, l <= p <= u} of p . z + H(p)     (Martins & Kreutzer 2017, Eq. 7; l = 0 there)
-      = max(l, min(u, exp(z) / Z)),   Z so that p sums to 1          (Malaviya et al. 2018, Eq. 4)
+    p = argmax over {p : sum p = 1, l <= p <= u} of p . z + H(p)  (Martins & Kreutzer 2017, Eq. 7; l = 0
+    there)
+      = max(l, min(u, exp(z) / Z)),   Z so that p sums to 1       (Malaviya et al. 2018, Eq. 4)
 
-The sum falls as log Z rises, in pieces that begin and end where a position joins or leaves a bound, z_i - log l_i
-and z_i - log u_i; on the piece where it passes 1, with A the free positions, they share what the bounds leave:
+The sum falls as log Z rises, in pieces that begin and end where a position joins or leaves a bound, z_i - log
+l_i and z_i - log u_i; on the piece where it passes 1, with A the free positions, they share what the bounds
+leave:
 
     p_i = (1 - sum of the bounds of the others) softmax over A of z.
 
@@ -12,9 +14,10 @@ Gradient (Martins & Kreutzer 2017, Prop. 3; Malaviya et al. 2018, Sec. 3), m = s
 
     dz_i = 1(i in A) p_i (g_i - m),   du_i = 1(p_i = u_i) (g_i - m),   dl_i = 1(p_i = l_i) (g_i - m).
 
-The printed denominator is 1 minus the sum of the others; sum_A p_i is the same without the cancellation. Where the
-paper is silent. A position that meets its bound exactly is free, except where u_i = 0. If no position is free, those
-at an upper bound u_k > 0 with the least z_k - log u_k count as free, for they move first as the bounds loosen.
+The printed denominator is 1 minus the sum of the others; sum_A p_i is the same without the cancellation.
+Where the paper is silent. A position that meets its bound exactly is free, except where u_i = 0. If no
+position is free, those at an upper bound u_k > 0 with the least z_k - log u_k count as free, for they move
+first as the bounds loosen.
 """
 
 import torch
@@ -36,11 +39,14 @@ def _solve(problem: Problem) -> tuple[Tensor, Rest]:
         lambda level: torch.minimum(torch.maximum((z - level).exp(), low), u).sum(-1, keepdim=True),
     )
     free = (within < least) & (within > most) & usable
-    shared = _share(z, free, torch.where(within <= most, u, low))
-    solution = torch.where(free, shared, torch.where(within <= most, u, low))
+    bounds = torch.where(within <= most, u, low)
+    solution = torch.where(free, _share(z, free, bounds), bounds)
     solution = torch.minimum(torch.maximum(solution, low), u)
-    level = torch.where(free.any(-1, keepdim=True), _level(z, free, torch.where(within <= most, u, low)), within)
-    held = ~((level < least - near) & (level > most + near) & usable).any(-1, keepdim=True)
+    # Free positions to which the bounds of the others leave nothing have no level, and are not what moves
+    # first.
+    nothing = (_left(free, bounds) <= 500 * torch.finfo(z.dtype).eps) | ~free.any(-1, keepdim=True)
+    level = torch.where(nothing, within, _level(z, free, bounds))
+    held = nothing | ~((level < least - near) & (level > most + near) & usable).any(-1, keepdim=True)
     leaves = torch.where(usable & (u > 0) & (level <= most + near), most, torch.inf).amin(-1, keepdim=True)
     level = torch.where(held & torch.isfinite(leaves), leaves, level)
     rest = Rest.of(problem, (u > 0) & (level < least - near) & (level >= most - near), level < most - near)
@@ -64,12 +70,12 @@ def _level(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
 
 
 def reference(
-    scores: Float[Tensor, "*B S"],
-    upper: Float[Tensor, "*#B S"],
-    lower: Float[Tensor, "*#B S"] | None = None,
-    mask: Bool[Tensor, "*#B S"] | None = None,
-) -> Float[Tensor, "*B S"]:
-    """The map along the last dimension in plain operations: the derivatives of its form are the gradient above."""
+    scores: Float[Tensor, "*B"],
+    upper: Float[Tensor, "*#B"],
+    lower: Float[Tensor, "*#B"] | None = None,
+    mask: Bool[Tensor, "*#B"] | None = None,
+) -> Float[Tensor, "*B"]:
+    """The map along the last dimension in plain operations, whose derivatives are the gradient above."""
     problem = Problem.of(scores, upper, lower, mask)
     with torch.no_grad():
         solution, rest = _solve(problem)
@@ -92,16 +98,16 @@ def constrained_softmax(
     """The constrained softmax of `scores` along `dim`.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A score of
-            -inf masks its position.
+        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
+            score of -inf masks its position.
         upper: The most each position may get, in [0, inf]; broadcasts to `scores`.
         lower: The least each position must get, 0 if absent; broadcasts to `scores`.
         mask: True = may be attended; broadcasts to `scores`.
         dim: The dimension that sums to 1.
 
     Returns:
-        Probabilities of the shape and dtype of `scores`: zero where masked, zeros in a row with nothing to attend,
-        NaN in a row with a NaN.
+        Probabilities of the shape and dtype of `scores`: zero where masked, zeros in a row with nothing to
+        attend, NaN in a row with a NaN.
 
     Raises:
         InfeasibleBounds: As `regard.functional.constrained_sparsemax`.

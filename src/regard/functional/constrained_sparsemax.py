@@ -1,21 +1,21 @@
 """Constrained sparsemax: the Euclidean projection of the scores onto the simplex, within bounds.
 
-    p = argmin over {p : sum p = 1, l <= p <= u} of |p - z|^2        (Malaviya et al. 2018, Eq. 5; l = 0 there)
-      = max(l, min(u, z - tau)),   tau so that p sums to 1           (ibid., Prop. 1)
+    p = argmin over {p : sum p = 1, l <= p <= u} of |p - z|^2    (Malaviya et al. 2018, Eq. 5; l = 0 there)
+      = max(l, min(u, z - tau)),   tau so that p sums to 1       (ibid., Prop. 1)
 
-The sum falls as tau rises, in pieces that begin and end where a position joins or leaves a bound, z_i - l_i and
-z_i - u_i; on the piece where it passes 1, with A the free positions,
+The sum falls as tau rises, in pieces that begin and end where a position joins or leaves a bound, z_i - l_i
+and z_i - u_i; on the piece where it passes 1, with A the free positions,
 
-    tau = (sum_A z_i + sum of the bounds of the others - 1) / |A|.    (ibid., Appendix A; Pardalos & Kovoor 1990)
+    tau = (sum_A z_i + sum of the bounds of the others - 1) / |A|.    (ibid., Appendix A)
 
 Gradient (ibid., Prop. 2), m the mean of g over A:
 
     dz_j = 1(j in A) (g_j - m),   du_j = 1(p_j = u_j) (g_j - m),   dl_j = 1(p_j = l_j) (g_j - m).
 
 Where the paper is silent. A position that meets its bound exactly is free; one with u_j = 0 is at its upper
-bound if z_j > tau and at its lower one otherwise. If no position is free, those at an upper bound u_k > 0 with the
-least z_k - u_k count as free, for they move first as the bounds loosen: the gradient is the derivative in that
-direction, and a constant added to g changes nothing.
+bound if z_j > tau and at its lower one otherwise. If no position is free, those at an upper bound u_k > 0
+with the least z_k - u_k count as free, for they move first as the bounds loosen: the gradient is the
+derivative in that direction, and a constant added to g changes nothing.
 """
 
 import torch
@@ -56,12 +56,12 @@ def _level(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
 
 
 def reference(
-    scores: Float[Tensor, "*B S"],
-    upper: Float[Tensor, "*#B S"],
-    lower: Float[Tensor, "*#B S"] | None = None,
-    mask: Bool[Tensor, "*#B S"] | None = None,
-) -> Float[Tensor, "*B S"]:
-    """The map along the last dimension in plain operations: the derivatives of its form are the gradient above."""
+    scores: Float[Tensor, "*B"],
+    upper: Float[Tensor, "*#B"],
+    lower: Float[Tensor, "*#B"] | None = None,
+    mask: Bool[Tensor, "*#B"] | None = None,
+) -> Float[Tensor, "*B"]:
+    """The map along the last dimension in plain operations, whose derivatives are the gradient above."""
     problem = Problem.of(scores, upper, lower, mask)
     with torch.no_grad():
         solution, rest = _solve(problem)
@@ -84,16 +84,16 @@ def constrained_sparsemax(
     """The constrained sparsemax of `scores` along `dim`.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A score of
-            -inf masks its position.
+        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
+            score of -inf masks its position.
         upper: The most each position may get, in [0, inf]; broadcasts to `scores`.
         lower: The least each position must get, 0 if absent; broadcasts to `scores`.
         mask: True = may be attended; broadcasts to `scores`.
         dim: The dimension that sums to 1.
 
     Returns:
-        Probabilities of the shape and dtype of `scores`: zero where masked, zeros in a row with nothing to attend,
-        NaN in a row with a NaN.
+        Probabilities of the shape and dtype of `scores`: zero where masked, zeros in a row with nothing to
+        attend, NaN in a row with a NaN.
 
     Raises:
         InfeasibleBounds: The usable bounds of a row sum to less than 1 - 1e-4 (1e-9 in float64), or its lower

@@ -1,10 +1,13 @@
-"""Entmax (Peters et al. 2019): a family of maps from softmax (alpha = 1) through sparsemax (alpha = 2) and on.
+"""Entmax (Peters et al. 2019): a family of maps from softmax (alpha = 1) to sparsemax (2) and on.
 
-    p = argmax over the simplex of p . z + H_alpha(p),   H_alpha(p) = sum_j (p_j - p_j^alpha) / (alpha (alpha - 1))
-      = max(0, (alpha - 1) z - tau)^(1 / (alpha - 1)),   tau so that p sums to 1            (their Eq. 9 and 10)
+    p = argmax over the simplex of p . z + H_alpha(p),   H_alpha(p) = sum_j (p_j - p_j^alpha) / (alpha (alpha
+    - 1))
+      = max(0, (alpha - 1) z - tau)^(1 / (alpha - 1)),   tau so that p sums to 1            (their Eq. 9 and
+      10)
 
-For alpha = 1.5 tau has a closed form on the support A, found by sorting (their Alg. 2): with x = z / 2, k = |A|, M the
-mean of x over A and Q = sum_A (x_j - M)^2,   tau = M - sqrt((1 - Q) / k).   For other alpha there is no finite
+For alpha = 1.5 tau has a closed form on the support A, found by sorting (their Alg. 2): with x = z / 2, k =
+|A|, M the mean of x over A and Q = sum_A (x_j - M)^2,   tau = M - sqrt((1 - Q) / k).   For other alpha there
+is no finite
 algorithm: tau is bracketed in [max - 1, max - S^(1 - alpha)] and bisected to the last bit.
 
 Gradient (their Prop. 2), s_j = p_j^(2 - alpha) on the support, 0 off it, m = sum_j s_j g_j / sum_j s_j:
@@ -34,15 +37,17 @@ def _usable(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def reference15(
-    scores: Float[Tensor, "*B S"],
+    scores: Float[Tensor, "*B"],
     upper: None = None,
     lower: None = None,
-    mask: Bool[Tensor, "*#B S"] | None = None,
-) -> Float[Tensor, "*B S"]:
+    mask: Bool[Tensor, "*#B"] | None = None,
+) -> Float[Tensor, "*B"]:
     """1.5-entmax along the last dimension in plain operations."""
     usable = _usable(scores, mask)
     x = scores.to(exact_dtype(scores.dtype)).masked_fill(~usable, 0) / 2
-    x = x - x.detach().masked_fill(~usable, -torch.inf).amax(-1, keepdim=True).clamp_min(torch.finfo(x.dtype).min)
+    x = x - x.detach().masked_fill(~usable, -torch.inf).amax(-1, keepdim=True).clamp_min(
+        torch.finfo(x.dtype).min
+    )
     with torch.no_grad():
         # Nothing at or below max - 1 is ever in the support.
         ordered = x.masked_fill(~usable, -2).clamp_min(-2).sort(-1, descending=True).values
@@ -68,20 +73,20 @@ def entmax15(
     """The 1.5-entmax of `scores` along `dim`: exact, between softmax and sparsemax.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A score of
-            -inf masks its position.
+        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
+            score of -inf masks its position.
         mask: True = may be attended; broadcasts to `scores`.
         dim: The dimension that sums to 1.
 
     Returns:
-        Probabilities of the shape and dtype of `scores`: exactly 0 off the support and where masked, zeros in a row
-        with nothing to attend, NaN in a row with a NaN.
+        Probabilities of the shape and dtype of `scores`: exactly 0 off the support and where masked, zeros in
+        a row with nothing to attend, NaN in a row with a NaN.
     """
     return mapped(MAP, scores, mask=mask, dim=dim)
 
 
 class _Entmax(torch.autograd.Function):
-    """Along the last dimension; alpha broadcasts to [..., 1]. The backward pass is plain, so it has its own."""
+    """Along the last dimension; alpha broadcasts to [..., 1]. The backward pass is plain and has its own."""
 
     generate_vmap_rule = True
 
@@ -133,10 +138,10 @@ def entmax(
     """The alpha-entmax of `scores` along `dim`.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A score of
-            -inf masks its position.
-        alpha: In (1, 4]; the greater, the sparser. A tensor has a gradient, broadcasts to `scores` and has length 1
-            along `dim`, or no dimension at all.
+        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
+            score of -inf masks its position.
+        alpha: In (1, 4]; the greater, the sparser. A tensor has a gradient, broadcasts to `scores` and has
+            length 1 along `dim`, or no dimension at all.
         mask: True = may be attended; broadcasts to `scores`.
         dim: The dimension that sums to 1.
 
@@ -154,10 +159,12 @@ def entmax(
         alpha = torch.tensor(alpha)
     elif alpha.dim() and alpha.shape[dim] != 1:
         raise ValueError(f"alpha has {alpha.shape[dim]} values along dim {dim}, and must be one number a row")
+    if not scores.numel():
+        return scores.clone()
     dtype = exact_dtype(scores.dtype)
     usable = _usable(scores, mask).movedim(dim, -1)
     z = scores.to(dtype).movedim(dim, -1).masked_fill(~usable, 0)
     alpha = alpha.to(scores.device, dtype)
     if alpha.dim():
-        alpha = alpha.expand(torch.broadcast_shapes(alpha.shape, (1,) * scores.dim())).movedim(dim, -1)
+        alpha = alpha.reshape((1,) * (scores.dim() - alpha.dim()) + alpha.shape).movedim(dim, -1)
     return apply(_Entmax, z, usable, alpha).movedim(-1, dim).to(scores.dtype)

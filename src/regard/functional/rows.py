@@ -1,7 +1,8 @@
 """How every map meets its arguments: any dimension, shape and precision, masks, and the version that runs.
 
-A map is written twice: a reference in plain operations along the last dimension, and a compiled kernel of the same
-name. Here the arguments are laid out for either, and the one is chosen that the device or the user wants.
+A map is written twice: a reference in plain operations along the last dimension, and a compiled kernel of the
+same name. Here the arguments are laid out for either, and the one is chosen that the device or the user
+wants.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,7 @@ class Map:
     """
 
     kernel: Kernel
-    reference: Callable[[Tensor, Tensor | None, Tensor | None, Tensor | None], Tensor]
+    reference: Callable[..., Tensor]
 
 
 def mapped(
@@ -42,10 +43,14 @@ def mapped(
 ) -> Tensor:
     """The map's weights, in the shape and dtype of the scores."""
     if dim not in (-1, scores.dim() - 1):
-        moved = [None if one is None else one.expand_as(scores).movedim(dim, -1) for one in (upper, lower, mask)]
+        moved = [
+            None if one is None else one.expand_as(scores).movedim(dim, -1) for one in (upper, lower, mask)
+        ]
         return mapped(map, scores.movedim(dim, -1), moved[0], moved[1], mask=moved[2]).movedim(-1, dim)
     version = chosen(scores)
     if version == "reference" or transforming():
+        if not scores.numel():
+            return sum((one for one in (upper, lower) if one is not None), scores.clone())
         return map.reference(scores, upper, lower, mask)
     dtype = scores.dtype
     exact = exact_dtype(dtype)

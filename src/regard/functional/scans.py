@@ -1,13 +1,13 @@
-"""The constrained maps over the steps of decoding, in one call: attention under a budget, trained in parallel.
+"""The constrained maps over the steps of decoding, in one call: a budget, trained in parallel.
 
-A source word may receive its fertility f over a whole sentence (Malaviya et al. 2018, Sec. 3.2). With z_t the scores of
-step t and beta_t the attention received until then,
+A source word may receive its fertility f over a whole sentence (Malaviya et al. 2018, Sec. 3.2). With z_t the
+scores of step t and beta_t the attention received until then,
 
     u_t = max(0, f - beta_{t-1}),   p_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + p_t,   beta_0 = 0,
 
-the exhaustion c (ibid., Sec. 3.3) adding where f is finite, without gradient. The gradient flows through beta: with d_t that
-of beta_t (0 after the last step), p_t receives g_t + d_t, d_{t-1} = d_t - du_t, and df = sum_t du_t. At a word that is just
-exhausted the bound follows f as it loosens, as in the maps themselves.
+the exhaustion c (ibid., Sec. 3.3) adding where f is finite, without gradient. The gradient flows through
+beta: with d_t that of beta_t (0 after the last step), p_t receives g_t + d_t, d_{t-1} = d_t - du_t, and df =
+sum_t du_t. At a word that is just exhausted the bound follows f as it loosens, as in the maps themselves.
 """
 
 import torch
@@ -50,14 +50,16 @@ def reference(
     scores: Float[Tensor, "B T S"],
     fertility: Float[Tensor, "B S"],
     exhaustion: float = 0.0,
-    mask: Bool[Tensor, "#B #T S"] | None = None,
+    mask: Bool[Tensor, "*M S"] | None = None,
 ) -> Float[Tensor, "B T S"]:
     """The recursion a step at a time, in plain operations."""
+    if not scores.numel():
+        return scores + fertility.unsqueeze(1)
     received = torch.zeros_like(fertility)
     steps: list[Tensor] = []
     for t in range(scores.shape[1]):
         bound = remaining(fertility, received)
-        usable = None if mask is None else mask[:, t if mask.shape[1] > 1 else 0]
+        usable = None if mask is None else mask[..., t if mask.shape[-2] > 1 else 0, :]
         try:
             weights = map.reference(exhausted(scores[:, t], bound, exhaustion), bound, None, usable)
         except InfeasibleBounds as error:
@@ -67,9 +69,7 @@ def reference(
     return torch.stack(steps, 1) if steps else torch.zeros_like(scores)
 
 
-def _scan(
-    map: Map, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Tensor | None
-) -> Tensor:
+def _scan(map: Map, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Tensor | None) -> Tensor:
     """Lay the arguments out as [B, T, S] and choose the version that runs."""
     *lead, steps, size = scores.shape
     if fertility.shape != (*lead, size):
@@ -114,8 +114,9 @@ def constrained_softmax_scan(
         The attention of every step, equal to a loop of `constrained_softmax`.
 
     Raises:
-        InfeasibleBounds: At some step a sentence's usable words have less than 1 left between them; give one of them
-            (a sink) infinite fertility. On an accelerator and in compiled code its rows become NaN instead.
+        InfeasibleBounds: At some step a sentence's usable words have less than 1 left between them; give one
+            of them (a sink) infinite fertility. On an accelerator and in compiled code its rows become NaN
+            instead.
     """
     return _scan(SOFTMAX, scores, fertility, exhaustion, mask)
 

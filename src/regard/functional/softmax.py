@@ -19,7 +19,8 @@ def softmax(
     """The softmax of `scores` along `dim`.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 and returned in their own.
+        scores: Any shape; half precisions are computed in float32 and returned in their own. A row of nothing
+            but -inf is NaN, as in `torch.softmax`, unless a mask says that there is nothing to attend.
         mask: Broadcasts to `scores`; True = may be attended.
         dim: The dimension that sums to 1.
 

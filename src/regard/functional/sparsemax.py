@@ -1,6 +1,7 @@
 """Sparsemax (Martins & Astudillo 2016): the Euclidean projection of the scores onto the simplex.
 
-    p = argmin over {p >= 0 : sum p = 1} of |p - z|^2 = max(0, z - tau),   tau so that p sums to 1   (their Eq. 1 to 3)
+    p = argmin over {p >= 0 : sum p = 1} of |p - z|^2 = max(0, z - tau),   tau so that p sums to 1   (their
+    Eq. 1 to 3)
 
 By sorting (their Alg. 1): with z_(1) >= z_(2) >= ..., k = max{k : 1 + k z_(k) > sum_{j<=k} z_(j)} and
 tau = (sum_{j<=k} z_(j) - 1) / k.
@@ -18,17 +19,19 @@ __all__ = ["sparsemax"]
 
 
 def reference(
-    scores: Float[Tensor, "*B S"],
+    scores: Float[Tensor, "*B"],
     upper: None = None,
     lower: None = None,
-    mask: Bool[Tensor, "*#B S"] | None = None,
-) -> Float[Tensor, "*B S"]:
-    """The map along the last dimension in plain operations: the derivatives of its form are the gradient above."""
+    mask: Bool[Tensor, "*#B"] | None = None,
+) -> Float[Tensor, "*B"]:
+    """The map along the last dimension in plain operations, whose derivatives are the gradient above."""
     usable = scores != -torch.inf
     if mask is not None:
         usable = usable & mask
     z = scores.to(exact_dtype(scores.dtype)).masked_fill(~usable, 0)
-    z = z - z.detach().masked_fill(~usable, -torch.inf).amax(-1, keepdim=True).clamp_min(torch.finfo(z.dtype).min)
+    z = z - z.detach().masked_fill(~usable, -torch.inf).amax(-1, keepdim=True).clamp_min(
+        torch.finfo(z.dtype).min
+    )
     with torch.no_grad():
         # Nothing at or below max - 1 is ever in the support.
         ordered = z.masked_fill(~usable, -2).clamp_min(-2).sort(-1, descending=True).values
@@ -50,13 +53,13 @@ def sparsemax(
     """The sparsemax of `scores` along `dim`.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A score of
-            -inf masks its position.
+        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
+            score of -inf masks its position.
         mask: True = may be attended; broadcasts to `scores`.
         dim: The dimension that sums to 1.
 
     Returns:
-        Probabilities of the shape and dtype of `scores`: exactly 0 off the support and where masked, zeros in a row
-        with nothing to attend, NaN in a row with a NaN.
+        Probabilities of the shape and dtype of `scores`: exactly 0 off the support and where masked, zeros in
+        a row with nothing to attend, NaN in a row with a NaN.
     """
     return mapped(MAP, scores, mask=mask, dim=dim)

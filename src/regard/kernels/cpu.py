@@ -18,7 +18,7 @@ FEW = 1 << 11  # numbers: below, waking a second thread costs more than it saves
 
 @cache
 def _kernel(name: str) -> tuple[Callable[[int], None], int]:
-    """A compiled kernel as ctypes calls it, and its address; Numba is imported when the first is asked for."""
+    """A compiled kernel as ctypes calls it, and its address; Numba is imported by the first."""
     from regard.kernels import rows, scans
 
     found = getattr(scans if name.startswith("scan") else rows, name)
@@ -26,12 +26,15 @@ def _kernel(name: str) -> tuple[Callable[[int], None], int]:
 
 
 def _call(name: str, block: "ctypes.Array[ctypes.c_int64]", numbers: int, rows: int) -> None:
+    """Run a kernel over its rows, in shares large enough that threads seldom meet at an edge."""
     function, address = _kernel(name)
-    run(function, address, ctypes.addressof(block), 1 if numbers < FEW else (rows + 7) // 8)
+    blocks = (rows + 7) // 8
+    block[_SHARE] = share = blocks if numbers < FEW else max(1, blocks // (4 * torch.get_num_threads()))
+    run(function, address, ctypes.addressof(block), (blocks + share - 1) // share)
 
 
 def broadcast(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tensor, int, int]:
-    """An operand of rows as it lies in memory, and how a row of the scores finds its own: (r // every) % count.
+    """An operand of rows as it lies in memory, and how a row r of the scores finds its own.
 
     Args:
         operand: Broadcasts to `shape`.
@@ -65,11 +68,18 @@ class Declined(Exception):
 _SCORES, _MASK, _UPPER, _LOWER = 7, 10, 13, 16
 _WEIGHTS, _RESTS, _GRADIENT, _OUT = 19, 22, 25, 28
 _STEPS, _EXHAUSTION, _FERTILITY, _FERTILITY_OUT = 37, 38, 39, 42
-_Block = ctypes.c_int64 * 45
+_SHARE = 45
+_Block = ctypes.c_int64 * 46
 
 
 def forward(
-    name: str, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None, *, decline: bool
+    name: str,
+    scores: Tensor,
+    upper: Tensor | None,
+    lower: Tensor | None,
+    mask: Tensor | None,
+    *,
+    decline: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """The weights, and for a map with bounds where each position rests (1 lower, 2 free, 3 upper, 0 masked).
 
@@ -92,7 +102,9 @@ def forward(
     if not numbers:
         return weights, rests
     rows = numbers // size
-    block = _Block(0, 1 << 62, 0, MAPS[name], scores.dtype == torch.float64, rows, size, scores.data_ptr(), 1, rows)
+    block = _Block(
+        0, 1 << 62, 0, MAPS[name], scores.dtype == torch.float64, rows, size, scores.data_ptr(), 1, rows
+    )
     kept = []
     for place, operand in ((_MASK, mask), (_UPPER, upper), (_LOWER, lower)):
         if operand is not None:
@@ -114,7 +126,10 @@ def backward(
     """Gradients of the scores and, where asked for, of the bounds, in the shape of the scores."""
     gradient = gradient.contiguous()
     numbers, size = weights.numel(), weights.shape[-1]
-    made = [torch.empty_like(weights), *(torch.empty_like(weights) if each else None for each in (upper, lower))]
+    made = [
+        torch.empty_like(weights),
+        *(torch.empty_like(weights) if each else None for each in (upper, lower)),
+    ]
     if numbers:
         rows = numbers // size
         block = _Block(0, 1 << 62, 0, MAPS[name], weights.dtype == torch.float64, rows, size)

@@ -3,6 +3,9 @@
 Nothing here waits for the device, so nothing is raised for bounds: a row that no distribution fits is NaN.
 """
 
+# A kernel is launched by its grid in brackets, and takes options that its signature does not name.
+# pyright: reportIndexIssue=false, reportCallIssue=false
+
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -11,12 +14,13 @@ import triton
 from regard.errors import UsageError
 from regard.kernels.cpu import MAPS, Declined, broadcast
 from regard.kernels.triton_rows import backward_rows, backward_scan, forward_rows, forward_scan
+from regard.kernels.triton_solvers import INTERPRETED
 from regard.types import Tensor
 
 __all__ = ["backward", "forward", "scan_backward", "scan_forward"]
 
 WIDEST = 1 << 14  # positions a row, as many as fit into registers
-A_WARP = 1 << 9  # numbers of each operand that a warp holds
+A_WARP = 1 << 8  # numbers of each operand that a warp holds
 FURTHEST = (1 << 31) - (1 << 20)  # rows, counted in 32 bits
 
 
@@ -24,7 +28,7 @@ def _on(tensor: Tensor) -> AbstractContextManager[object]:
     """Make the tensor's device the current one, which is where Triton launches."""
     if tensor.device.type == "cuda":
         return torch.cuda.device(tensor.device)
-    if not triton.knobs.runtime.interpret:
+    if not INTERPRETED:
         raise UsageError(f"kernels: triton wants tensors on CUDA, and these are on {tensor.device.type}")
     return nullcontext()
 
@@ -40,12 +44,12 @@ def _tile(size: int, rows: int) -> tuple[int, int, int, int]:
         raise Declined(f"{rows} rows of {size} positions are more than the kernel holds")
     warps = max(1, min(16, padded // A_WARP))
     together = min(max(1, A_WARP // padded), triton.next_power_of_2(rows))
-    lanes = min(padded, 8 if together > 2 else 16 if together == 2 else 128 * warps)
+    lanes = min(padded, 8 if together > 2 else 16 if together == 2 else padded)
     return padded // lanes, together, lanes, warps
 
 
 def _laid(operand: Tensor | None, scores: Tensor, rows: int) -> tuple[Tensor, int, int, int]:
-    """An operand in memory, how it is found, and its two numbers; the scores stand in for one that is absent."""
+    """An operand in memory, how it is found, and its two numbers; the scores stand in for an absent one."""
     if operand is None:
         return scores, 0, 1, 1
     if operand.dtype == torch.bool:
@@ -55,7 +59,13 @@ def _laid(operand: Tensor | None, scores: Tensor, rows: int) -> tuple[Tensor, in
 
 
 def forward(
-    name: str, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None, *, decline: bool
+    name: str,
+    scores: Tensor,
+    upper: Tensor | None,
+    lower: Tensor | None,
+    mask: Tensor | None,
+    *,
+    decline: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """The weights, and for a map with bounds where each position rests (1 lower, 2 free, 3 upper, 0 masked).
 
@@ -141,13 +151,13 @@ def backward(
     return by_scores, by_upper, by_lower
 
 
-def _strip(size: int, batch: int) -> tuple[int, int, int]:
-    """K, L and warps of a tile of one row; twice the warps of a map, for a sentence's steps wait for each other."""
-    k, r, lanes, _ = _tile(size, batch)
-    padded = k * lanes
-    warps = max(1, min(16, 2 * padded // A_WARP))
-    lanes = min(padded, 128 * warps if r == 1 else 32)
-    return padded // lanes, lanes, warps
+def _strip(size: int, batch: int) -> tuple[int, int]:
+    """The length and the warps of a tile of one row.
+
+    They are twice a map's warps, for a sentence's steps wait for each other.
+    """
+    k, _, lanes, _ = _tile(size, batch)
+    return k * lanes, max(1, min(16, 2 * k * lanes // A_WARP))
 
 
 def scan_forward(
@@ -172,7 +182,7 @@ def scan_forward(
     batch, steps, size = scores.shape
     if not scores.numel():
         return weights, rests
-    k, lanes, warps = _strip(size, batch)
+    length, warps = _strip(size, batch)
     seen = _laid(mask, scores, batch * steps)
     rounded = float(torch.tensor(exhaustion, dtype=torch.float32))
     with _on(scores):
@@ -189,8 +199,7 @@ def scan_forward(
             exhaustion - rounded,
             KIND=MAPS[name],
             MASK=seen[1],
-            K=k,
-            L=lanes,
+            LENGTH=length,
             num_warps=warps,
             enable_fp_fusion=False,
         )
@@ -203,7 +212,7 @@ def scan_backward(name: str, gradient: Tensor, weights: Tensor, rests: Tensor) -
     batch, steps, size = weights.shape
     scores, fertility = torch.empty_like(weights), weights.new_zeros(batch, size)
     if weights.numel():
-        k, lanes, warps = _strip(size, batch)
+        length, warps = _strip(size, batch)
         with _on(weights):
             backward_scan[(batch,)](
                 gradient,
@@ -214,8 +223,7 @@ def scan_backward(name: str, gradient: Tensor, weights: Tensor, rests: Tensor) -
                 steps,
                 size,
                 KIND=MAPS[name],
-                K=k,
-                L=lanes,
+                LENGTH=length,
                 num_warps=warps,
             )
     return scores, fertility

@@ -1,9 +1,10 @@
 """Vectors for Numba kernels: eight rows at a time, one in each lane.
 
-Numba writes scalar loops and leaves it to LLVM whether they become vector code. These types make it sure: `Lanes` is
-eight doubles, `Mask` eight booleans, with the arithmetic of NumPy, and `load_tile` and `store_tile` turn eight rows of
-a matrix into lanes and back. LLVM cuts them to the width the processor has. Numbers in memory are float32 or, where
-`wide`, float64; lanes are always doubles, exact enough for score gaps of 1e4 without further care.
+Numba writes scalar loops and leaves it to LLVM whether they become vector code. These types make it sure:
+`Lanes` is eight doubles, `Mask` eight booleans, with the arithmetic of NumPy, and `load_tile` and
+`store_tile` turn eight rows of a matrix into lanes and back. LLVM cuts them to the width the processor has.
+Numbers in memory are float32 or, where `wide`, float64; lanes are always doubles, exact enough for score gaps
+of 1e4 without further care.
 
 Memory is addressed by integers (`Tensor.data_ptr()`), in bytes.
 """
@@ -15,7 +16,8 @@ from typing import Any
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, overload, register_model
+from numba.extending import intrinsic as _intrinsic
+from numba.extending import models, overload, register_model
 
 __all__ = [
     "WIDTH",
@@ -23,12 +25,15 @@ __all__ = [
     "atomic_add",
     "atomic_min",
     "exp",
+    "fma",
     "lane",
     "load",
     "load_bytes",
     "load_tile",
     "maximum",
     "minimum",
+    "prefetch",
+    "prefetch_to_write",
     "read_double",
     "read_int",
     "root",
@@ -43,9 +48,20 @@ __all__ = [
 
 WIDTH = 8
 
-_double, _float, _int, _byte, _bit = ir.DoubleType(), ir.FloatType(), ir.IntType(64), ir.IntType(8), ir.IntType(1)
+_double, _float, _int, _byte, _bit = (
+    ir.DoubleType(),
+    ir.FloatType(),
+    ir.IntType(64),
+    ir.IntType(8),
+    ir.IntType(1),
+)
 _vector, _bits = ir.VectorType(_double, WIDTH), ir.VectorType(_bit, WIDTH)
 _floats, _bytes, _ints = ir.VectorType(_float, WIDTH), ir.VectorType(_byte, WIDTH), ir.VectorType(_int, WIDTH)
+
+
+def intrinsic(made: Callable[..., Any]) -> Callable[..., Any]:
+    """An intrinsic as a kernel calls it: without the typing context."""
+    return _intrinsic(made)
 
 
 class LanesType(types.Type):
@@ -218,7 +234,9 @@ def lane(typingctx: Any, vector: Any, index: Any) -> Any:
     """The number in one lane, a double; of a mask, a boolean."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.extract_element(args[0], context.cast(builder, args[1], signature.args[1], types.int64))
+        return builder.extract_element(
+            args[0], context.cast(builder, args[1], signature.args[1], types.int64)
+        )
 
     return (types.boolean if _is(vector, MaskType) else types.float64)(vector, index), make
 
@@ -273,8 +291,10 @@ def _masked(builder: Any, kind: Any, letters: str, loading: bool) -> Any:
     """LLVM's masked load or store for a vector type."""
     mode = "load" if loading else "store"
     pointer, align = ir.PointerType(), ir.IntType(32)
-    of = ir.FunctionType(kind, [pointer, align, _bits, kind]) if loading else ir.FunctionType(
-        ir.VoidType(), [kind, pointer, align, _bits]
+    of = (
+        ir.FunctionType(kind, [pointer, align, _bits, kind])
+        if loading
+        else ir.FunctionType(ir.VoidType(), [kind, pointer, align, _bits])
     )
     return cgutils.get_or_insert_function(builder.module, of, f"llvm.masked.{mode}.v{WIDTH}{letters}.p0")
 
@@ -387,9 +407,22 @@ def _nearest(typingctx: Any, value: Any) -> Any:
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         of = ir.FunctionType(_vector, [_vector])
-        return builder.call(cgutils.get_or_insert_function(builder.module, of, f"llvm.rint.v{WIDTH}f64"), args)
+        return builder.call(
+            cgutils.get_or_insert_function(builder.module, of, f"llvm.rint.v{WIDTH}f64"), args
+        )
 
     return lanes(value), make
+
+
+@intrinsic
+def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+    """The sum of a * b and c, rounded once."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        of = ir.FunctionType(_vector, [_vector] * 3)
+        return builder.call(cgutils.get_or_insert_function(builder.module, of, f"llvm.fma.v{WIDTH}f64"), args)
+
+    return lanes(a, b, c), make
 
 
 @njit
@@ -403,18 +436,18 @@ def exp(x: Any) -> Any:
     n = _nearest(x * 1.4426950408889634)
     r = (x - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10
     y = spread(1.0 / 479001600.0)
-    y = y * r + 1.0 / 39916800.0
-    y = y * r + 1.0 / 3628800.0
-    y = y * r + 1.0 / 362880.0
-    y = y * r + 1.0 / 40320.0
-    y = y * r + 1.0 / 5040.0
-    y = y * r + 1.0 / 720.0
-    y = y * r + 1.0 / 120.0
-    y = y * r + 1.0 / 24.0
-    y = y * r + 1.0 / 6.0
-    y = y * r + 0.5
-    y = y * r + 1.0
-    y = y * r + 1.0
+    y = fma(y, r, spread(1.0 / 39916800.0))
+    y = fma(y, r, spread(1.0 / 3628800.0))
+    y = fma(y, r, spread(1.0 / 362880.0))
+    y = fma(y, r, spread(1.0 / 40320.0))
+    y = fma(y, r, spread(1.0 / 5040.0))
+    y = fma(y, r, spread(1.0 / 720.0))
+    y = fma(y, r, spread(1.0 / 120.0))
+    y = fma(y, r, spread(1.0 / 24.0))
+    y = fma(y, r, spread(1.0 / 6.0))
+    y = fma(y, r, spread(0.5))
+    y = fma(y, r, spread(1.0))
+    y = fma(y, r, spread(1.0))
     return select(low, spread(0.0), _scaled(y, n))
 
 
@@ -465,7 +498,9 @@ def root(typingctx: Any, value: Any) -> Any:
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         of = ir.FunctionType(_vector, [_vector])
-        return builder.call(cgutils.get_or_insert_function(builder.module, of, f"llvm.sqrt.v{WIDTH}f64"), args)
+        return builder.call(
+            cgutils.get_or_insert_function(builder.module, of, f"llvm.sqrt.v{WIDTH}f64"), args
+        )
 
     return lanes(value), make
 
@@ -478,3 +513,22 @@ def read_double(typingctx: Any, address: Any) -> Any:
         return builder.load(_pointer(builder, args[0]), typ=_double, align=8)
 
     return types.float64(types.int64), make
+
+
+def _prefetch(writing: int) -> Any:
+    @intrinsic
+    def line(typingctx: Any, address: Any) -> Any:
+        def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            number = ir.IntType(32)
+            of = ir.FunctionType(ir.VoidType(), [ir.PointerType(), number, number, number])
+            call = cgutils.get_or_insert_function(builder.module, of, "llvm.prefetch.p0")
+            hints = [ir.Constant(number, hint) for hint in (writing, 2, 1)]
+            builder.call(call, [_pointer(builder, args[0]), *hints])
+            return context.get_dummy_value()
+
+        return types.void(types.int64), make
+
+    return line
+
+
+prefetch, prefetch_to_write = _prefetch(0), _prefetch(1)

@@ -1,9 +1,9 @@
 """The compiled maps with their gradients: eager calls, and registered operators for compilers.
 
-An eager call goes through a plain autograd Function, which costs half of what a registered operator does; under
-`torch.compile` and `torch.export` the operators `regard::map` and `regard::map_gradient` stand for it, whose results' shapes
-a compiler learns from their fake versions. The gradient of the gradient is that of the same formula in plain
-operations.
+An eager call goes through a plain autograd Function, which costs half of what a registered operator does;
+under `torch.compile` and `torch.export` the operators `regard::map` and `regard::map_gradient` stand for it,
+whose results' shapes a compiler learns from their fake versions. The gradient of the gradient is that of the
+same formula in plain operations.
 """
 
 from types import ModuleType
@@ -33,8 +33,8 @@ def pull_back(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradient's formula in plain operations, with derivatives of its own.
 
-    With s the slope of a free position (1 for sparsemax, p for softmax, sqrt p for 1.5-entmax) and m the mean of g over
-    the free ones, weighted by s: s (g - m) where free, g - m at a bound.
+    With s the slope of a free position (1 for sparsemax, p for softmax, sqrt p for 1.5-entmax) and m the mean
+    of g over the free ones, weighted by s: s (g - m) where free, g - m at a bound.
 
     Returns:
         The gradient of the scores, g - m, and where positions rest on the upper and on the lower bound.
@@ -84,7 +84,12 @@ class _Map(torch.autograd.Function):
 
 
 def eager(
-    name: Kernel, version: str, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None
+    name: Kernel,
+    version: str,
+    scores: Tensor,
+    upper: Tensor | None,
+    lower: Tensor | None,
+    mask: Tensor | None,
 ) -> Tensor:
     """The map's weights along the last dimension.
 
@@ -149,7 +154,12 @@ _map.register_autograd(_gradients, setup_context=_remember)
 
 
 def compiled(
-    name: Kernel, version: str, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None
+    name: Kernel,
+    version: str,
+    scores: Tensor,
+    upper: Tensor | None,
+    lower: Tensor | None,
+    mask: Tensor | None,
 ) -> Tensor:
     """The same as an operator that compilers know; rows that no distribution fits are NaN."""
     return _map(name, version, scores, upper, lower, mask)[0]

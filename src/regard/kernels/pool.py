@@ -1,9 +1,10 @@
 """Compiled work on PyTorch's own threads.
 
-A kernel takes one pointer, to a block of int64 whose first is a ticket: each thread draws the next one until none is
-left, so that a kernel need not know how many threads there are. PyTorch's wheels bring GNU's OpenMP, whose pool of
-threads is at hand as `GOMP_parallel`; a second pool beside it (Numba's own, say) would fight it for the processors. Where
-there is no such library, and in the child of a fork, whose pool is gone, the calling thread does it all.
+A kernel takes one pointer, to a block of int64 whose first is a ticket: each thread draws the next one until
+none is left, so that a kernel need not know how many threads there are. PyTorch's wheels bring GNU's OpenMP,
+whose pool of threads is at hand as `GOMP_parallel`; a second pool beside it (Numba's own, say) would fight it
+for the processors. Where there is no such library, and in the child of a fork, whose pool is gone, the
+calling thread does it all.
 """
 
 import ctypes

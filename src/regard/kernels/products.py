@@ -35,9 +35,9 @@ FEW = 4  # so many matrices are multiplied one by one
 def bound_memory() -> None:
     """Keep the kernels of the last 16 shapes only; before a process's first product, or it has no effect.
 
-    oneDNN compiles a kernel for every shape and by default keeps 1,024 of them, and PyTorch keeps as many of its
-    own descriptions of them, each with its buffers, while text comes in hundreds of shapes: memory grew with
-    them and training was no faster for it (`benchmarks/RESULTS.md`). What the environment says
+    oneDNN compiles a kernel for every shape and by default keeps 1,024 of them, and PyTorch keeps as many of
+    its own descriptions of them, each with its buffers, while text comes in hundreds of shapes: memory grew
+    with them and training was no faster for it (`benchmarks/RESULTS.md`). What the environment says
     (ONEDNN_PRIMITIVE_CACHE_CAPACITY, LRU_CACHE_CAPACITY) goes first.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")

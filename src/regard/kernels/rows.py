@@ -1,8 +1,8 @@
-"""The maps and their gradients as kernels over rows (see `solvers` for the mathematics, `pool` for the threads).
+"""The maps and their gradients as kernels over rows (`solvers`: the mathematics; `pool`: the threads).
 
-A kernel's arguments are int64 in one block of memory, in the order below. An operand takes three: its address, 0 if
-it is absent, and two numbers by which row r of the scores finds its own row, (r // every) % count: that covers an
-operand that broadcasts over leading, trailing or middle dimensions.
+A kernel's arguments are int64 in one block of memory, in the order below. An operand takes three: its
+address, 0 if it is absent, and two numbers by which row r of the scores finds its own row, (r // every) %
+count: that covers an operand that broadcasts over leading, trailing or middle dimensions.
 """
 
 from typing import Any
@@ -21,6 +21,8 @@ from regard.kernels.lanes import (
     load_tile,
     maximum,
     minimum,
+    prefetch,
+    prefetch_to_write,
     read_int,
     root,
     select,
@@ -46,10 +48,12 @@ __all__ = ["ARGUMENTS", "CONSTRAINED_SOFTMAX", "CONSTRAINED_SPARSEMAX", "ENTMAX1
 
 SPARSEMAX, ENTMAX15, CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = range(4)
 INF = float("inf")
+NOTHING = 1e-13  # a share too small to be told from rounding
+VAST = 1e250  # a factor above which an exponential that is 0 in a double may count
 
 
 # Where an argument stands in the block.
-TICKET = 0  # the next block of eight rows
+TICKET = 0  # the next share of the rows
 INFEASIBLE = 1  # comes out: the first row that no distribution fits, or -1
 UNSOLVED = 2  # comes out: not 0 where a row's level was not found
 MAP = 3
@@ -70,13 +74,16 @@ STEPS = 37  # of a scan, T; its rows are sentences
 EXHAUSTION = 38  # as the bits of a double
 FERTILITY = 39
 FERTILITY_GRADIENT = 42
-ARGUMENTS = 45
+SHARE = 45  # how many blocks of eight rows go with a ticket
+ARGUMENTS = 46
 
 NONE = 1 << 62  # no row
 
 
 @njit
-def find_rows(table: int, block: int, operand: int, first: int, stride: int, steps: int = 1, step: int = 0) -> int:
+def find_rows(
+    table: int, block: int, operand: int, first: int, stride: int, steps: int = 1, step: int = 0
+) -> int:
     """Write the addresses of eight of an operand's rows.
 
     Args:
@@ -93,13 +100,30 @@ def find_rows(table: int, block: int, operand: int, first: int, stride: int, ste
     """
     address = read_int(block + 8 * operand)
     if address:
-        every, count, last = read_int(block + 8 * operand + 8), read_int(block + 8 * operand + 16), read_int(block + 8 * ROWS) - 1
+        every, count, last = (
+            read_int(block + 8 * operand + 8),
+            read_int(block + 8 * operand + 16),
+            read_int(block + 8 * ROWS) - 1,
+        )
         for i in range(8):
             row = min(first + i, last) * steps + step
             if every != 1 or row >= count:
                 row = row // every % count
             write_int(table + 8 * i, address + row * stride)
     return address
+
+
+@njit
+def fetch(block: int, operand: int, first: int, stride: int, writing: bool) -> None:
+    """Have eight rows brought near that will be read, or written, one block later."""
+    address = read_int(block + 8 * operand)
+    if address and read_int(block + 8 * operand + 8) == 1 and first + 8 <= read_int(block + 8 * operand + 16):
+        address += first * stride
+        for at in range(address, address + 8 * stride, 64):
+            if writing:
+                prefetch_to_write(at)
+            else:
+                prefetch(at)
 
 
 @njit
@@ -151,7 +175,7 @@ def clean(size: int, scores: int, mask: int, scale: float) -> Any:
         top = maximum(top, z)
         poison += select(z != spread(-INF), z * 0.0, spread(0.0))
         store(scores + at, z)
-    top = select(top > -INF, top, spread(0.0))
+    top = select((top > -INF) & (top < INF), top, spread(0.0))
     for at in range(0, size, 64):
         store(scores + at, (load(scores + at) - top) * scale)
     return poison
@@ -169,8 +193,8 @@ def clip_bounds(size: int, scores: int, upper: int, lower: int, wide: int) -> An
         wide: Whether the numbers are float64.
 
     Returns:
-        The sum of the upper bounds; the least z - u; the rows that no distribution fits; NaN in the rows whose bounds
-        have one, else 0.
+        The sum of the upper bounds; the least z - u; the rows that no distribution fits; NaN in the rows
+        whose bounds have one, else 0.
     """
     slack, near = (1e-9, 1e-9) if wide else (1e-4, 1e-6)
     most, least, bad, low = spread(0.0), spread(0.0), spread(0.0), spread(INF)
@@ -241,6 +265,34 @@ def solve_sparse(
 
 
 @njit
+def descend(size: int, z: int, powers: int, u: int, shift: Any, lost: Any) -> Any:
+    """Shift the scores of rows whose level is so low that exponentials that count may be 0.
+
+    Where the bounds of the others leave something to those whose exponential is 0, the greatest of these sets
+    the scale; else the level is within reach of the others.
+
+    Args:
+        size: 64 S.
+        z: Where the scores are.
+        powers: Where the exponentials are.
+        u: Where the upper bounds are.
+        shift: What the scores were shifted by.
+        lost: The rows of which this may be true.
+
+    Returns:
+        What they should be shifted by; the rows of which it is true.
+    """
+    below, most = spread(-INF), spread(0.0)
+    for at in range(0, size, 64):
+        there, bound = load(powers + at) > 0.0, load(u + at)
+        below = select(~there & (bound > 0.0), maximum(below, load(z + at)), below)
+        most += select(there, bound, spread(0.0))
+    lost = lost & (below > -INF)
+    lower = select(most < 1.0 - 1e-12, below, shift - 600.0)
+    return select(lost, lower, shift), lost
+
+
+@njit
 def solve_soft(
     size: int, z: int, powers: int, u: int, low: int, most: Any, infeasible: Any, poison: Any, wide: int
 ) -> Any:
@@ -251,25 +303,42 @@ def solve_soft(
     """
     near = 1e-9 if wide else 1e-6
     full = (most <= 1.0) | infeasible
-    for at in range(0, size, 64):
-        store(powers + at, exp(load(z + at)))
-    factor, unsolved = bounded_softmax(size, powers, u, low, full)
+    shift = spread(0.0)
+    if any_lane(full):
+        for at in range(0, size, 64):
+            shift = select(full & (load(u + at) > 0.0), minimum(shift, load(z + at)), shift)
+    factor, unsolved = spread(0.0), full
+    for _ in range(size // 64 + 8):
+        total = spread(0.0)
+        for at in range(0, size, 64):
+            e = exp(load(z + at) - shift)
+            total += e
+            store(powers + at, e)
+        factor, unsolved = bounded_softmax(size, powers, u, low, total, full)
+        lost = ~full & (factor > VAST)
+        if not any_lane(lost):
+            break
+        shift, lost = descend(size, z, powers, u, shift, lost)
+        unsolved = unsolved | lost | (~full & (factor >= INF))
+        if not any_lane(lost):
+            break
     poison = select(unsolved, spread(np.nan), poison)
     scale = spread(1.0) / most
     free = spread(0.0)
     for at in range(0, size, 64):
         x, bound = load(powers + at) * factor, load(u + at)
         least = load(low + at) if low else spread(0.0)
-        free = select((x > (1.0 + near) * least) & (x < (1.0 - near) * bound), spread(1.0), free)
-    edge = factor
-    if any_lane(free < 1.0):
-        edge = select(free < 1.0, first_to_leave_softmax(size, powers, u, factor, near), factor)
+        free = select((x > (1.0 + near) * least) & (x < (1.0 - near) * bound), free + x, free)
+    # Where the bounds of the others leave nothing to the free ones, these are not what moves first.
+    edge, held = factor, free <= NOTHING
+    if any_lane(held):
+        edge = select(held, first_to_leave_softmax(size, powers, u, factor, near), factor)
     for at in range(0, size, 64):
         e, bound = load(powers + at), load(u + at)
         least = load(low + at) if low else spread(0.0)
         weight = select(full, bound * scale, minimum(maximum(e * factor, least), bound)) + poison
         x = e * edge
-        rest = select(x > (1.0 + near) * least, spread(FREE), spread(LOWER))
+        rest = select((x > (1.0 + near) * least) | (least <= 0.0), spread(FREE), spread(LOWER))
         rest = select((x > (1.0 + near) * bound) | (bound <= 0.0), spread(UPPER), rest)
         usable = load(z + at) != spread(-INF)
         store(z + at, select(usable, weight, spread(0.0)))
@@ -299,44 +368,50 @@ def forward(block: int) -> None:
     scratch = np.empty(5 * room + 6 * 64, np.uint8)
     z = scratch.ctypes.data
     mask, u, low, powers, table = z + room, z + 2 * room, z + 3 * room, z + 4 * room, z + 5 * room
+    share = 8 * read_int(block + 8 * SHARE)
     while True:
-        first = 8 * atomic_add(block + 8 * TICKET, 1)
-        if first >= rows:
+        begin = share * atomic_add(block + 8 * TICKET, 1)
+        if begin >= rows:
             break
-        find_rows(table, block, SCORES, first, stride)
-        read_rows(wide, table, 0, count, z)
-        if count & 1:
-            store(z + 64 * count, spread(-INF))
-        masked = find_rows(table, block, MASK, first, count)
-        if masked:
-            read_bytes(table, 0, count, mask)
-        poison = clean(size, z, mask if masked else 0, 0.5 if kind == ENTMAX15 else 1.0)
-        left = min(8, rows - first)
-        if kind == SPARSEMAX or kind == ENTMAX15:
-            solve_free(kind, size, z, poison)
-        else:
-            find_rows(table, block, UPPER_BOUND, first, stride)
-            read_rows(wide, table, 0, count, u)
-            least = 0
-            if find_rows(table, block, LOWER_BOUND, first, stride):
-                read_rows(wide, table, 0, count, low)
-                least = low
-            most, least_level, infeasible, sick = clip_bounds(size, z, u, least, wide)
-            poison = select(infeasible, spread(np.nan), poison + sick)
-            if kind == CONSTRAINED_SPARSEMAX:
-                unsolved = solve_sparse(size, z, u, least, least_level, most, infeasible, poison, wide)
+        for first in range(begin, min(begin + share, rows), 8):
+            find_rows(table, block, SCORES, first, stride)
+            read_rows(wide, table, 0, count, z)
+            fetch(block, SCORES, first + 8, stride, False)
+            fetch(block, UPPER_BOUND, first + 8, stride, False)
+            fetch(block, WEIGHTS, first, stride, True)
+            fetch(block, RESTS, first, count, True)
+            if count & 1:
+                store(z + 64 * count, spread(-INF))
+            masked = find_rows(table, block, MASK, first, count)
+            if masked:
+                read_bytes(table, 0, count, mask)
+            poison = clean(size, z, mask if masked else 0, 0.5 if kind == ENTMAX15 else 1.0)
+            left = min(8, rows - first)
+            if kind == SPARSEMAX or kind == ENTMAX15:
+                solve_free(kind, size, z, poison)
             else:
-                unsolved = solve_soft(size, z, powers, u, least, most, infeasible, poison, wide)
-            report(block, first, infeasible, unsolved)
-            find_rows(table, block, RESTS, first, count)
-            write_bytes(table, 0, left, count, u)
-        find_rows(table, block, WEIGHTS, first, stride)
-        write_rows(wide, table, 0, left, count, z)
+                find_rows(table, block, UPPER_BOUND, first, stride)
+                read_rows(wide, table, 0, count, u)
+                least = 0
+                if find_rows(table, block, LOWER_BOUND, first, stride):
+                    read_rows(wide, table, 0, count, low)
+                    least = low
+                most, least_level, infeasible, sick = clip_bounds(size, z, u, least, wide)
+                poison = select(infeasible, spread(np.nan), poison + sick)
+                if kind == CONSTRAINED_SPARSEMAX:
+                    unsolved = solve_sparse(size, z, u, least, least_level, most, infeasible, poison, wide)
+                else:
+                    unsolved = solve_soft(size, z, powers, u, least, most, infeasible, poison, wide)
+                report(block, first, infeasible, unsolved)
+                find_rows(table, block, RESTS, first, count)
+                write_bytes(table, 0, left, count, u)
+            find_rows(table, block, WEIGHTS, first, stride)
+            write_rows(wide, table, 0, left, count, z)
 
 
 @njit
 def slope_of(kind: int, p: Any, rest: Any, bounded: bool) -> Any:
-    """How fast a free position moves: 1 for sparsemax, p for softmax, sqrt p for 1.5-entmax; 0 where not free."""
+    """How fast a free position moves: 1 (sparsemax), p (softmax) or sqrt p (1.5-entmax)."""
     free = rest == spread(FREE) if bounded else p > 0.0
     moves = p if kind == CONSTRAINED_SOFTMAX else root(p) if kind == ENTMAX15 else spread(1.0)
     return select(free, moves, spread(0.0))
@@ -346,8 +421,8 @@ def slope_of(kind: int, p: Any, rest: Any, bounded: bool) -> Any:
 def pull_back(kind: int, size: int, g: int, weights: int, rests: int) -> Any:
     """Put the gradient of the scores over the weights, s (g - m), and return m.
 
-    s is the slope of a free position and m the mean of g over the free ones, weighted by s; a bound on which a position
-    rests has the gradient g - m.
+    s is the slope of a free position and m the mean of g over the free ones, weighted by s; a bound on which
+    a position rests has the gradient g - m.
     """
     total, slope = spread(0.0), spread(0.0)
     for at in range(0, size, 64):
@@ -380,25 +455,32 @@ def backward(block: int) -> None:
     scratch = np.empty(3 * room + 64, np.uint8)
     g = scratch.ctypes.data
     weights, rests, table = g + room, g + 2 * room, g + 3 * room
+    share = 8 * read_int(block + 8 * SHARE)
     while True:
-        first = 8 * atomic_add(block + 8 * TICKET, 1)
-        if first >= rows:
+        begin = share * atomic_add(block + 8 * TICKET, 1)
+        if begin >= rows:
             break
-        left = min(8, rows - first)
-        find_rows(table, block, GRADIENT, first, stride)
-        read_rows(wide, table, 0, count, g)
-        if kind != CONSTRAINED_SPARSEMAX:
-            find_rows(table, block, WEIGHTS, first, stride)
-            read_rows(wide, table, 0, count, weights)
-        bounded = find_rows(table, block, RESTS, first, count)
-        if bounded:
-            read_bytes(table, 0, count, rests)
-        mean = pull_back(kind, size, g, weights, rests if bounded else 0)
-        find_rows(table, block, SCORES_GRADIENT, first, stride)
-        write_rows(wide, table, 0, left, count, weights)
-        if find_rows(table, block, UPPER_GRADIENT, first, stride):
-            bound_gradient(size, g, mean, rests, UPPER, weights)
+        for first in range(begin, min(begin + share, rows), 8):
+            left = min(8, rows - first)
+            find_rows(table, block, GRADIENT, first, stride)
+            read_rows(wide, table, 0, count, g)
+            fetch(block, GRADIENT, first + 8, stride, False)
+            fetch(block, WEIGHTS, first + 8, stride, False)
+            fetch(block, RESTS, first + 8, count, False)
+            fetch(block, SCORES_GRADIENT, first + 8, stride, True)
+            fetch(block, UPPER_GRADIENT, first + 8, stride, True)
+            if kind != CONSTRAINED_SPARSEMAX:
+                find_rows(table, block, WEIGHTS, first, stride)
+                read_rows(wide, table, 0, count, weights)
+            bounded = find_rows(table, block, RESTS, first, count)
+            if bounded:
+                read_bytes(table, 0, count, rests)
+            mean = pull_back(kind, size, g, weights, rests if bounded else 0)
+            find_rows(table, block, SCORES_GRADIENT, first, stride)
             write_rows(wide, table, 0, left, count, weights)
-        if find_rows(table, block, LOWER_GRADIENT, first, stride):
-            bound_gradient(size, g, mean, rests, LOWER, weights)
-            write_rows(wide, table, 0, left, count, weights)
+            if find_rows(table, block, UPPER_GRADIENT, first, stride):
+                bound_gradient(size, g, mean, rests, UPPER, weights)
+                write_rows(wide, table, 0, left, count, weights)
+            if find_rows(table, block, LOWER_GRADIENT, first, stride):
+                bound_gradient(size, g, mean, rests, LOWER, weights)
+                write_rows(wide, table, 0, left, count, weights)

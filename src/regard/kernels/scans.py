@@ -1,10 +1,11 @@
-"""The constrained maps over the steps of decoding as kernels: the whole recursion in one call, eight sentences at a time.
+"""The constrained maps over the steps of decoding as kernels: eight sentences at a time.
 
     u_t = max(0, f - beta_{t-1}),   p_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + p_t
 
-The exhaustion c counts where the fertility f is finite, and no gradient flows through what it adds. Backward, with d_t the
-gradient of beta_t (0 after the last step) and du_t that of the bounds: p_t receives g_t + d_t, and d_{t-1} = d_t - du_t;
-the gradient of f is the sum of the du_t. At an exhausted word, f = beta, the bound follows f as it loosens.
+The exhaustion c counts where the fertility f is finite, and no gradient flows through what it adds. Backward,
+with d_t the gradient of beta_t (0 after the last step) and du_t that of the bounds: p_t receives g_t + d_t,
+and d_{t-1} = d_t - du_t; the gradient of f is the sum of the du_t. At an exhausted word, f = beta, the bound
+follows f as it loosens.
 """
 
 import numpy as np
@@ -23,6 +24,7 @@ from regard.kernels.rows import (
     ROWS,
     SCORES,
     SCORES_GRADIENT,
+    SHARE,
     SIZE,
     STEPS,
     TICKET,
@@ -59,42 +61,44 @@ def scan_forward(block: int) -> None:
     z = scratch.ctypes.data
     mask, u, powers = z + room, z + 2 * room, z + 3 * room
     fertility, spent, table = z + 4 * room, z + 5 * room, z + 6 * room
+    share = 8 * read_int(block + 8 * SHARE)
     while True:
-        first = 8 * atomic_add(block + 8 * TICKET, 1)
-        if first >= rows:
+        begin = share * atomic_add(block + 8 * TICKET, 1)
+        if begin >= rows:
             break
-        left = min(8, rows - first)
-        find_rows(table, block, FERTILITY, first, stride)
-        read_rows(wide, table, 0, count, fertility)
-        for at in range(0, size, 64):
-            store(spent + at, spread(0.0))
-        for step in range(steps):
-            find_rows(table, block, SCORES, first, stride, steps, step)
-            read_rows(wide, table, 0, count, z)
-            if count & 1:
-                store(z + 64 * count, spread(-INF))
-            masked = find_rows(table, block, MASK, first, count, steps, step)
-            if masked:
-                read_bytes(table, 0, count, mask)
+        for first in range(begin, min(begin + share, rows), 8):
+            left = min(8, rows - first)
+            find_rows(table, block, FERTILITY, first, stride)
+            read_rows(wide, table, 0, count, fertility)
             for at in range(0, size, 64):
-                f = load(fertility + at)
-                bound = maximum(f - load(spent + at), spread(0.0))
-                store(u + at, bound)
-                store(z + at, load(z + at) + select(f < INF, bound * exhaustion, spread(0.0)))
-            poison = clean(size, z, mask if masked else 0, 1.0)
-            most, level, infeasible, sick = clip_bounds(size, z, u, 0, wide)
-            poison = select(infeasible, spread(np.nan), poison + sick)
-            if kind == CONSTRAINED_SPARSEMAX:
-                unsolved = solve_sparse(size, z, u, 0, level, most, infeasible, poison, wide)
-            else:
-                unsolved = solve_soft(size, z, powers, u, 0, most, infeasible, poison, wide)
-            report(block, first, infeasible, unsolved)
-            for at in range(0, size, 64):
-                store(spent + at, load(spent + at) + load(z + at))
-            find_rows(table, block, RESTS, first, count, steps, step)
-            write_bytes(table, 0, left, count, u)
-            find_rows(table, block, WEIGHTS, first, stride, steps, step)
-            write_rows(wide, table, 0, left, count, z)
+                store(spent + at, spread(0.0))
+            for step in range(steps):
+                find_rows(table, block, SCORES, first, stride, steps, step)
+                read_rows(wide, table, 0, count, z)
+                if count & 1:
+                    store(z + 64 * count, spread(-INF))
+                masked = find_rows(table, block, MASK, first, count, steps, step)
+                if masked:
+                    read_bytes(table, 0, count, mask)
+                for at in range(0, size, 64):
+                    f = load(fertility + at)
+                    bound = maximum(f - load(spent + at), spread(0.0))
+                    store(u + at, bound)
+                    store(z + at, load(z + at) + select(f < INF, bound * exhaustion, spread(0.0)))
+                poison = clean(size, z, mask if masked else 0, 1.0)
+                most, level, infeasible, sick = clip_bounds(size, z, u, 0, wide)
+                poison = select(infeasible, spread(np.nan), poison + sick)
+                if kind == CONSTRAINED_SPARSEMAX:
+                    unsolved = solve_sparse(size, z, u, 0, level, most, infeasible, poison, wide)
+                else:
+                    unsolved = solve_soft(size, z, powers, u, 0, most, infeasible, poison, wide)
+                report(block, first, infeasible, unsolved)
+                for at in range(0, size, 64):
+                    store(spent + at, load(spent + at) + load(z + at))
+                find_rows(table, block, RESTS, first, count, steps, step)
+                write_bytes(table, 0, left, count, u)
+                find_rows(table, block, WEIGHTS, first, stride, steps, step)
+                write_rows(wide, table, 0, left, count, z)
 
 
 @cfunc(types.void(types.int64), cache=True)
@@ -107,28 +111,30 @@ def scan_backward(block: int) -> None:
     scratch = np.empty(4 * room + 64, np.uint8)
     g = scratch.ctypes.data
     weights, rests, loosened, table = g + room, g + 2 * room, g + 3 * room, g + 4 * room
+    share = 8 * read_int(block + 8 * SHARE)
     while True:
-        first = 8 * atomic_add(block + 8 * TICKET, 1)
-        if first >= rows:
+        begin = share * atomic_add(block + 8 * TICKET, 1)
+        if begin >= rows:
             break
-        left = min(8, rows - first)
-        for at in range(0, size, 64):
-            store(loosened + at, spread(0.0))
-        for back in range(steps):
-            step = steps - 1 - back
-            find_rows(table, block, GRADIENT, first, stride, steps, step)
-            read_rows(wide, table, 0, count, g)
-            find_rows(table, block, WEIGHTS, first, stride, steps, step)
-            read_rows(wide, table, 0, count, weights)
-            find_rows(table, block, RESTS, first, count, steps, step)
-            read_bytes(table, 0, count, rests)
+        for first in range(begin, min(begin + share, rows), 8):
+            left = min(8, rows - first)
             for at in range(0, size, 64):
-                store(g + at, load(g + at) - load(loosened + at))
-            mean = pull_back(kind, size, g, weights, rests)
-            find_rows(table, block, SCORES_GRADIENT, first, stride, steps, step)
-            write_rows(wide, table, 0, left, count, weights)
-            for at in range(0, size, 64):
-                tight = select(load(rests + at) == spread(UPPER), load(g + at) - mean, spread(0.0))
-                store(loosened + at, load(loosened + at) + tight)
-        find_rows(table, block, FERTILITY_GRADIENT, first, stride)
-        write_rows(wide, table, 0, left, count, loosened)
+                store(loosened + at, spread(0.0))
+            for back in range(steps):
+                step = steps - 1 - back
+                find_rows(table, block, GRADIENT, first, stride, steps, step)
+                read_rows(wide, table, 0, count, g)
+                find_rows(table, block, WEIGHTS, first, stride, steps, step)
+                read_rows(wide, table, 0, count, weights)
+                find_rows(table, block, RESTS, first, count, steps, step)
+                read_bytes(table, 0, count, rests)
+                for at in range(0, size, 64):
+                    store(g + at, load(g + at) - load(loosened + at))
+                mean = pull_back(kind, size, g, weights, rests)
+                find_rows(table, block, SCORES_GRADIENT, first, stride, steps, step)
+                write_rows(wide, table, 0, left, count, weights)
+                for at in range(0, size, 64):
+                    tight = select(load(rests + at) == spread(UPPER), load(g + at) - mean, spread(0.0))
+                    store(loosened + at, load(loosened + at) + tight)
+            find_rows(table, block, FERTILITY_GRADIENT, first, stride)
+            write_rows(wide, table, 0, left, count, loosened)

@@ -1,20 +1,21 @@
 """The maps' levels, eight rows at a time, on vectors in memory (see `lanes`).
 
-A problem of S positions lies in memory as S vectors of scores, shifted so that the greatest usable one is 0 and -inf where
-a position may not be attended; with bounds, as many of upper (cut to 1) and of lower ones, 0 where not usable. An odd S is
-rounded up with a position that may not be attended: the inner loops take two at a time, whose sums do not wait for each
-other. Sizes and distances are in bytes: S positions are 64 S of them.
+A problem of S positions lies in memory as S vectors of scores, shifted so that the greatest usable one is 0
+and -inf where a position may not be attended; with bounds, as many of upper (cut to 1) and of lower ones, 0
+where not usable. An odd S is rounded up with a position that may not be attended: the inner loops take two at
+a time, whose sums do not wait for each other. Sizes and distances are in bytes: S positions are 64 S of them.
 
-Each solver finds the level by Newton's method on a sum that is made of simple pieces: it ends on the very piece on which
-the sum is 1, where the step is exact. Without upper bounds the sum is convex, and the steps only ever approach. With
-bounds on both sides a step may leave the bracket of what is known already, and the bracket is cut instead.
+Each solver finds the level by Newton's method on a sum that is made of simple pieces: it ends on the very
+piece on which the sum is 1, where the step is exact. Without upper bounds the sum is convex, and the steps
+only ever approach. With bounds on both sides a step may leave the bracket of what is known already, and the
+bracket is cut instead.
 """
 
 from typing import Any
 
 from numba import njit
 
-from regard.kernels.lanes import any_lane, load, maximum, minimum, select, spread
+from regard.kernels.lanes import any_lane, load, maximum, minimum, root, select, spread
 
 __all__ = [
     "FREE",
@@ -136,7 +137,7 @@ def bounded_sparsemax(size: int, scores: int, upper: int, lower: int, low: Any, 
 
 @njit
 def first_to_leave_sparsemax(size: int, scores: int, upper: int, tau: Any, near: float) -> Any:
-    """The level at which the first position at its upper bound leaves it, where there is one; else tau."""
+    """The level at which the first position at its upper bound leaves it; without one, tau."""
     leaves = spread(INF)
     for at in range(0, size, 64):
         z, u = load(scores + at), load(upper + at)
@@ -145,7 +146,7 @@ def first_to_leave_sparsemax(size: int, scores: int, upper: int, tau: Any, near:
 
 
 @njit
-def bounded_softmax(size: int, powers: int, upper: int, lower: int, full: Any) -> Any:
+def bounded_softmax(size: int, powers: int, upper: int, lower: int, total: Any, full: Any) -> Any:
     """The factor 1 / Z of constrained softmax.
 
     Args:
@@ -153,15 +154,15 @@ def bounded_softmax(size: int, powers: int, upper: int, lower: int, full: Any) -
         powers: Where the exponentials of the scores are.
         upper: Where the upper bounds are.
         lower: Where the lower bounds are, 0 if all are 0.
+        total: The sum of the exponentials.
         full: The rows whose upper bounds are the answer.
 
     Returns:
-        The factor, and the rows for which it was not found.
+        The factor, infinite where no exponential above 0 is left to share in the sum, and the rows for which
+        it was not found.
     """
-    total = spread(0.0)
-    for at in range(0, size, 64):
-        total += load(powers + at)
-    factor = select(full, spread(INF), 1.0 / total)
+    # The sum is concave: from beyond the level the first step lands short of it, and the others approach.
+    factor = select(full, spread(INF), maximum(1.5 / total, spread(LEAST)))
     low, high = spread(0.0), spread(INF)
     searched = ~full
     for _ in range(STEPS):
@@ -174,7 +175,12 @@ def bounded_softmax(size: int, powers: int, upper: int, lower: int, full: Any) -
                 slope = select((x > least) & (x < u), slope + e, slope)
         else:
             for at in range(0, size, 128):
-                e, u, e2, u2 = load(powers + at), load(upper + at), load(powers + at + 64), load(upper + at + 64)
+                e, u, e2, u2 = (
+                    load(powers + at),
+                    load(upper + at),
+                    load(powers + at + 64),
+                    load(upper + at + 64),
+                )
                 x, x2 = e * factor, e2 * factor
                 total, total2 = total + minimum(x, u), total2 + minimum(x2, u2)
                 slope, slope2 = select(x < u, slope + e, slope), select(x2 < u2, slope2 + e2, slope2)
@@ -184,14 +190,26 @@ def bounded_softmax(size: int, powers: int, upper: int, lower: int, full: Any) -
             break
         low, high = select(excess < 0.0, factor, low), select(excess < 0.0, high, factor)
         step = factor - excess / slope
-        middle = select(high < INF, 0.5 * (low + high), factor + factor)
-        factor = select(searched, select((step > low) & (step < high), step, middle), factor)
+        outside = searched & ~((step > low) & (step < high))
+        if any_lane(outside):
+            # Nobody free: go where the next one leaves its lower bound. Else halve the bracket, in
+            # logarithms.
+            following = spread(INF)
+            if lower:
+                for at in range(0, size, 64):
+                    e, least = load(powers + at), load(lower + at)
+                    waits = (least > 0.0) & (e > 0.0) & (e * factor <= least) & (least < load(upper + at))
+                    following = select(waits, minimum(following, BEYOND * least / e), following)
+            middle = root(maximum(low, spread(TINY))) * root(high)
+            step = select(outside, select(high < INF, middle, following), step)
+            searched = searched & (step < INF)
+        factor = select(searched | outside, step, factor)
     return factor, searched
 
 
 @njit
 def first_to_leave_softmax(size: int, powers: int, upper: int, factor: Any, near: float) -> Any:
-    """The factor at which the first position at its upper bound leaves it, where there is one; else the factor."""
+    """The factor at which the first position at its upper bound leaves it; without one, the factor."""
     leaves = spread(0.0)
     for at in range(0, size, 64):
         e, u = load(powers + at), load(upper + at)

@@ -1,9 +1,14 @@
-"""The maps and their gradients as Triton kernels over rows, and over the steps of a scan (see `triton_solvers`).
+"""The maps and their gradients as Triton kernels, over rows and over the steps of a scan.
 
-A program has R rows, or one sentence of a scan with what its words received in registers: every number passes through
-memory once. An operand that broadcasts (HOW = 2) has the row (r // every) % count for row r of the scores; one of their
-shape (HOW = 1) has row r; HOW = 0 is none.
+A program has R rows, or one sentence of a scan with what its words received in registers: every number passes
+through memory once. For row r of the scores, an operand that broadcasts (HOW = 2) has the row
+(r // every) % count; one of their shape (HOW = 1) has row r; HOW = 0 is none. The levels come from
+`triton_solvers`.
 """
+
+# Triton compiles what follows; to a type checker it is plain functions of unknown things.
+# pyright: reportOperatorIssue=false, reportAttributeAccessIssue=false, reportArgumentType=false
+# pyright: reportIndexIssue=false, reportCallIssue=false
 
 import triton
 import triton.language as tl
@@ -17,7 +22,6 @@ from regard.kernels.triton_solvers import (
     UPPER,
     solve_bounded,
     solve_free,
-    total,
     totals,
 )
 
@@ -78,8 +82,10 @@ def forward_rows(
         u = tl.load(rows_of(upper, row, size, upper_every, upper_count, BOUND) + at, mask=here, other=0.0)
         low = tl.zeros_like(z)
         if LEAST > 0:
-            low = tl.load(rows_of(lower, row, size, lower_every, lower_count, LEAST) + at, mask=here, other=0.0)
-        p, where = solve_bounded(z, usable, u, low, KIND)
+            low = tl.load(
+                rows_of(lower, row, size, lower_every, lower_count, LEAST) + at, mask=here, other=0.0
+            )
+        p, where = solve_bounded(z, usable, u, low, KIND, LEAST > 0)
         tl.store(out, p, mask=here)
         tl.store(rows_of(rests, row, size, 1, 1, 1) + at, where, mask=here)
 
@@ -88,8 +94,8 @@ def forward_rows(
 def pull_back(g, p, free, KIND: tl.constexpr):
     """The gradient of the scores, and g - m.
 
-    With s the slope of a free position (1 for sparsemax, p for softmax, sqrt p for 1.5-entmax) and m the mean of g over
-    the free ones, weighted by s: s (g - m) where free, g - m at a bound.
+    With s the slope of a free position (1 for sparsemax, p for softmax, sqrt p for 1.5-entmax) and m the mean
+    of g over the free ones, weighted by s: s (g - m) where free, g - m at a bound.
     """
     if KIND == CONSTRAINED_SOFTMAX:
         slope = tl.where(free, p, 0.0)
@@ -154,32 +160,33 @@ def forward_scan(
     exhaustion_rest,
     KIND: tl.constexpr,
     MASK: tl.constexpr,
-    K: tl.constexpr,
-    L: tl.constexpr,
+    LENGTH: tl.constexpr,
 ):
     """The weights of all steps of a sentence, and where they rest.
 
-    The scores of the next step are on their way while a step is solved. A number comes as float32 to a kernel, so the
-    exhaustion comes with what its rounding left.
+    The scores of the next step are on their way while a step is solved. A number comes to a kernel as
+    float32, so with the exhaustion comes what its rounding left.
     """
-    sentence = tl.program_id(0).to(tl.int64)
+    sentence = tl.program_id(0) + tl.zeros([1, 1, 1], tl.int64)
     first = sentence * steps
-    at = positions(K, L)
+    at = positions(1, LENGTH)
     here = at < size
     f = tl.load(fertility + sentence * size + at, mask=here, other=0.0)
-    c = exhaustion.to(f.dtype) + exhaustion_rest.to(f.dtype)
+    c = tl.zeros([1, 1, 1], f.dtype) + exhaustion + exhaustion_rest
     received = tl.zeros_like(f)
     z = tl.load(scores + first * size + at, mask=here, other=-INF)
     for step in range(steps):
         row = first + step
-        coming = tl.load(scores + (row + 1) * size + at, mask=here & (step + 1 < steps), other=-INF)
+        coming = tl.load(scores + (row + 1) * size + at, mask=here & (row + 1 < first + steps), other=-INF)
         usable = z != -INF
         if MASK > 0:
-            usable = usable & (tl.load(rows_of(mask, row, size, mask_every, mask_count, MASK) + at, mask=here, other=0) != 0)
+            usable = usable & (
+                tl.load(rows_of(mask, row, size, mask_every, mask_count, MASK) + at, mask=here, other=0) != 0
+            )
         u = f - received
         u = tl.where(u < 0.0, 0.0, u)
         z = z + tl.where(f < INF, u * c, 0.0)
-        p, where = solve_bounded(z, usable, u, tl.zeros_like(u), KIND)
+        p, where = solve_bounded(z, usable, u, tl.zeros_like(u), KIND, False)
         received += p
         tl.store(weights + row * size + at, p, mask=here)
         tl.store(rests + row * size + at, where, mask=here)
@@ -196,20 +203,20 @@ def backward_scan(
     steps,
     size,
     KIND: tl.constexpr,
-    K: tl.constexpr,
-    L: tl.constexpr,
+    LENGTH: tl.constexpr,
 ):
     """Gradients of the scores and of the fertility of a sentence, from its last step to its first."""
-    sentence = tl.program_id(0).to(tl.int64)
-    at = positions(K, L)
+    sentence = tl.program_id(0) + tl.zeros([1, 1, 1], tl.int64)
+    at = positions(1, LENGTH)
     here = at < size
-    row = sentence * steps + steps - 1
+    first = sentence * steps
+    row = first + steps - 1
     g = tl.load(gradient + row * size + at, mask=here, other=0.0)
     p = tl.load(weights + row * size + at, mask=here, other=0.0)
     where = tl.load(rests + row * size + at, mask=here, other=0)
     loosened = tl.zeros_like(g)
-    for back in range(steps):
-        more = here & (back + 1 < steps)
+    for _ in range(steps):
+        more = here & (row > first)
         next_g = tl.load(gradient + (row - 1) * size + at, mask=more, other=0.0)
         next_p = tl.load(weights + (row - 1) * size + at, mask=more, other=0.0)
         next_where = tl.load(rests + (row - 1) * size + at, mask=more, other=0)

@@ -1,15 +1,14 @@
 """Which version of a map runs: the plain reference, Numba on a CPU, Triton on CUDA.
 
-The default follows the device. One switch forces a version: `with using("reference"): ...`, or the environment
-variable REGARD_KERNELS for a whole process.
+The default follows the device. One switch forces a version: `with using("reference"): ...`, or the
+environment variable REGARD_KERNELS for a whole process.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from importlib.util import find_spec
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -20,8 +19,8 @@ __all__ = ["Version", "chosen", "transforming", "using"]
 
 Version = Literal["auto", "reference", "numba", "triton"]
 
-_forced: ContextVar[Version | None] = ContextVar("regard_kernels", default=None)
 _NATIVE: dict[str, Version] = {"cpu": "numba", "cuda": "triton"}
+_NATIVE = {device: version for device, version in _NATIVE.items() if find_spec(version) is not None}
 
 
 def _checked(version: str) -> Version:
@@ -30,49 +29,34 @@ def _checked(version: str) -> Version:
     return version  # pyright: ignore[reportReturnType]
 
 
-_everywhere: Version = _checked(os.environ.get("REGARD_KERNELS", "auto"))
+# A plain global, which compilers can read and guard.
+_forced: Version = _checked(os.environ.get("REGARD_KERNELS", "auto"))
 
 
 @contextmanager
 def using(version: Version) -> Iterator[None]:
-    """Force a version of the kernels within the block, in this thread; `auto` follows the device again.
+    """Force a version of the kernels within the block, for the whole process; `auto` follows the device.
 
     Raises:
         UsageError: No version has that name.
     """
-    token = _forced.set(_checked(version))
+    global _forced
+    before, _forced = _forced, _checked(version)
     try:
         yield
     finally:
-        _forced.reset(token)
-
-
-def _found(version: Version) -> bool:
-    if version not in _FOUND:
-        _FOUND[version] = version == "reference" or find_spec(version) is not None
-    return _FOUND[version]
-
-
-_FOUND: dict[str, bool] = {}
+        _forced = before
 
 
 def chosen(scores: Tensor) -> Version:
     """The version that answers for these scores: never `auto`."""
-    forced = _forced.get() or _everywhere
-    if forced != "auto":
-        return forced
-    native = _NATIVE.get(scores.device.type, "reference")
-    return native if _found(native) else "reference"
+    return _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
 
 
-try:
-    _stack = torch._C._functorch.peek_interpreter_stack
-except AttributeError:  # pragma: no cover
-
-    def _stack() -> None:
-        return None
+# Private, and absent from some versions: then no transform is noticed.
+_stack: Any = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
 
 
 def transforming() -> bool:
     """Whether a transform of `torch.func` is at work, under which only plain operations go."""
-    return _stack() is not None
+    return not torch.compiler.is_compiling() and _stack is not None and _stack() is not None

@@ -1,0 +1,117 @@
+"""Losses of sparse output distributions, whose minimum is reached (Blondel, Martins & Niculae 2020).
+
+A map p(z) = argmax over the simplex of p . z + H(p) has a loss of its own, the Fenchel-Young loss (Eq. 8)
+
+    L(z, y) = p . z + H(p) - z_y = sum_j p_j (z_j - z_y) + H(p) >= 0,   dL/dz = p - onehot(y),
+
+with, for alpha-entmax, H(p) = (1 - sum_j p_j^alpha) / (alpha (alpha - 1)) (Peters et al. 2019, Sec. 3):
+alpha is 2 for the sparsemax loss (Martins & Astudillo 2016, Sec. 3). It is 0 exactly where p is the corner of y,
+that is where z_y is at least 1 / (alpha - 1) above every other score.
+
+Of the forward pass only p is kept. It counts as a second result, so that the gradient of the gradient, which
+passes through p, comes back to the same node as that result's.
+"""
+
+from typing import Any, Literal
+
+import torch
+
+from regard.functional.entmax import entmax15
+from regard.functional.masking import exact_dtype
+from regard.functional.sparsemax import sparsemax
+from regard.kernels.autograd import apply
+from regard.kernels.maps import pull_back
+from regard.types import Float, Int, Tensor
+
+__all__ = ["Reduction", "entmax15_loss", "sparsemax_loss"]
+
+Reduction = Literal["mean", "sum", "none"]
+
+
+class _FenchelYoung(torch.autograd.Function):
+    """The loss of each row, 0 where it is not kept, and p."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(name: str, scores: Tensor, targets: Tensor, kept: Tensor) -> tuple[Tensor, Tensor]:
+        sparse = name == "sparsemax"
+        p = sparsemax(scores) if sparse else entmax15(scores)
+        alpha = 2.0 if sparse else 1.5
+        above = scores - scores.gather(-1, targets.unsqueeze(-1))
+        powers = p * p if sparse else p * p.sqrt()
+        entropy = (1 - powers.sum(-1)) / (alpha * (alpha - 1))
+        # A score of -inf has p = 0, and their product must not be NaN.
+        loss = (p * above.masked_fill(p == 0, 0)).sum(-1) + entropy
+        return loss.clamp_min(0).masked_fill(~kept, 0), p
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.name, _, targets, kept = inputs
+        ctx.save_for_backward(output[1], targets, kept)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        p, targets, kept = ctx.saved_tensors
+        by_loss, by_p = grads
+        scores = None
+        if by_loss is not None:
+            upstream = by_loss.masked_fill(~kept, 0).unsqueeze(-1)
+            scores = (p * upstream).scatter_add(-1, targets.unsqueeze(-1), -upstream)
+            scores = scores.masked_fill(~kept.unsqueeze(-1), 0)  # a p of NaN is nobody's either
+        if by_p is not None:
+            through = pull_back(ctx.name, by_p, p, None)[0]
+            scores = through if scores is None else scores + through
+        return None, scores, None, None
+
+
+def _loss(name: str, scores: Tensor, targets: Tensor, ignore_index: int, reduction: Reduction) -> Tensor:
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction is {reduction!r}, and must be 'mean', 'sum' or 'none'")
+    kept = targets != ignore_index
+    classes = targets.to(torch.int64).masked_fill(~kept, 0)
+    losses, _ = apply(_FenchelYoung, name, scores.to(exact_dtype(scores.dtype)), classes, kept)
+    if reduction == "none":
+        return losses
+    total = losses.sum()
+    return total if reduction == "sum" else total / kept.sum().clamp_min(1)
+
+
+def sparsemax_loss(
+    scores: Float[Tensor, "*N V"],
+    targets: Int[Tensor, "*N"],
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "*#N"]:
+    """The loss whose prediction is `sparsemax`, as cross entropy is the one whose prediction is softmax.
+
+    Args:
+        scores: Of each class; half precisions are computed in float32.
+        targets: The right class, in [0, V), or `ignore_index`.
+        ignore_index: A target that does not count: loss and gradient are 0 there.
+        reduction: "mean" over the targets that count (0 if there are none), "sum", or "none" for each one's
+            own.
+
+    Returns:
+        The loss, at least 0; float32 at least.
+
+    Raises:
+        ValueError: `reduction` is none of these.
+    """
+    return _loss("sparsemax", scores, targets, ignore_index, reduction)
+
+
+def entmax15_loss(
+    scores: Float[Tensor, "*N V"],
+    targets: Int[Tensor, "*N"],
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "*#N"]:
+    """The loss whose prediction is `entmax15`: sparse, yet gentler than `sparsemax_loss`.
+
+    Arguments, result and error are those of `sparsemax_loss`.
+    """
+    return _loss("entmax15", scores, targets, ignore_index, reduction)

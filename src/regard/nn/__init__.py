@@ -1,0 +1,21 @@
+"""The maps, their scans over steps and their losses as modules.
+
+Each calls the function of its name in `regard.functional`.
+"""
+
+from regard.nn.losses import Entmax15Loss, SparsemaxLoss
+from regard.nn.maps import ConstrainedSoftmax, ConstrainedSparsemax, Entmax, Entmax15, Softmax, Sparsemax
+from regard.nn.scans import ConstrainedSoftmaxScan, ConstrainedSparsemaxScan
+
+__all__ = [
+    "ConstrainedSoftmax",
+    "ConstrainedSoftmaxScan",
+    "ConstrainedSparsemax",
+    "ConstrainedSparsemaxScan",
+    "Entmax",
+    "Entmax15",
+    "Entmax15Loss",
+    "Softmax",
+    "Sparsemax",
+    "SparsemaxLoss",
+]

@@ -1,0 +1,244 @@
+"""What maps give to three words, round after round: bars and triangles (Malaviya et al. 2018, Figure 1).
+
+In a triangle every distribution over three words is a point: a corner gives everything to one word, the edge
+opposite nothing. A bound on a word cuts off the corner of that word; what is left is where a distribution may
+lie.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.report.svg import INK, MUTED, Length, Point, clip, dot, line, picture, polygon, text
+
+__all__ = ["Rounds", "svg_bars", "svg_triangles"]
+
+# Blue, orange and purple: apart from each other, and from the green of the bounds, to colour-blind eyes too.
+_WORDS = ("#2f6db3", "#b85c00", "#7b4fa3")
+_GREEN = "#15803d"
+_FEASIBLE = "#d5eddb"
+_FRAME = "#8a8f98"
+_DASH = "5 3"
+
+# Lengths in pixels.
+_LEFT = 108
+_TOP = 34
+_COLUMN = 178
+_MARGIN = 12
+
+_SCALE = 84  # of an attention of 1
+_HIGHEST = 1.15  # the axis reaches above the greatest sum of the figure
+_SLOT = 48
+_BAR = 30
+
+_SIDE = 132.0
+_HEIGHT = _SIDE * 3**0.5 / 2
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The attention that one map gives to three words, round after round.
+
+    Attributes:
+        name: Of the map.
+        weights: The distribution of each round.
+        bounds: The most each word may get in each round; none if the map has no bounds.
+        loose: What the map gives without its bounds, to be drawn beside; none to leave it out.
+    """
+
+    name: str
+    weights: Float[np.ndarray, "R 3"]
+    bounds: Float[np.ndarray, "R 3"] | None = None
+    loose: Float[np.ndarray, "R 3"] | None = None
+
+
+def svg_bars(
+    maps: Sequence[Rounds], scores: Float[np.ndarray, "R 3"], fertility: Float[np.ndarray, "3"]
+) -> str:
+    """Draw the rounds and their sum as bars: a column a map, a row a round, the cumulative attention last.
+
+    Args:
+        maps: The columns.
+        scores: What the maps were given, for the labels of the rows.
+        fertility: What the bounds of each word sum up to; drawn with the cumulative attention.
+
+    Returns:
+        The text of an SVG file, bounds drawn as dashed green lines.
+    """
+    rounds = len(scores)
+    row = _SCALE * _HIGHEST + 40
+    width = _LEFT + _COLUMN * len(maps) - 8
+    height = _TOP + row * (rounds + 1) + 30
+    parts = _headings(maps)
+    for r in range(rounds + 1):
+        base = _TOP + row * r + _SCALE * _HIGHEST + 8
+        label = f"round {r + 1}" if r < rounds else "cumulative"
+        parts += _row_label(label, base - _SCALE / 2, scores[r] if r < rounds else None)
+        for m, each in enumerate(maps):
+            values = each.weights[r] if r < rounds else each.weights.sum(0)
+            limits = fertility if r == rounds else None if each.bounds is None else each.bounds[r]
+            parts += _panel((_LEFT + _COLUMN * m, base), f"{each.name}, {label}", values, limits)
+    parts += _legend(_LEFT, height - _MARGIN - 4)
+    return picture(
+        width, height, "Attention of three words over three rounds, map by map", _description(maps), parts
+    )
+
+
+def _headings(maps: Sequence[Rounds]) -> list[str]:
+    middles = [_LEFT + _COLUMN * m + 1.5 * _SLOT for m in range(len(maps))]
+    return [
+        text((x, 22), each.name, "middle", font_weight="bold", font_size=12)
+        for x, each in zip(middles, maps, strict=True)
+    ]
+
+
+def _row_label(label: str, y: Length, scores: np.ndarray | None) -> list[str]:
+    parts = [text((_MARGIN, y), label, font_weight="bold")]
+    if scores is not None:
+        shown = ", ".join(f"{score:g}".replace("-", "−") for score in scores)
+        parts.append(text((_MARGIN, y + 16), f"({shown})", fill=MUTED, font_size=11))
+    return parts
+
+
+def _panel(at: Point, name: str, values: np.ndarray, limits: np.ndarray | None) -> list[str]:
+    """Three bars on a base line with their values below, and their bounds."""
+    left, base = at
+    full = base - _SCALE
+    parts = [
+        line([(left, full), (left + 3 * _SLOT, full)], stroke="#e3e3e3"),
+        text((left - 5, full + 4), "1", "end", fill=MUTED, font_size=10),
+        text((left - 5, base + 4), "0", "end", fill=MUTED, font_size=10),
+    ]
+    for i, value in enumerate(values):
+        x, y = left + _SLOT * (i + 0.5), base - _SCALE * float(value)
+        corners = [(x - _BAR / 2, base), (x - _BAR / 2, y), (x + _BAR / 2, y), (x + _BAR / 2, base)]
+        if value > 0:
+            parts.append(polygon(corners, f"{name}, word {i + 1}: {value:.4f}", fill=_WORDS[i]))
+        parts.append(text((x, base + 15), _value(float(value)), "middle", font_size=11))
+    parts.append(line([(left, base), (left + 3 * _SLOT, base)], stroke=_FRAME))
+    for i, limit in enumerate(() if limits is None else limits):
+        y = base - _SCALE * float(limit)
+        ends = [(left + _SLOT * i + 3, y), (left + _SLOT * (i + 1) - 3, y)]
+        # White between the dashes, so that they show on a bar that rests on its bound.
+        parts.append(line(ends, stroke="#ffffff", stroke_width=2))
+        parts.append(line(ends, stroke=_GREEN, stroke_width=2, stroke_dasharray=_DASH))
+    return parts
+
+
+def _legend(x: Length, y: Length) -> list[str]:
+    parts: list[str] = []
+    for i, colour in enumerate(_WORDS):
+        corners = [(x, y), (x, y - 10), (x + 10, y - 10), (x + 10, y)]
+        parts += [polygon(corners, fill=colour), text((x + 16, y), f"word {i + 1}", fill=MUTED, font_size=12)]
+        x += 76
+    dashes = line([(x, y - 4), (x + 26, y - 4)], stroke=_GREEN, stroke_width=2, stroke_dasharray=_DASH)
+    return [*parts, dashes, text((x + 33, y), "bound; fertility in the last row", fill=MUTED, font_size=12)]
+
+
+def svg_triangles(maps: Sequence[Rounds], scores: Float[np.ndarray, "R 3"]) -> str:
+    """Draw the rounds on the simplex: a column a map, a row a round, the feasible part shaded.
+
+    Args:
+        maps: The columns.
+        scores: What the maps were given, for the labels of the rows.
+
+    Returns:
+        The text of an SVG file: the distribution a filled point, that without the bounds a hollow one.
+    """
+    row = _HEIGHT + 62
+    width = _LEFT + _COLUMN * len(maps) - 8
+    height = _TOP + row * len(scores) + 30
+    parts = _headings(maps)
+    for r, given in enumerate(scores):
+        base = _TOP + row * r + _HEIGHT + 22
+        parts += _row_label(f"round {r + 1}", base - _HEIGHT / 2, given)
+        for m, each in enumerate(maps):
+            left = _LEFT + _COLUMN * m + 1.5 * _SLOT - _SIDE / 2
+            parts += _triangle((left, base), each, r)
+    parts += _triangle_legend(_LEFT, height - _MARGIN - 4)
+    return picture(width, height, "Four maps on the simplex of three words", _description(maps), parts)
+
+
+def _triangle(at: Point, each: Rounds, r: int) -> list[str]:
+    corners = [_place(at, np.eye(3)[i]) for i in range(3)]
+    bounds = np.ones(3) if each.bounds is None else each.bounds[r]
+    allowed = corners
+    for i in range(3):
+        allowed = clip(allowed, lambda p, i=i: float(bounds[i]) - _share(at, p, i))
+    parts = [polygon(corners, fill="#f4f4f5"), polygon(allowed, fill=_FEASIBLE)]
+    parts.append(polygon(corners, fill="none", stroke=_FRAME))
+    for i in range(3):
+        if 0 <= bounds[i] < 1:
+            parts.append(
+                line(_level(at, i, float(bounds[i])), stroke=_GREEN, stroke_width=1.5, stroke_dasharray=_DASH)
+            )
+    (ax, ay), (bx, by), (cx, cy) = corners
+    names = [((ax - 5, ay + 5), "end"), ((bx + 5, by + 5), "start"), ((cx, cy - 10), "middle")]
+    for i, (place, anchor) in enumerate(names):
+        parts.append(text(place, str(i + 1), anchor, fill=_WORDS[i], font_weight="bold", font_size=12))
+    weights = each.weights[r]
+    point = _place(at, weights)
+    if each.loose is not None:
+        other = _place(at, each.loose[r])
+        parts.append(line([other, point], stroke=INK, stroke_width=1.2))
+        parts.append(dot(other, 4, "without bounds", fill="#ffffff", stroke=INK, stroke_width=1.2))
+    shown = ", ".join(_value(float(weight)) for weight in weights)
+    parts.append(dot(point, 4.5, f"{each.name}, round {r + 1}: {shown}", fill=INK))
+    parts.append(text((at[0] + _SIDE / 2, at[1] + 22), shown, "middle", font_size=11))
+    return parts
+
+
+def _place(at: Point, weights: np.ndarray) -> Point:
+    """Where a distribution lies in the triangle whose lower left corner is `at`."""
+    return at[0] + _SIDE * float(weights[1] + weights[2] / 2), at[1] - _HEIGHT * float(weights[2])
+
+
+def _share(at: Point, point: Point, word: int) -> Length:
+    """How much of a word's attention a point of the triangle stands for."""
+    third = (at[1] - point[1]) / _HEIGHT
+    second = (point[0] - at[0]) / _SIDE - third / 2
+    return (1 - second - third, second, third)[word]
+
+
+def _level(at: Point, word: int, value: Length) -> list[Point]:
+    """The line across the triangle on which a word has the same attention."""
+    ends = []
+    for other in {0, 1, 2} - {word}:
+        weights = np.zeros(3)
+        weights[word], weights[other] = value, 1 - value
+        ends.append(_place(at, weights))
+    return ends
+
+
+def _triangle_legend(x: Length, y: Length) -> list[str]:
+    box = [(x, y), (x, y - 10), (x + 14, y - 10), (x + 14, y)]
+    style = {"fill": MUTED, "font_size": 12}
+    return [
+        polygon(box, fill=_FEASIBLE, stroke=_FRAME),
+        text((x + 20, y), "within the bounds", **style),
+        line([(x + 140, y - 4), (x + 166, y - 4)], stroke=_GREEN, stroke_width=1.5, stroke_dasharray=_DASH),
+        text((x + 172, y), "bound", **style),
+        dot((x + 234, y - 4), 4.5, fill=INK),
+        text((x + 244, y), "attention given", **style),
+        dot((x + 358, y - 4), 4, fill="#ffffff", stroke=INK, stroke_width=1.2),
+        text((x + 368, y), "without the bounds", **style),
+        text((x + 500, y), "1, 2, 3: all to that word", **style),
+    ]
+
+
+def _value(value: Length) -> str:
+    """Four digits, and none where it is exactly zero."""
+    return f"{value:.4f}" if value else "0"
+
+
+def _description(maps: Sequence[Rounds]) -> str:
+    """The numbers in words."""
+    said: list[str] = []
+    for each in maps:
+        named = [(f"round {r}", weights) for r, weights in enumerate(each.weights, 1)]
+        named.append(("cumulative", each.weights.sum(0)))
+        rows = (f"{name} {', '.join(_value(float(weight)) for weight in row)}" for name, row in named)
+        said.append(f"{each.name}: {'; '.join(rows)}.")
+    return " ".join(said)

@@ -1,0 +1,131 @@
+"""Pieces of SVG pictures: pure functions from numbers to text, no scripts, fonts or styles from elsewhere.
+
+Every picture brings a white ground of its own, so that it reads the same on a light and on a dark page, and a
+title and a description for those who hear it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from xml.sax.saxutils import escape, quoteattr
+
+from regard.report.grid import printable
+
+__all__ = ["INK", "MUTED", "Length", "Point", "clip", "dot", "line", "number", "picture", "polygon", "text"]
+
+# The shape checks of the tests take no int for a float.
+Length = int | float
+Point = tuple[Length, Length]
+
+INK = "#1a1a1a"
+MUTED = "#555555"
+_FONT = 13
+
+
+def picture(width: Length, height: Length, title: str, description: str, parts: Iterable[str]) -> str:
+    """A whole SVG file.
+
+    Args:
+        width: In pixels.
+        height: In pixels.
+        title: What it is.
+        description: What there is to see, for screen readers.
+        parts: Its elements, from the lowest to the topmost.
+    """
+    size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" '
+            f'font-family="sans-serif" font-size="{_FONT}" fill="{INK}">',
+            f"<title>{escape(printable(title))}</title>",
+            f"<desc>{escape(printable(description))}</desc>",
+            '<rect width="100%" height="100%" fill="#ffffff"/>',
+            *parts,
+            "</svg>\n",
+        ]
+    )
+
+
+def number(value: Length) -> str:
+    """A coordinate to a tenth of a pixel."""
+    shown = f"{value:.1f}"
+    shown = shown[:-2] if shown.endswith(".0") else shown
+    return "0" if shown == "-0" else shown
+
+
+def text(at: Point, content: str, anchor: str = "start", **style: str | Length) -> str:
+    """Text whose baseline starts, has its middle or ends at a point.
+
+    Args:
+        at: Where.
+        content: Plain text.
+        anchor: start, middle or end.
+        style: Attributes; `_` stands for `-`.
+    """
+    where = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    place = f'x="{number(at[0])}" y="{number(at[1])}"'
+    return f"<text {place}{where}{_attributes(style)}>{escape(printable(content))}</text>"
+
+
+def line(points: Sequence[Point], **style: str | Length) -> str:
+    """An open line through points."""
+    return f'<path d="{_path(points)}" fill="none"{_attributes(style)}/>'
+
+
+def polygon(points: Sequence[Point], tip: str = "", **style: str | Length) -> str:
+    """A closed polygon; nothing without three corners.
+
+    Args:
+        points: Its corners.
+        tip: What the pointer over it shows.
+        style: Attributes; `_` stands for `-`.
+    """
+    return _element("path", f' d="{_path(points)}z"', tip, style) if len(points) >= 3 else ""
+
+
+def dot(at: Point, radius: Length, tip: str = "", **style: str | Length) -> str:
+    """A circle around a point."""
+    place = f' cx="{number(at[0])}" cy="{number(at[1])}" r="{number(radius)}"'
+    return _element("circle", place, tip, style)
+
+
+def clip(points: Sequence[Point], inside: Callable[[Point], Length]) -> list[Point]:
+    """The part of a convex polygon on which a linear function is not negative (Sutherland & Hodgman 1974).
+
+    Args:
+        points: The polygon's corners, in order.
+        inside: The function; its zeros are the line to cut along.
+    """
+    kept: list[Point] = []
+    for here, after in zip(points, [*points[1:], *points[:1]], strict=True):
+        a, b = inside(here), inside(after)
+        if a >= 0:
+            kept.append(here)
+        if a * b < 0:
+            share = a / (a - b)
+            kept.append((here[0] + share * (after[0] - here[0]), here[1] + share * (after[1] - here[1])))
+    return kept
+
+
+def _path(points: Sequence[Point]) -> str:
+    """Absolute and then relative moves, in whole tenths so that no rounding adds up."""
+    tenths = [(round(10 * x), round(10 * y)) for x, y in points]
+    moves = [f"M{_tenths(tenths[0][0])} {_tenths(tenths[0][1])}"] if tenths else []
+    for (x, y), (u, v) in pairwise(tenths):
+        moves.append(f"l{_tenths(u - x)} {_tenths(v - y)}")
+    return "".join(moves)
+
+
+def _tenths(value: int) -> str:
+    return number(value / 10)
+
+
+def _element(name: str, place: str, tip: str, style: dict[str, str | Length]) -> str:
+    head = f"<{name}{place}{_attributes(style)}"
+    return f"{head}><title>{escape(tip)}</title></{name}>" if tip else f"{head}/>"
+
+
+def _attributes(style: dict[str, str | Length]) -> str:
+    return "".join(
+        f" {name.replace('_', '-')}={quoteattr(value if isinstance(value, str) else f'{value:g}')}"
+        for name, value in style.items()
+    )

@@ -1,0 +1,120 @@
+"""Problems for the laws of the maps: hypothesis draws shapes and kinds, a seeded generator the numbers."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+
+from regard.functional import constrained_softmax, constrained_sparsemax, entmax, entmax15, softmax, sparsemax
+
+
+def masked_softmax(scores: torch.Tensor, *, mask: torch.Tensor | None = None, dim: int = -1) -> torch.Tensor:
+    """Softmax, which wants a mask where a row has nothing but -inf."""
+    there = scores != -torch.inf
+    return softmax(scores, mask=there if mask is None else there & mask, dim=dim)
+
+
+FREE = {
+    "softmax": masked_softmax,
+    "sparsemax": sparsemax,
+    "entmax15": entmax15,
+    "entmax": lambda z, **k: entmax(z, 1.8, **k),
+}
+BOUNDED = {"constrained_softmax": constrained_softmax, "constrained_sparsemax": constrained_sparsemax}
+COMPILED = ["sparsemax", "entmax15", "constrained_softmax", "constrained_sparsemax"]
+Tensor = torch.Tensor
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The arguments of a map: scores [R, S], and bounds and a mask of their shape or none."""
+
+    scores: Tensor
+    upper: Tensor | None = None
+    lower: Tensor | None = None
+    mask: Tensor | None = None
+
+    def apply(self, function: Any, scores: Tensor | None = None) -> Tensor:
+        bounds = [] if self.upper is None else [self.upper, self.lower]
+        return function(self.scores if scores is None else scores, *bounds, mask=self.mask)
+
+    def each(self, change: Any) -> "Problem":
+        """The problem with every operand changed."""
+        operands = ("scores", "upper", "lower", "mask")
+        return replace(
+            self, **{n: change(getattr(self, n)) for n in operands if getattr(self, n) is not None}
+        )
+
+    def to(self, dtype: torch.dtype) -> "Problem":
+        return self.each(lambda one: one if one.dtype == torch.bool else one.to(dtype))
+
+    @property
+    def usable(self) -> Tensor:
+        there = self.scores != -torch.inf
+        return there if self.mask is None else there & self.mask
+
+
+def drawn_scores(draw: Any, rows: int, size: int, generator: torch.Generator) -> Tensor:
+    scores = torch.randn(rows, size, generator=generator, dtype=torch.float64)
+    scores = scores * draw(st.sampled_from([0.01, 1.0, 1.0, 3.0, 1e4]))
+    if draw(st.booleans()):
+        scores = scores.round()  # ties
+    if draw(st.sampled_from([False, False, True])):
+        scores = scores.masked_fill(torch.rand(rows, size, generator=generator) < 0.2, -torch.inf)
+    return scores.float().double()
+
+
+@st.composite
+def free_problems(draw: Any) -> Problem:
+    """Scores and a mask; rows may have nothing to attend."""
+    rows, size = draw(st.integers(1, 11)), draw(st.integers(1, 19))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
+    scores = drawn_scores(draw, rows, size, generator)
+    share = draw(st.sampled_from([0.3, 0.8, 1.0, None]))
+    mask = None if share is None else torch.rand(rows, size, generator=generator) < share
+    return Problem(scores, mask=mask)
+
+
+@st.composite
+def bounded_problems(draw: Any) -> Problem:
+    """Scores, bounds between which a distribution fits, and a mask."""
+    base = draw(free_problems())
+    rows, size = base.scores.shape
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
+
+    def random() -> Tensor:
+        return torch.rand(rows, size, generator=generator, dtype=torch.float64)
+
+    usable = base.usable
+    kind = draw(
+        st.sampled_from(["tight", "wide", "fertility", "zeros", "infinite", "one free", "all at bound"])
+    )
+    count = usable.sum(-1, keepdim=True).clamp_min(1)
+    if kind == "tight":
+        upper = random() * 4 / count
+    elif kind == "wide":
+        upper = random() * 3
+    elif kind == "fertility":
+        upper = (random() * 3).ceil()
+    elif kind == "zeros":
+        upper = (random() * 3).masked_fill(random() < 0.5, 0)
+    elif kind == "infinite":
+        upper = (random() * 0.5).masked_fill(random() < 0.3, torch.inf)
+    elif kind == "one free":
+        upper = (random() < 0.5).double() * 0.25
+        upper[:, draw(st.integers(0, size - 1))] = 2.0
+    else:
+        upper = (1.0 / count).expand(rows, size).clone()
+    total = (upper * usable).masked_fill(~usable, 0).sum(-1, keepdim=True)
+    upper = torch.where(total > 0, upper, 1.0)
+    total = upper.masked_fill(~usable, 0).sum(-1, keepdim=True).clamp_min(1e-300)
+    wanted = 1.0 if kind == "all at bound" else draw(st.sampled_from([1.02, 1.5]))
+    upper = torch.where(total < wanted, upper * (wanted / total), upper).float().double()
+    lower = None
+    if draw(st.sampled_from([False, False, True])):
+        lower = torch.minimum(upper, random().masked_fill(random() < 0.4, 0))
+        least = lower.masked_fill(~usable, 0).sum(-1, keepdim=True)
+        lower = lower * (draw(st.sampled_from([0.0, 0.5, 0.97])) / least.clamp_min(1))
+        lower = lower.float().double()
+    return Problem(base.scores, upper, lower, base.mask)

@@ -1,0 +1,236 @@
+"""Laws of the maps with bounds: what they solve, and when they refuse."""
+
+import pytest
+import torch
+from drawn import BOUNDED, FREE, Problem, bounded_problems
+from hypothesis import given, settings
+
+from regard.errors import InfeasibleBounds
+from regard.functional import check_bounds
+from regard.kernels.versions import using
+
+DOUBLE = torch.float64
+INF = torch.inf
+every = pytest.mark.parametrize("name", BOUNDED)
+versions = pytest.mark.parametrize("version", ["auto", "reference"])
+drawn = settings(max_examples=40, deadline=None)
+few = settings(max_examples=15, deadline=None)
+FORM = {"constrained_softmax": lambda x: x.clamp_max(700).exp(), "constrained_sparsemax": lambda x: x}
+
+
+def bisected(name: str, problem: Problem) -> torch.Tensor:
+    """The solution clip(form(z - level), l, u) with the level bisected: another way to solve either."""
+    usable = problem.usable
+    z = problem.scores.masked_fill(~usable, 0)
+    upper = problem.upper.clamp_max(1).masked_fill(~usable, 0)
+    lower = torch.zeros_like(z) if problem.lower is None else problem.lower.masked_fill(~usable, 0)
+    low, high = z.amin(-1, keepdim=True) - 800, z.amax(-1, keepdim=True) + 800
+
+    def at(level: torch.Tensor) -> torch.Tensor:
+        return torch.minimum(torch.maximum(FORM[name](z - level), lower), upper)
+
+    for _ in range(100):
+        middle = (low + high) / 2
+        enough = at(middle).sum(-1, keepdim=True) >= 1
+        low, high = torch.where(enough, middle, low), torch.where(enough, high, middle)
+    return at(low)
+
+
+@every
+@given(problem=bounded_problems())
+@drawn
+def test_rows_are_distributions_between_the_bounds(name, problem) -> None:
+    usable = problem.usable
+    single = problem.to(torch.float32)
+    weights = single.apply(BOUNDED[name])
+    assert (weights[~usable] == 0).all()
+    assert (weights <= single.upper + 1e-6)[usable].all()
+    assert (weights >= (0 if single.lower is None else single.lower - 1e-6))[usable].all()
+    torch.testing.assert_close(weights.double().sum(-1), usable.any(-1).double(), atol=1e-6, rtol=0)
+
+
+@every
+@versions
+@given(problem=bounded_problems())
+@drawn
+def test_no_mass_would_rather_be_elsewhere(name, version, problem) -> None:
+    # Karush-Kuhn-Tucker: the objective's derivative is no less where p could rise than where it could fall.
+    with using(version):
+        p = problem.apply(BOUNDED[name])
+    # Less than exp(-100) may have become 0.
+    slope = p.log().clamp_min(-100) if name == "constrained_softmax" else p
+    slope = slope - problem.scores
+    lower = 0 if problem.lower is None else problem.lower
+    near = 1e-6 if name == "constrained_softmax" else 1e-9
+    falling = torch.where(problem.usable & (p > lower + near), slope, -INF).amax(-1)
+    rising = torch.where(problem.usable & (p < problem.upper - near), slope, INF).amin(-1)
+    assert (falling <= rising + 1e-6).all()
+
+
+@every
+@versions
+@given(problem=bounded_problems())
+@few
+def test_it_equals_its_definition_solved_by_bisection(name, version, problem) -> None:
+    with using(version):
+        p = problem.apply(BOUNDED[name])
+    expected = bisected(name, problem)
+    there = problem.usable.any(-1)
+    torch.testing.assert_close(p[there], expected[there], atol=1e-8, rtol=0)
+
+
+@every
+@given(problem=bounded_problems())
+@drawn
+def test_masked_equals_shortened_and_batch_equals_single(name, problem) -> None:
+    weights, usable = problem.apply(BOUNDED[name]), problem.usable
+    for row, keep in enumerate(usable):
+        if keep.any():
+            alone = problem.each(lambda one, row=row, keep=keep: one[row, keep])
+            found = Problem(alone.scores, alone.upper, alone.lower).apply(BOUNDED[name])
+            torch.testing.assert_close(weights[row, keep], found, atol=1e-12, rtol=0)
+
+
+@every
+@given(problem=bounded_problems())
+@drawn
+def test_shifts_change_nothing_and_permutations_commute(name, problem) -> None:
+    weights = problem.apply(BOUNDED[name])
+    shifted = problem.apply(BOUNDED[name], problem.scores + 3)
+    torch.testing.assert_close(shifted, weights, atol=1e-10, rtol=0)
+    order = torch.randperm(weights.shape[-1])
+    permuted = problem.each(lambda one: one[:, order]).apply(BOUNDED[name])
+    torch.testing.assert_close(permuted, weights[:, order], atol=1e-11, rtol=0)
+
+
+@every
+@versions
+@given(problem=bounded_problems())
+@few
+def test_loose_bounds_equal_the_map_without(name, version, problem) -> None:
+    for loose in (1.0, 7.0, INF):
+        z = problem.scores.clone().requires_grad_()
+        u = torch.full_like(z, loose).requires_grad_()
+        plain = FREE[name.removeprefix("constrained_")]
+        with using(version):
+            bounded, free = Problem(z, u, mask=problem.mask).apply(BOUNDED[name]), plain(z, mask=problem.mask)
+            torch.testing.assert_close(bounded, free, atol=1e-12, rtol=0)
+            upstream = torch.randn_like(free)
+            by_z, by_u = torch.autograd.grad(bounded, (z, u), upstream)
+            (expected,) = torch.autograd.grad(free, z, upstream)
+        torch.testing.assert_close(by_z, expected, atol=1e-10, rtol=0)
+        assert (by_u.abs() <= 1e-10).all()
+
+
+def test_bounds_met_exactly_by_gaps_that_exponentials_do_not_reach() -> None:
+    scores = torch.tensor([[1e4, 0.0, -1e4], [1e4, 5e3, 0.0], [0.0, -650.0, -1400.0], [0.0, -300.0, -2e4]])
+    upper = torch.tensor([[0.0, 0.25, 2.0], [0.0, 0.0, 1.0], [0.5, 1.0, 1.0], [0.5, 0.25, INF]])
+    expected = torch.tensor([[0.0, 0.25, 0.75], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0], [0.5, 0.25, 0.25]])
+    for name in BOUNDED:
+        for version in ("auto", "reference"):
+            for dtype in (torch.float32, DOUBLE):
+                with using(version):
+                    found = BOUNDED[name](scores.to(dtype), upper.to(dtype))
+                torch.testing.assert_close(found, expected.to(dtype))
+    # Shares within a far group are those of the softmax over it.
+    scores = torch.tensor([1e4, 1.0, 0.0, 1e4], dtype=DOUBLE)
+    found = BOUNDED["constrained_softmax"](scores, torch.tensor([0.25, 1.0, 1.0, 0.0], dtype=DOUBLE))
+    share = 0.75 * torch.softmax(scores[1:3], 0)
+    torch.testing.assert_close(found[1:3], share)
+
+
+@every
+@versions
+def test_infeasible_bounds_raise_and_name_the_row(name, version) -> None:
+    scores = torch.randn(2, 3, 4)
+    upper = torch.ones(2, 3, 4)
+    upper[1, 0] = 0.2
+    upper[1, 2] = 0.1
+    with using(version):
+        with pytest.raises(InfeasibleBounds, match=r"row \[1, 0\] of \[2, 3\]: .* sum to 0\.8,"):
+            BOUNDED[name](scores, upper)
+        with pytest.raises(InfeasibleBounds, match=r"row \[0, 1\] of \[2, 3\]: .*lower bounds sum to 1\.2,"):
+            lower = torch.zeros(2, 3, 4)
+            lower[0, 1] = 0.3
+            BOUNDED[name](scores, torch.ones(4), lower)
+        with pytest.raises(InfeasibleBounds, match="a bound is negative"):
+            BOUNDED[name](scores[0, 0], torch.tensor([0.5, 1, 1, 1]), torch.tensor([0.6, 0, 0, 0]))
+        with pytest.raises(InfeasibleBounds, match="a bound is negative"):
+            BOUNDED[name](scores[0, 0], torch.ones(4), torch.tensor([-0.1, 0, 0, 0]))
+        with pytest.raises(InfeasibleBounds, match="the only row"):
+            BOUNDED[name](scores[0, 0], torch.full((4,), 0.2))
+        mask = torch.tensor([True, True, False, False])
+        with pytest.raises(InfeasibleBounds, match=r"sum to 0\.9,"):
+            BOUNDED[name](scores, torch.full((4,), 0.45), mask=mask)
+        with pytest.raises(InfeasibleBounds, match="a bound is negative"):
+            BOUNDED[name](scores[0, 0], torch.tensor([-0.5, 1, 1, 1]))
+
+
+@every
+@versions
+def test_a_row_with_nothing_to_attend_is_never_infeasible(name, version) -> None:
+    scores = torch.randn(3, 4, requires_grad=True)
+    upper = torch.full((3, 4), 0.3).index_fill(0, torch.tensor([1]), 0.0).requires_grad_()
+    mask = torch.tensor([[True], [False], [True]])
+    with using(version):
+        weights = BOUNDED[name](scores, upper, mask=mask)
+        by_scores, by_upper = torch.autograd.grad(weights, (scores, upper), torch.randn(3, 4))
+    assert (weights[1] == 0).all()
+    assert (by_scores[1] == 0).all()
+    assert (by_upper[1] == 0).all()
+    assert by_scores.isfinite().all()
+
+
+@every
+@versions
+def test_within_the_slack_the_bounds_are_the_answer_rescaled(name, version) -> None:
+    for dtype, short in ((torch.float32, 5e-5), (DOUBLE, 5e-10)):
+        upper = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=dtype) * (1 - short)
+        scores = torch.tensor([-1.0, 5.0, 2.0, 9.0], dtype=dtype, requires_grad=True)
+        with using(version):
+            weights = BOUNDED[name](scores, upper)
+            torch.testing.assert_close(
+                weights, upper / upper.sum(), atol=1e-7 if dtype == torch.float32 else 1e-12, rtol=0
+            )
+            (gradient,) = torch.autograd.grad(weights, scores, torch.randn(4, dtype=dtype))
+            assert (gradient == 0).all()
+            with pytest.raises(InfeasibleBounds):
+                BOUNDED[name](scores, upper * (1 - 3 * short))
+
+
+@every
+@versions
+def test_not_a_number_stays_in_its_row(name, version) -> None:
+    scores, upper = torch.randn(20, 5), torch.full((20, 5), 0.5)
+    scores[2, 1], scores[5, 0], upper[11, 3] = torch.nan, INF, torch.nan
+    bad = torch.zeros(20, dtype=torch.bool)
+    bad[[2, 5, 11]] = True
+    with using(version):
+        weights = BOUNDED[name](scores, upper)
+        assert weights[bad].isnan().all()
+        torch.testing.assert_close(weights[~bad], BOUNDED[name](scores[~bad], upper[~bad]))
+        mask = scores.isfinite() & upper.isfinite()
+        assert BOUNDED[name](scores, upper, mask=mask).isfinite().all()
+        assert BOUNDED[name](torch.full((3, 4), torch.nan), torch.ones(4)).isnan().all()
+
+
+def test_check_bounds_raises_on_request() -> None:
+    upper = torch.full((2, 4), 0.3)
+    check_bounds(upper)
+    check_bounds(upper.T, dim=0)
+    with pytest.raises(InfeasibleBounds, match=r"row \[1\]"):
+        check_bounds(upper, mask=torch.tensor([[True] * 4, [True, True, True, False]]))
+    with pytest.raises(InfeasibleBounds, match="lower"):
+        check_bounds(upper, torch.tensor(0.3))
+
+
+def test_constrained_maps_of_malaviya_et_al_2018_figure_1_and_a_lower_bound() -> None:
+    # Round one of the figure, where the bounds are 1 and hold nothing back.
+    first = torch.tensor([1.2, 0.8, -0.2], dtype=DOUBLE)
+    ones = torch.ones(3, dtype=DOUBLE)
+    expected = torch.tensor([0.7, 0.3, 0.0], dtype=DOUBLE)
+    torch.testing.assert_close(BOUNDED["constrained_sparsemax"](first, ones), expected)
+    # By hand: the last holds its 0.2, the others share 0.8 with tau = (2 - 0.8) / 2.
+    lower = torch.tensor([0.0, 0.0, 0.2], dtype=DOUBLE)
+    expected = torch.tensor([0.6, 0.2, 0.2], dtype=DOUBLE)
+    torch.testing.assert_close(BOUNDED["constrained_sparsemax"](first, ones, lower), expected)

@@ -1,0 +1,147 @@
+"""Gradients of the maps with bounds: in scores and in both bounds, at kinks too."""
+
+import pytest
+import torch
+from drawn import BOUNDED, Problem, bounded_problems
+from hypothesis import given, settings
+from torch.autograd import gradcheck, gradgradcheck
+
+from regard.kernels.versions import using
+
+DOUBLE = torch.float64
+every = pytest.mark.parametrize("name", BOUNDED)
+versions = pytest.mark.parametrize("version", ["auto", "reference"])
+drawn = settings(max_examples=30, deadline=None)
+
+
+def smooth() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Scores, upper and lower bounds and a mask with positions at either bound and free, none near a kink."""
+    scores, upper = torch.randn(4, 6, dtype=DOUBLE) * 2, 0.15 + 0.4 * torch.rand(4, 6, dtype=DOUBLE)
+    lower = 0.06 * torch.rand(4, 6, dtype=DOUBLE)
+    mask = torch.rand(4, 6) < 0.8
+    mask[:, :3] = True
+    upper[:, :3] = 0.4 + 0.1 * torch.rand(4, 3, dtype=DOUBLE)
+    return scores.requires_grad_(), upper.requires_grad_(), lower.requires_grad_(), mask
+
+
+@every
+@versions
+def test_first_and_second_derivatives_are_those_of_finite_differences(name, version) -> None:
+    scores, upper, lower, mask = smooth()
+    with using(version):
+        assert gradcheck(lambda z, u, low: BOUNDED[name](z, u, low, mask=mask), (scores, upper, lower))
+        assert gradcheck(lambda z, u: BOUNDED[name](z, u, mask=mask), (scores, upper))
+        again = (scores, upper, lower)
+        assert gradgradcheck(lambda z, u, low: BOUNDED[name](z, u, low, mask=mask), again, fast_mode=True)
+
+
+@every
+@versions
+def test_bounds_that_broadcast_get_the_sum_of_their_gradients(name, version) -> None:
+    scores = torch.randn(2, 3, 4, 5, dtype=DOUBLE, requires_grad=True)
+    for shape in [(5,), (), (1,), (4, 1), (2, 1, 1, 5), (3, 1, 5), (2, 1, 4, 5), (2, 3, 1, 1)]:
+        upper = (0.3 + 0.1 * torch.rand(shape, dtype=DOUBLE)).requires_grad_()
+        lower = (0.05 * torch.rand(shape, dtype=DOUBLE)).requires_grad_()
+        with using(version):
+            assert gradcheck(BOUNDED[name], (scores, upper, lower), fast_mode=True)
+            full = [each.detach().expand(2, 3, 4, 5).clone().requires_grad_() for each in (upper, lower)]
+            upstream = torch.randn(2, 3, 4, 5, dtype=DOUBLE)
+            found = torch.autograd.grad(BOUNDED[name](scores, upper, lower), (upper, lower), upstream)
+            expected = torch.autograd.grad(BOUNDED[name](scores, *full), full, upstream)
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other.sum_to_size(shape))
+
+
+@every
+@versions
+@given(problem=bounded_problems())
+@drawn
+def test_a_constant_added_to_the_gradient_changes_nothing(name, version, problem) -> None:
+    problem = problem.each(lambda one: one if one.dtype == torch.bool else one.clone().requires_grad_())
+    inputs = [each for each in (problem.scores, problem.upper, problem.lower) if each is not None]
+    with using(version):
+        weights = problem.apply(BOUNDED[name])
+        gradients = torch.autograd.grad(weights, inputs, torch.full_like(weights, 3.0))
+    for gradient in gradients:
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-9, rtol=0)
+
+
+@every
+@versions
+@given(problem=bounded_problems())
+@drawn
+def test_what_may_not_be_attended_has_no_gradient(name, version, problem) -> None:
+    problem = problem.each(lambda one: one if one.dtype == torch.bool else one.clone().requires_grad_())
+    inputs = [each for each in (problem.scores, problem.upper, problem.lower) if each is not None]
+    with using(version):
+        weights = problem.apply(BOUNDED[name])
+        gradients = torch.autograd.grad(weights, inputs, torch.randn_like(weights))
+    for gradient in gradients:
+        assert gradient.isfinite().all()
+        assert (gradient[~problem.usable] == 0).all()
+
+
+def loosened(name: str, problem: Problem, step: float, direction: torch.Tensor) -> torch.Tensor:
+    """The one-sided difference quotient of the weights as the upper bounds rise."""
+    before = problem.apply(BOUNDED[name])
+    after = Problem(problem.scores, problem.upper + step * direction).apply(BOUNDED[name])
+    return (after - before) / step
+
+
+@every
+@versions
+@pytest.mark.parametrize(
+    "upper",
+    [
+        [0.2, 0.3, 0.5],  # the bounds are the answer
+        [0.5, 0.5, 0.7],  # two suffice, the last is far below
+        [1.0, 1.0, 1.0],
+        [0.0, 1.0, 1.0],  # exhausted words at the top
+        [0.0, 0.75, 0.25],
+    ],
+)
+def test_with_nobody_free_the_gradient_is_the_derivative_for_loosened_bounds(name, version, upper) -> None:
+    gap = 100.0 if name == "constrained_softmax" else 3.0
+    scores = torch.tensor([[2.0, 1.1, -gap]] * 4, dtype=DOUBLE, requires_grad=True)
+    bounds = torch.tensor([upper] * 4, dtype=DOUBLE, requires_grad=True)
+    if upper[0] == 1.0:
+        scores = (torch.tensor([[gap, 0.3, 0.1]] * 4, dtype=DOUBLE)).requires_grad_()
+    upstream, direction = torch.randn(4, 3, dtype=DOUBLE), torch.rand(4, 3, dtype=DOUBLE)
+    with using(version):
+        weights = BOUNDED[name](scores, bounds)
+        by_scores, by_upper = torch.autograd.grad(weights, (scores, bounds), upstream)
+        change = loosened(name, Problem(scores.detach(), bounds.detach()), 1e-7, direction)
+    torch.testing.assert_close(by_scores, torch.zeros_like(by_scores))
+    torch.testing.assert_close((by_upper * direction).sum(-1), (change * upstream).sum(-1), atol=1e-5, rtol=0)
+
+
+@every
+@versions
+def test_an_exhausted_position_has_its_one_sided_derivative(name, version) -> None:
+    # In constrained sparsemax one that would get nothing anyway has none; exp(z) > 0 always wants more.
+    scores = torch.tensor([[3.0, 0.5, 0.1, -9.0]], dtype=DOUBLE, requires_grad=True)
+    upper = torch.tensor([[0.0, 0.9, 0.9, 0.0]], dtype=DOUBLE, requires_grad=True)
+    upstream = torch.randn(1, 4, dtype=DOUBLE)
+    with using(version):
+        weights = BOUNDED[name](scores, upper)
+        _, by_upper = torch.autograd.grad(weights, (scores, upper), upstream)
+        problem = Problem(scores.detach(), upper.detach())
+        for i in range(4):
+            direction = torch.nn.functional.one_hot(torch.tensor([i]), 4).double()
+            change = (loosened(name, problem, 1e-7, direction) * upstream).sum()
+            torch.testing.assert_close(by_upper[0, i], change, atol=1e-5, rtol=0)
+
+
+@every
+def test_a_position_meeting_its_bound_exactly_is_free(name) -> None:
+    scores = torch.tensor([0.5, 0.25, 0.25], dtype=DOUBLE)
+    if name == "constrained_softmax":
+        scores = scores.log()
+    scores.requires_grad_()
+    upper = torch.tensor([0.5, 1.0, 1.0], dtype=DOUBLE, requires_grad=True)
+    upstream = torch.randn(3, dtype=DOUBLE)
+    by_scores, by_upper = torch.autograd.grad(BOUNDED[name](scores, upper), (scores, upper), upstream)
+    free = BOUNDED[name](scores, torch.ones(3, dtype=DOUBLE))
+    (expected,) = torch.autograd.grad(free, scores, upstream)
+    torch.testing.assert_close(by_scores, expected)
+    assert (by_upper == 0).all()

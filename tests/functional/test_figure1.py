@@ -1,0 +1,105 @@
+"""Three words, unit fertilities, three rounds: Malaviya et al. (2018), Figure 1, to four digits.
+
+The paper prints no numbers; these were computed by bisection of its definitions.
+"""
+
+import pytest
+import torch
+
+from regard.functional import (
+    constrained_softmax,
+    constrained_softmax_scan,
+    constrained_sparsemax,
+    constrained_sparsemax_scan,
+    softmax,
+    sparsemax,
+)
+from regard.functional.scans import remaining
+from regard.kernels.versions import using
+
+DOUBLE = torch.float64
+SCORES = torch.tensor([[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]], dtype=DOUBLE)
+ROUNDS = {
+    "softmax": [[0.5217, 0.3497, 0.1286], [0.3610, 0.4409, 0.1981], [0.1820, 0.2714, 0.5466]],
+    "sparsemax": [[0.7, 0.3, 0], [0.4, 0.6, 0], [0, 0.15, 0.85]],
+    # What the first two rounds leave of the last word is 0.673246.
+    "constrained_softmax": [[0.5217, 0.3497, 0.1286], [0.3610, 0.4409, 0.1981], [0.1173, 0.2094, 0.6732]],
+    "constrained_sparsemax": [[0.7, 0.3, 0], [0.3, 0.7, 0], [0, 0, 1]],
+}
+CUMULATIVE = {
+    "softmax": [1.0646, 1.0620, 0.8734],
+    "sparsemax": [1.10, 1.05, 0.85],
+    "constrained_softmax": [1.0, 1.0, 1.0],
+    "constrained_sparsemax": [1.0, 1.0, 1.0],
+}
+FREE = {"softmax": softmax, "sparsemax": sparsemax}
+STEP = {"constrained_softmax": constrained_softmax, "constrained_sparsemax": constrained_sparsemax}
+SCAN = {"constrained_softmax": constrained_softmax_scan, "constrained_sparsemax": constrained_sparsemax_scan}
+
+versions = pytest.mark.parametrize("version", ["reference", "auto"])
+# Where every word is at a bound, by the paper's figure: map and round.
+HELD = [("constrained_sparsemax", 1), ("constrained_sparsemax", 2), ("constrained_softmax", 2)]
+held = pytest.mark.parametrize(("name", "round"), HELD)
+
+
+def rounds(name: str) -> torch.Tensor:
+    return FREE[name](SCORES) if name in FREE else SCAN[name](SCORES, torch.ones(3, dtype=DOUBLE))
+
+
+def bounds_of(name: str, round: int) -> torch.Tensor:
+    return remaining(torch.ones(3, dtype=DOUBLE), rounds(name)[:round].sum(0))
+
+
+def close(found: torch.Tensor, printed: list) -> None:
+    torch.testing.assert_close(found, torch.tensor(printed, dtype=DOUBLE), atol=5e-5, rtol=0)
+
+
+@versions
+@pytest.mark.parametrize("name", ROUNDS)
+def test_rounds_and_their_sum_are_those_of_the_figure(name, version) -> None:
+    with using(version):
+        found = rounds(name)
+    close(found, ROUNDS[name])
+    close(found.sum(0), CUMULATIVE[name])
+    assert ((found == 0) == (torch.tensor(ROUNDS[name]) == 0)).all()
+
+
+@versions
+@pytest.mark.parametrize("name", STEP)
+def test_single_steps_and_the_scan_give_the_same_rounds(name, version) -> None:
+    received = torch.zeros(3, dtype=DOUBLE)
+    with using(version):
+        for t, scores in enumerate(SCORES):
+            weights = STEP[name](scores, remaining(torch.ones(3, dtype=DOUBLE), received))
+            close(weights, ROUNDS[name][t])
+            received = received + weights
+
+
+@versions
+@held
+def test_where_no_word_is_free_the_scores_get_no_gradient(name, round, version) -> None:
+    scores = SCORES[round].clone().requires_grad_()
+    gradient = torch.tensor([0.3, -1.7, 0.9], dtype=DOUBLE)
+    with using(version):
+        STEP[name](scores, bounds_of(name, round)).backward(gradient)
+    assert torch.equal(scores.grad, torch.zeros(3, dtype=DOUBLE))
+
+
+@versions
+@held
+def test_where_no_word_is_free_a_constant_gradient_gives_the_bounds_none(name, round, version) -> None:
+    bounds = bounds_of(name, round).requires_grad_()
+    with using(version):
+        STEP[name](SCORES[round], bounds).backward(torch.full((3,), 0.7, dtype=DOUBLE))
+    assert torch.equal(bounds.grad, torch.zeros(3, dtype=DOUBLE))
+
+
+@versions
+@pytest.mark.parametrize(("name", "first"), [("constrained_sparsemax", 1), ("constrained_softmax", 2)])
+def test_in_the_scan_the_rounds_without_a_free_word_get_no_gradient(name, first, version) -> None:
+    scores = SCORES.clone().requires_grad_()
+    gradient = torch.tensor([[0.2, -0.4, 1.1], [0.8, 0.1, -0.6], [-0.9, 0.5, 0.3]], dtype=DOUBLE)
+    with using(version):
+        SCAN[name](scores, torch.ones(3, dtype=DOUBLE)).backward(gradient)
+    assert (scores.grad[first:] == 0).all()
+    assert (scores.grad[:first] != 0).any()

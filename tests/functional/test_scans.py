@@ -1,0 +1,158 @@
+"""Scans over steps against the loop of single steps (Malaviya et al. 2018, Sec. 3.2)."""
+
+import pytest
+import torch
+from drawn import BOUNDED
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.autograd import gradcheck, gradgradcheck
+
+from regard.errors import InfeasibleBounds
+from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan
+from regard.functional.scans import exhausted, remaining
+from regard.kernels.versions import using
+
+DOUBLE = torch.float64
+SCANS = {"constrained_softmax": constrained_softmax_scan, "constrained_sparsemax": constrained_sparsemax_scan}
+every = pytest.mark.parametrize("name", SCANS)
+versions = pytest.mark.parametrize("version", ["auto", "reference"])
+
+
+def loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Tensor:
+    """Step after step: bound, exhaustion, map; the mask is [B, T, S]."""
+    received, steps = torch.zeros_like(fertility), []
+    for t in range(scores.shape[-2]):
+        bound = remaining(fertility, received)
+        usable = None if mask is None else mask[..., t, :]
+        steps.append(BOUNDED[name](exhausted(scores[..., t, :], bound, exhaustion), bound, mask=usable))
+        received = received + steps[-1]
+    return torch.stack(steps, -2)
+
+
+@st.composite
+def sentences(draw):
+    """Scores, fertilities with a sink, a mask that leaves the sink, and the exhaustion's strength."""
+    batch, steps, size = draw(st.integers(1, 10)), draw(st.integers(1, 7)), draw(st.integers(1, 11))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
+    scores = torch.randn(batch, steps, size, generator=generator, dtype=DOUBLE)
+    scores = scores * draw(st.sampled_from([0.3, 1.0, 3.0, 1e4]))
+    fertility = torch.rand(batch, size, generator=generator, dtype=DOUBLE) * draw(st.sampled_from([0.3, 2.0]))
+    if draw(st.booleans()):
+        fertility = fertility.mul(2).ceil()  # words are exhausted exactly
+    if draw(st.booleans()):
+        fertility[:, : size // 3] = 0
+    fertility[:, -1] = torch.inf
+    mask = torch.rand(batch, steps, size, generator=generator) < draw(st.sampled_from([0.6, 2.0]))
+    mask[..., -1] = True
+    return scores, fertility, mask, draw(st.sampled_from([0.0, 0.2, 1.5]))
+
+
+def answers(function, scores, fertility, *rest):
+    scores, fertility = scores.clone().requires_grad_(), fertility.clone().requires_grad_()
+    weights = function(scores, fertility, *rest)
+    upstream = torch.randn(weights.shape, generator=torch.Generator().manual_seed(3), dtype=DOUBLE)
+    return [weights.detach(), *torch.autograd.grad(weights, (scores, fertility), upstream.to(weights.dtype))]
+
+
+@every
+@versions
+@given(sentence=sentences())
+@settings(max_examples=40, deadline=None)
+def test_it_equals_the_loop_in_value_and_gradients(name, version, sentence) -> None:
+    scores, fertility, mask, exhaustion = sentence
+
+    def scan(z, f):
+        return SCANS[name](z, f, exhaustion=exhaustion, mask=mask)
+
+    with using(version):
+        found = answers(scan, scores, fertility)
+        expected = answers(lambda z, f: loop(name, z, f, exhaustion, mask), scores, fertility)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)
+
+
+@every
+@given(sentence=sentences())
+@settings(max_examples=40, deadline=None)
+def test_no_word_gets_more_than_its_fertility(name, sentence) -> None:
+    scores, fertility, mask, exhaustion = sentence
+    weights = SCANS[name](scores.float(), fertility.float(), exhaustion=exhaustion, mask=mask)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:2]), atol=1e-6, rtol=0)
+    assert (weights.double().sum(1) <= fertility + 1e-5).all()
+    assert (weights >= 0).all()
+    assert (weights[~mask] == 0).all()
+
+
+@every
+@given(sentence=sentences())
+@settings(max_examples=40, deadline=None)
+def test_the_kernel_equals_the_reference_in_float32(name, sentence) -> None:
+    scores, fertility, mask, exhaustion = sentence
+
+    def scan(z, f):
+        return SCANS[name](z, f, exhaustion=exhaustion, mask=mask)
+
+    with using("numba"):
+        found = answers(scan, scores.float(), fertility.float())
+    with using("reference"):
+        expected = answers(scan, scores.float(), fertility.float())
+    torch.testing.assert_close(found[0], expected[0], atol=1e-5, rtol=0)
+    if name == "constrained_softmax" and float(scores.abs().max()) < 10:  # smooth: rounding moves no tie
+        torch.testing.assert_close(found[1], expected[1], atol=1e-4, rtol=1e-4)
+
+
+@every
+@versions
+def test_first_and_second_derivatives_are_those_of_finite_differences(name, version) -> None:
+    scores = torch.randn(2, 3, 4, dtype=DOUBLE, requires_grad=True)
+    fertility = (0.6 + 0.9 * torch.rand(2, 4, dtype=DOUBLE)).requires_grad_()
+    with using(version):
+        assert gradcheck(SCANS[name], (scores, fertility))
+        assert gradgradcheck(SCANS[name], (scores, fertility), fast_mode=True)
+
+
+@every
+@versions
+def test_masks_of_words_and_of_steps_and_leading_dimensions(name, version) -> None:
+    scores, fertility = torch.randn(2, 3, 4, 6, dtype=DOUBLE), torch.full((2, 1, 6), 0.9, dtype=DOUBLE)
+    words = torch.rand(2, 1, 6) < 0.8
+    words[..., :4] = True
+    steps = words.unsqueeze(-2) & (torch.rand(2, 3, 4, 6) < 0.9)
+    steps[..., :5] = words.unsqueeze(-2)[..., :5]
+    wide = words.unsqueeze(-2).expand(2, 3, 4, 6)
+    with using(version):
+        plain = loop(name, scores, fertility.expand(2, 3, 6), 0.3, wide)
+        for mask in (words.expand(2, 3, 6), words, wide):
+            torch.testing.assert_close(SCANS[name](scores, fertility, exhaustion=0.3, mask=mask), plain)
+        found = SCANS[name](scores, fertility, mask=steps)
+        torch.testing.assert_close(found, loop(name, scores, fertility.expand(2, 3, 6), 0.0, steps))
+        single = SCANS[name](scores[0, 0], fertility[0, 0], mask=words[0, 0])
+        torch.testing.assert_close(single, loop(name, scores[0, 0], fertility[0, 0], 0.0, wide[0, 0]))
+
+
+@every
+@versions
+def test_a_step_without_enough_left_is_named(name, version) -> None:
+    scores, fertility = torch.randn(3, 4, 5), torch.full((3, 5), 10.0)
+    fertility[1] = 0.5  # 2.5 in all: steps 0 and 1 have enough
+    with (
+        using(version),
+        pytest.raises(InfeasibleBounds, match=r"step 2: .*row \[1\] of \[3\]: .* sum to 0\.5"),
+    ):
+        SCANS[name](scores, fertility)
+
+
+@every
+def test_half_precision_empty_and_broadcast_fertility(name) -> None:
+    scores = torch.randn(2, 3, 4).bfloat16().requires_grad_()
+    fertility = torch.tensor([1.0, 1.0, 1.0, torch.inf], requires_grad=True)
+    weights = SCANS[name](scores, fertility)
+    assert weights.dtype == torch.bfloat16
+    by_scores, by_fertility = torch.autograd.grad(weights.float().square().sum(), (scores, fertility))
+    assert by_scores.dtype == torch.bfloat16
+    assert by_fertility.shape == (4,)
+    torch.testing.assert_close(SCANS[name](scores.float(), fertility), weights.float(), atol=4e-3, rtol=0)
+    for shape in ((0, 3, 4), (2, 0, 4), (2, 3, 0)):
+        for version in ("auto", "reference"):
+            with using(version):
+                assert SCANS[name](torch.zeros(shape), torch.ones(shape[0], shape[2])).shape == shape

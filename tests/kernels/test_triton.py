@@ -1,0 +1,291 @@
+"""The Triton kernels against the reference: in Triton's interpreter without CUDA, on the device with it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+
+ON_DEVICE = torch.cuda.is_available()
+if not ON_DEVICE:
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+pytest.importorskip("triton")
+
+from regard.functional import (  # noqa: E402
+    constrained_softmax,
+    constrained_softmax_scan,
+    constrained_sparsemax,
+    constrained_sparsemax_scan,
+    entmax15,
+    sparsemax,
+)
+from regard.kernels.triton_solvers import INTERPRETED  # noqa: E402
+from regard.kernels.versions import using  # noqa: E402
+
+FREE = [sparsemax, entmax15]
+BOUNDED = [constrained_softmax, constrained_sparsemax]
+SCANS = [constrained_softmax_scan, constrained_sparsemax_scan]
+
+devices = pytest.mark.parametrize(
+    "device",
+    [
+        pytest.param(
+            "cpu",
+            marks=pytest.mark.skipif(not INTERPRETED, reason="Triton was imported without its interpreter"),
+        ),
+        pytest.param(
+            "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not ON_DEVICE, reason="needs a CUDA device")]
+        ),
+    ],
+)
+
+
+# On a device 0 / 0 and log 0 pass in silence; NumPy, which the interpreter computes with, warns.
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+def answers(version: str, device: str, map: Callable[..., torch.Tensor], operands: tuple, options: dict):
+    """The weights and the gradients of all floating-point operands, on the CPU."""
+    made = [one.detach().to(device).requires_grad_() for one in operands]
+    options = {key: one.to(device) if isinstance(one, torch.Tensor) else one for key, one in options.items()}
+    with using(version):  # pyright: ignore[reportArgumentType]
+        weights = map(*made, **options)
+        pull = torch.randn(weights.shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+        found = torch.autograd.grad(weights, made, pull.to(weights))
+    return [each.detach().cpu() for each in (weights, *found)]
+
+
+def same(device: str, map: Callable[..., torch.Tensor], *operands: torch.Tensor, **options: object) -> None:
+    """The kernels answer as the reference does, whose own answer is computed on the CPU."""
+    expected = answers("reference", "cpu", map, operands, options)
+    tolerance = 1e-12 if operands[0].dtype == torch.float64 else 1e-6
+    for got, wanted in zip(answers("triton", device, map, operands, options), expected, strict=True):
+        torch.testing.assert_close(got, wanted, atol=tolerance, rtol=tolerance)
+
+
+def suited(bounds: torch.Tensor, least: float = 1.02) -> torch.Tensor:
+    """The bounds, raised where they sum to less than `least`."""
+    return bounds * (least / bounds.sum(-1, keepdim=True)).clamp_min(1)
+
+
+@devices
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+@pytest.mark.parametrize("size", [1, 5, 50])
+@pytest.mark.parametrize("map", FREE)
+def test_maps_without_bounds_equal_the_reference(device: str, map, size: int, scale: float) -> None:
+    scores = torch.randn(3, 5, size)
+    same(device, map, scores * scale)
+    mask = torch.rand(5, size) > 0.3
+    mask[0] = False
+    same(device, map, scores * scale, mask=mask)
+
+
+@devices
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+@pytest.mark.parametrize("size", [1, 5, 50])
+@pytest.mark.parametrize("map", BOUNDED)
+def test_maps_with_bounds_equal_the_reference(device: str, map, size: int, scale: float) -> None:
+    scores = torch.randn(2, 4, size) * scale
+    tight = suited(torch.rand(2, 4, size) * 4 / size)
+    same(device, map, scores, tight)
+    loose = suited(torch.rand(2, 4, size) * 3 * (torch.rand(2, 4, size) > 0.3) + 1e-3)
+    same(device, map, scores, loose)
+    same(device, map, scores, tight, 0.7 * tight * torch.rand(2, 4, size) / tight.sum(-1, keepdim=True))
+
+
+@devices
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
+def test_long_rows_equal_the_reference(device: str, map) -> None:
+    scores = torch.randn(2, 600) * 10
+    same(device, map, scores, *(() if map in FREE else (suited(torch.rand(2, 600) / 200),)))
+
+
+@devices
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
+def test_double_precision_keeps_its_digits(device: str, map) -> None:
+    scores = torch.randn(6, 20, dtype=torch.float64) * 3
+    bounds = () if map in FREE else (suited(torch.rand(6, 20, dtype=torch.float64) / 5),)
+    same(device, map, scores, *bounds)
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_masks_and_broadcast_bounds_equal_the_reference(device: str, map) -> None:
+    scores = torch.randn(2, 3, 4, 7)
+    mask = torch.rand(2, 1, 1, 7) > 0.4
+    mask[..., 0] = True
+    ample = torch.rand(2, 1, 1, 7) + 1
+    same(device, map, scores, ample, mask=mask)
+    same(device, map, scores, torch.rand(3, 1, 7) + 0.3)
+    same(device, map, scores, torch.tensor(0.4), torch.rand(2, 3, 1, 7) / 7)
+    same(device, map, scores, torch.rand(2, 1, 4, 7) + 0.3, torch.tensor(0.1))
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_zero_and_infinite_bounds_equal_the_reference(device: str, map) -> None:
+    scores = torch.randn(8, 9)
+    upper = torch.where(torch.rand(8, 9) > 0.5, torch.inf, torch.rand(8, 9) / 4)
+    upper[torch.rand(8, 9) > 0.8] = 0
+    upper[:, 3] = torch.inf
+    same(device, map, scores, upper)
+    scores[:, 5] = -torch.inf
+    same(device, map, scores, upper)
+
+
+@devices
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
+def test_ties_take_the_same_element_of_the_subdifferential(device: str, map) -> None:
+    scores = torch.randint(-2, 3, (16, 6)) / 4
+    if map in FREE:
+        # At a multiple of 1/4 a level meets scores exactly; 1.5-entmax meets them only by chance.
+        same(device, map, torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, -0.25], [0, 0, 0]]))
+        return
+    upper = (torch.randint(0, 4, (16, 6)) / 4).index_fill(-1, torch.tensor([2]), 1.0)
+    same(device, map, scores, upper)
+    same(device, map, scores, torch.full((16, 6), 0.25))
+    same(device, map, scores * 4e4, torch.full((16, 6), 0.25))
+    same(device, map, scores, torch.full((16, 6), 0.5), torch.full((16, 6), 0.125))
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_rows_that_bounds_alone_decide_equal_the_reference(device: str, map) -> None:
+    scores = torch.randn(4, 5)
+    exact = torch.tensor([0.5, 0.25, 0.125, 0.125, 0.0])
+    same(device, map, scores, exact)
+    same(device, map, scores, exact * (1 - 5e-5))
+    same(device, map, scores, exact + 0.5, exact)
+    # Nobody is free: the first two take all, far above the others.
+    spread = torch.tensor([[9e3, 8e3, 1.0, 0.0, -7e3]]) + torch.randn(4, 5)
+    same(device, map, spread, torch.full((5,), 0.5))
+    same(device, map, spread, torch.tensor([0.7, 0.2, 0.1, 1.0, 1.0]))
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_scores_far_apart_equal_the_reference(device: str, map) -> None:
+    """Small bounds at the top: the level lies thousands below the greatest score."""
+    scores = torch.tensor([[1e4, 0.0, 0.3, -0.4], [1e4, 9e3, -1e4, -1e4 + 0.25], [1e4, 1e4, 0.0, -1e4]])
+    same(device, map, scores, torch.tensor([0.1, 0.6, 0.6, 0.5]))
+    same(device, map, scores, torch.tensor([0.0, 0.05, 0.9, 0.9]))
+    same(device, map, 1e4 * torch.arange(30.0).flip(0).repeat(2, 1), torch.full((30,), 0.07))
+
+
+@devices
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
+def test_empty_rows_are_zeros_and_sick_ones_are_nan(device: str, map) -> None:
+    scores = torch.randn(4, 6)
+    scores[1, 2] = torch.nan
+    mask = torch.ones(4, 6, dtype=torch.bool)
+    mask[0] = False
+    mask[1, 0] = False
+    bounds = () if map in FREE else (torch.full((6,), 0.5, device=device),)
+    with using("triton"):
+        weights = map(scores.to(device), *bounds, mask=mask.to(device)).cpu()
+    assert (weights[0] == 0).all()
+    assert weights[1].isnan().tolist() == [False, True, True, True, True, True]
+    torch.testing.assert_close(weights[2:].sum(-1), torch.ones(2))
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_infeasible_rows_are_nan_and_leave_the_others_alone(device: str, map) -> None:
+    scores = torch.randn(5, 4)
+    upper = torch.ones(5, 4)
+    lower = torch.zeros(5, 4)
+    upper[1] = 0.2
+    lower[2] = 0.3
+    lower[3, 1], upper[3, 1] = 0.4, 0.3
+    upper[4, 0] = torch.nan
+    with using("triton"):
+        weights = map(scores.to(device), upper.to(device), lower.to(device)).cpu()
+    assert weights[1:].isnan().all()
+    torch.testing.assert_close(weights[0].sum(), torch.tensor(1.0))
+
+
+@devices
+@pytest.mark.parametrize("exhaustion", [0.0, 0.3])
+@pytest.mark.parametrize("map", SCANS)
+def test_scans_equal_the_reference(device: str, map, exhaustion: float) -> None:
+    scores = torch.randn(2, 5, 5)
+    fertility = torch.rand(2, 5) * 2
+    fertility[:, 4] = torch.inf
+    same(device, map, scores, fertility, exhaustion=exhaustion)
+    same(device, map, scores * 3e3, fertility, exhaustion=exhaustion)
+    mask = torch.rand(2, 1, 5) > 0.3
+    mask[..., 4] = True
+    same(device, map, scores, fertility, exhaustion=exhaustion, mask=mask)
+    same(device, map, scores, fertility, exhaustion=exhaustion, mask=mask[:, 0])
+    same(device, map, scores.double(), fertility.double(), exhaustion=exhaustion)
+
+
+@devices
+@pytest.mark.parametrize("map", SCANS)
+def test_a_budget_that_is_spent_leaves_no_position_free(device: str, map) -> None:
+    """Unit fertilities over as many steps as words, the papers' Figure 1: the last rounds have no choice."""
+    scores = torch.tensor([[[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]]])
+    same(device, map, scores, torch.ones(1, 3))
+
+
+@devices
+@pytest.mark.parametrize("map", SCANS)
+def test_a_scan_is_nan_from_the_step_on_that_nothing_is_left_for(device: str, map) -> None:
+    with using("triton"):
+        weights = map(torch.randn(1, 4, 3).to(device), torch.full((1, 3), 0.7, device=device)).cpu()
+    assert weights[0].isnan().any(-1).tolist() == [False, False, True, True]
+
+
+@devices
+@pytest.mark.parametrize("shape", [(0, 4), (3, 0)])
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
+def test_nothing_comes_of_nothing(device: str, map, shape: tuple[int, int]) -> None:
+    scores = torch.randn(shape, device=device, requires_grad=True)
+    bounds = () if map in FREE else (torch.ones(shape, device=device),)
+    with using("triton"):
+        weights = map(scores, *bounds)
+        (gradient,) = torch.autograd.grad(weights.sum(), scores)
+    assert weights.shape == gradient.shape == shape
+
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from regard.kernels import triton_rows
+
+ROWS, SCAN = dict(K=8, R=4, L=8), dict(LENGTH=1024)
+BOUNDS, FREELY = dict(MASK=1, BOUND=2, LEAST=1), dict(MASK=2, BOUND=0, LEAST=0)
+BACK = dict(BOUNDED=True, BOUND=True, LEAST=True)
+for name, kind, given in [
+    ("forward_rows", 0, FREELY | ROWS),
+    ("forward_rows", 1, FREELY | ROWS),
+    ("forward_rows", 2, BOUNDS | ROWS),
+    ("forward_rows", 3, BOUNDS | ROWS),
+    ("backward_rows", 2, BACK | ROWS),
+    ("forward_scan", 3, dict(MASK=2) | SCAN),
+    ("backward_scan", 3, SCAN),
+]:
+    kernel, constants = getattr(triton_rows, name), given | dict(KIND=kind)
+    for number in ("fp32", "fp64"):
+        types = {}
+        for one in kernel.arg_names:
+            counts = one in ("rows", "size", "steps") or one.endswith(("every", "count"))
+            pointer = "*u8" if one in ("mask", "rests") else "*" + number
+            types[one] = "i32" if counts else "fp32" if one.startswith("exhaustion") else pointer
+            types[one] = "constexpr" if one in constants else types[one]
+        places = {(kernel.arg_names.index(one),): value for one, value in constants.items()}
+        triton.compile(ASTSource(kernel, types, places), target=GPUTarget("cuda", 90, 32))
+"""
+
+
+def test_the_compiler_takes_the_kernels_too(tmp_path) -> None:
+    """The interpreter forgives what the compiler does not; compiling needs no device."""
+    pytest.importorskip("triton.backends.nvidia")
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    made = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr[-2000:]
