@@ -148,6 +148,74 @@ def test_text_and_links_share_one_table(files):
     assert {len(row) for row in table} == {4}
 
 
+def test_repetitions_and_drops_of_two_systems_are_compared(files, tmp_path):
+    # By the formulas: sigma 2 and 0 over 4 + 1 words; of 3 + 1 source words 1 and 3 lost.
+    reference, source = files("ref", ["a a b c", "d"]), files("src", ["x y z", "w"])
+    hyp, other = files("hyp", ["a a a c", "d"]), files("other", ["a a b c", ""])
+    result = run(
+        *(hyp, reference, "--other", other, "--metric", "rep,drop", "--tokenize", "none", "--source", source),
+        *("--links-reference", files("r", ["0-0 0-1 1-2 2-3", "0-0"]), "--links-output"),
+        *(files("o", ["0-0 0-1 2-3", "0-0"]), "--links-other", files("p", ["0-0", ""]), "--resamples", 50),
+        *("--json", tmp_path / "out.json"),
+    )
+    assert result.exit_code == 0, result.exception
+    figures = json.loads((tmp_path / "out.json").read_text())
+    assert figures["rep"] == pytest.approx(100 * (1 + 2) / 5)
+    assert figures["drop"] == pytest.approx(100 / 4)
+    assert figures["comparison"]["rep"]["other"]["value"] == 0
+    assert figures["comparison"]["drop"]["other"]["value"] == pytest.approx(100 * 3 / 4)
+    assert figures["signatures"]["rep"] == "n:2|lambda1:1|lambda2:2|case:mixed|tok:none"
+    assert figures["links_other"] == str(tmp_path / "p")
+    low, high = figures["intervals"]["drop"]
+    assert low <= figures["drop"] <= high
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["metric", "REP", "DROP"]
+
+
+def test_repetitions_count_the_words_that_bleu_counts(files):
+    arguments = (files("hyp", ["Yes, yes."]), files("ref", ["Yes, no."]), "--metric", "rep")
+    assert "REP\t0.00" in run(*arguments).stdout
+    assert "REP\t0.00" in run(*arguments, "--lowercase").stdout
+    arguments = (files("hyp", ["No. No."]), files("ref", ["Yes, no."]), "--metric", "rep")
+    # As they stand `No.` is doubled, over two words; as BLEU splits them `No .` is said twice, over four.
+    assert "REP\t100.00" in run(*arguments, "--tokenize", "none").stdout
+    assert "REP\t50.00" in run(*arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "lines", "part"),
+    [
+        ("--links-output", ["0-0"], "has 1 lines; expected 2"),
+        ("--links-reference", ["0-0", "0-0", ""], "has 3 lines; expected 2"),
+        ("--links-other", ["0-0", "0_0"], ":2: '0_0' is not a link"),
+        (
+            "--links-other",
+            ["0-0", "0-3"],
+            ":2: link 0-3 points beyond the target sentence, which has 1 words",
+        ),
+        ("--links-output", ["2-0", ""], ":1: link 2-0 points beyond the source sentence, which has 2 words"),
+        ("--source", ["x"], "has 1 lines; expected 2"),
+    ],
+)
+def test_links_that_do_not_fit_are_refused_and_nothing_is_written(files, tmp_path, option, lines, part):
+    text, good = files("text", ["a b", "c"]), files("good", ["0-0", "0-0"])
+    given = dict.fromkeys(("--links-reference", "--links-output", "--links-other"), good) | {"--source": text}
+    given[option] = files("bad", lines)
+    arguments = [part for pair in given.items() for part in pair]
+    message = refused(
+        *(DataError, text, text, "--other", text, "--metric", "drop", "--tokenize", "none", *arguments),
+        *("--json", tmp_path / "out.json"),
+    )
+    assert message.startswith(str(tmp_path / "bad")) and part in message
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_without_java_one_message_says_what_to_install(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    message = refused(UsageError, files("hyp", ["a"]), files("ref", ["a"]), "--metric", "meteor")
+    assert "install a Java runtime" in message
+
+
 def test_text_that_looks_tokenized_is_mentioned_on_stderr_alone(files):
     hyp, ref = files("hyp", HYPOTHESIS * 13), files("ref", REFERENCE * 13)
     result = run(hyp, ref, "--metric", "bleu")
@@ -187,8 +255,14 @@ def test_a_broken_link_is_named_with_its_line(files):
         (["hyp"], "no reference"),
         (["--gold", "x"], "--gold and --links"),
         (["--gold", "x", "--links", "y", "--other", "z"], "--other"),
-        (["hyp", "ref", "--metric", "bleu,meteor"], "bleu, chrf, ter"),
-        (["hyp", "ref", "--metric", ","], "bleu, chrf, ter"),
+        (["hyp", "ref", "--metric", "bleu,comet"], "bleu, chrf, ter, rep, drop, meteor"),
+        (["hyp", "ref", "--metric", ","], "bleu, chrf, ter, rep, drop, meteor"),
+        (["hyp", "ref", "ref2", "--metric", "rep"], "one reference, 2 were given"),
+        (["hyp", "ref", "--metric", "drop", "--links-output", "x"], "needs --links-reference"),
+        (["hyp", "ref", "--metric", "drop", "--links-reference", "x"], "needs --links-output"),
+        (["hyp", "ref", "--links-output", "x"], "--links-output is of no use without --metric drop"),
+        (["hyp", "ref", "--source", "x"], "--source is of no use without --metric drop"),
+        (["--gold", "x", "--links", "y", "--source", "z"], "--source is of no use"),
         (["hyp", "ref", "--tokenize", "moses"], "13a, none"),
     ],
 )

@@ -8,13 +8,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from regard.cli.drops import LinkFiles
 from regard.cli.output import write_json
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from regard.data.links import GoldLinks, Links
+    from regard.metrics.counts import SentenceCounts
 
 __all__ = ["evaluate"]
+
+# As they are printed.
+_LABELS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER", "rep": "REP", "drop": "DROP", "meteor": "METEOR"}
 
 
 def evaluate(
@@ -28,17 +33,32 @@ def evaluate(
         Path | None, typer.Option(help="Translations of another system: is the difference significant?")
     ] = None,
     metric: Annotated[
-        str, typer.Option(help="Any of bleu, chrf, ter, separated by commas.")
+        str,
+        typer.Option(
+            help="Any of bleu, chrf, ter, rep, drop, meteor (English, needs Java), separated by commas."
+        ),
     ] = "bleu,chrf,ter",
     tokenize: Annotated[
         str,
         typer.Option(
-            help="BLEU's tokenizer: 13a, none (text is tokenised), intl, char, zh, ja-mecab, ko-mecab."
+            help="For BLEU and REP: 13a, none (text is tokenised), intl, char, zh, ja-mecab, ko-mecab."
         ),
     ] = "13a",
     lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Ignore case in BLEU and chrF; TER always does.")
+        bool, typer.Option("--lowercase", help="Ignore case in BLEU, chrF and REP; TER and METEOR always do.")
     ] = False,
+    links_reference: Annotated[
+        Path | None, typer.Option(help="DROP: word links (i-j) of the source with the reference.")
+    ] = None,
+    links_output: Annotated[
+        Path | None, typer.Option(help="DROP: word links of the source with HYPOTHESIS.")
+    ] = None,
+    links_other: Annotated[
+        Path | None, typer.Option(help="DROP: word links of the source with --other.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="DROP: the source; links beyond its words are refused.")
+    ] = None,
     gold: Annotated[
         Path | None, typer.Option(help="Gold word links (.talp: i-j sure, ipj possible).")
     ] = None,
@@ -56,7 +76,9 @@ def evaluate(
     """Score translations and word links, with 95 % intervals.
 
     Intervals and p-values come from (paired) bootstrap resampling (Koehn 2004). BLEU with `--tokenize none`
-    is the tokenised BLEU of many papers. Lower is better for TER and AER.
+    is the tokenised BLEU of many papers. Lower is better for TER and AER, and for REP and DROP (Malaviya et
+    al. 2018): what is said again and again, per 100 words of the reference, and the share of the source's
+    words that the reference covers and the output does not.
 
     Example: regard evaluate output.txt reference.txt --other baseline.txt --json scores.json
     """
@@ -66,13 +88,23 @@ def evaluate(
         raise UsageError("--gold and --links go together: give both or neither")
     if other is not None and hypothesis is None:
         raise UsageError("--other needs HYPOTHESIS and REFERENCE to compare with")
+    linked = LinkFiles(links_reference, links_output, links_other, source)
+    if hypothesis is None:
+        linked.check(False, False)
     figures: dict[str, Any] = {}
     if hypothesis is not None:
         if not reference:
             raise UsageError(f"no reference to score {hypothesis} against: give HYPOTHESIS REFERENCE")
         names = _metrics(metric)
         _check_tokenizer(tokenize)
-        figures |= _translation(hypothesis, reference, other, names, tokenize, lowercase, resamples, seed)
+        if len(reference) > 1 and {"rep", "drop"} & set(names):
+            raise UsageError(
+                f"--metric {metric}: REP and DROP are of one reference, {len(reference)} were given"
+            )
+        linked.check("drop" in names, other is not None)
+        figures |= _translation(
+            hypothesis, reference, other, names, tokenize, lowercase, linked, resamples, seed
+        )
     if gold is not None and links is not None:
         figures |= _alignment(gold, links, resamples, seed)
     if log_probs is not None:
@@ -82,12 +114,9 @@ def evaluate(
 
 
 def _metrics(text: str) -> list[str]:
-    from regard.metrics.translation import MetricName
-
     names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
-    known = get_args(MetricName)
-    if not names or not set(names) <= set(known):
-        raise UsageError(f"--metric {text!r}: expected some of {', '.join(known)}, separated by commas")
+    if not names or not set(names) <= set(_LABELS):
+        raise UsageError(f"--metric {text!r}: expected some of {', '.join(_LABELS)}, separated by commas")
     return names
 
 
@@ -106,6 +135,7 @@ def _translation(
     names: list[str],
     tokenize: str,
     lowercase: bool,
+    linked: LinkFiles,
     resamples: int,
     seed: int,
 ) -> dict[str, Any]:
@@ -113,7 +143,6 @@ def _translation(
     from dataclasses import asdict
 
     from regard.metrics.significance import bootstrap, paired_bootstrap
-    from regard.metrics.translation import count
 
     first = _read(hypothesis)
     truths = [_read_companion(path, hypothesis, len(first)) for path in references]
@@ -122,6 +151,14 @@ def _translation(
         _warn_if_tokenized(hypothesis, first, tokenize)
         if other is not None and second is not None:
             _warn_if_tokenized(other, second, tokenize)
+    systems = [first] if second is None else [first, second]
+    drops = None
+    if "drop" in names:
+        # Only text taken as it stands is known to have the words that the links count.
+        known = tokenize == "none"
+        drops = linked.read(
+            truths[0] if known else None, [text if known else None for text in systems], len(first)
+        )
 
     figures: dict[str, Any] = {
         "hypothesis": str(hypothesis),
@@ -129,16 +166,17 @@ def _translation(
     }
     if other is not None:
         figures["other"] = str(other)
+    figures |= linked.record()
     figures |= {"sentences": len(first), "resamples": resamples, "seed": seed}
     intervals, signatures, comparison = {}, {}, {}
     for name in names:
-        counts = count(name, first, truths, tokenize, lowercase)
+        counts = _count(name, systems, truths, tokenize, lowercase, drops)
         signatures[name] = counts.signature
+        rows, other_rows = counts.rows[: len(first)], counts.rows[len(first) :]
         if second is None:
-            estimate = bootstrap(counts.rows, counts.aggregate, resamples, seed)
+            estimate = bootstrap(rows, counts.aggregate, resamples, seed)
         else:
-            rows = count(name, second, truths, tokenize, lowercase).rows
-            paired = paired_bootstrap(counts.rows, rows, counts.aggregate, resamples, seed)
+            paired = paired_bootstrap(rows, other_rows, counts.aggregate, resamples, seed)
             estimate = paired.first
             comparison[name] = {
                 "other": asdict(paired.other),
@@ -149,6 +187,35 @@ def _translation(
         intervals[name] = [estimate.low, estimate.high]
     figures |= {"intervals": intervals, "signatures": signatures}
     return figures | ({"comparison": comparison} if comparison else {})
+
+
+def _count(
+    name: str,
+    systems: "list[list[str]]",
+    references: "list[list[str]]",
+    tokenize: str,
+    lowercase: bool,
+    drops: "tuple[list[Links], list[Links]] | None",
+) -> "SentenceCounts":
+    """The counts of one system's sentences after the other's: at one go, as METEOR takes long to start."""
+    from dataclasses import replace
+
+    from regard.metrics.coverage import count_drops, count_repetitions
+    from regard.metrics.meteor import count_meteor
+    from regard.metrics.translation import count, split_words
+
+    outputs = [line for lines in systems for line in lines]
+    truths = [lines * len(systems) for lines in references]
+    if name == "meteor":
+        return count_meteor(outputs, truths)
+    if name == "drop" and drops is not None:
+        return count_drops(*drops)
+    if name == "rep":
+        said, wanted = (split_words(lines, tokenize, lowercase) for lines in (outputs, truths[0]))
+        counts = count_repetitions(said, wanted)
+        case = "lc" if lowercase else "mixed"
+        return replace(counts, signature=f"{counts.signature}|case:{case}|tok:{tokenize}")
+    return count(name, outputs, truths, tokenize, lowercase)
 
 
 def _alignment(gold: Path, links: Path, resamples: int, seed: int) -> dict[str, Any]:
@@ -242,11 +309,10 @@ def _show(figures: dict[str, Any]) -> None:
 
 def _rows(figures: dict[str, Any]) -> list[dict[str, str]]:
     """One row of text a figure, all with the same columns."""
-    labels = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
     rows = []
     for name in figures.get("intervals", {}):
         row = {
-            "metric": labels[name],
+            "metric": _LABELS[name],
             "score": f"{figures[name]:.2f}",
             "95 %": _interval(figures["intervals"][name]),
         }

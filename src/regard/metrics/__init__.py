@@ -1,19 +1,27 @@
 """Scores of translations and alignments, and whether their differences mean anything; no models, no torch."""
 
 from regard.metrics.alignment import AlignmentScore, alignment_score, links_from_weights
+from regard.metrics.counts import Score, SentenceCounts
+from regard.metrics.coverage import drop, rep, repetition
+from regard.metrics.meteor import meteor
 from regard.metrics.significance import Comparison, Estimate, bootstrap, paired_bootstrap
-from regard.metrics.translation import Score, bleu, chrf, ter
+from regard.metrics.translation import bleu, chrf, ter
 
 __all__ = [
     "AlignmentScore",
     "Comparison",
     "Estimate",
     "Score",
+    "SentenceCounts",
     "alignment_score",
     "bleu",
     "bootstrap",
     "chrf",
+    "drop",
     "links_from_weights",
+    "meteor",
     "paired_bootstrap",
+    "rep",
+    "repetition",
     "ter",
 ]

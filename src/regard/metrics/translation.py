@@ -1,12 +1,10 @@
 """BLEU, chrF and TER of a corpus through sacreBLEU (Post 2018), each with its signature.
 
-A score is a function of counts summed over the sentences: n-gram matches, lengths, edits. `count` keeps these
-counts sentence by sentence, so that resampling tests (`regard.metrics.significance`) need no second look at
-the text.
+`count` keeps n-gram matches, lengths and edits sentence by sentence, for resampling
+(`regard.metrics.significance`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -16,18 +14,17 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from regard.errors import DataError, UsageError
-from regard.metrics.significance import Aggregate
+from regard.errors import UsageError
+from regard.metrics.counts import Score, SentenceCounts, check_lengths
 
 __all__ = [
     "MetricName",
-    "Score",
-    "SentenceCounts",
     "Tokenizer",
     "bleu",
     "chrf",
     "count",
     "looks_tokenized",
+    "split_words",
     "ter",
 ]
 
@@ -38,43 +35,6 @@ Tokenizer = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
 
 # sacreBLEU's own threshold for "you forgot to detokenize".
 _TOKENIZED_LINES = 100
-
-
-@dataclass(frozen=True)
-class Score:
-    """The score of a corpus.
-
-    Attributes:
-        name: As sacreBLEU prints it, such as `chrF2`.
-        score: Out of 100; lower is better for TER, which may exceed 100.
-        signature: sacreBLEU's line of settings and version, which makes the score comparable.
-    """
-
-    name: str
-    score: float
-    signature: str
-
-
-@dataclass(frozen=True)
-class SentenceCounts:
-    """What a metric counts in each sentence, and how a score comes of their sum.
-
-    Attributes:
-        name: As sacreBLEU prints it.
-        signature: sacreBLEU's line of settings and version.
-        rows: One row of counts a sentence.
-        aggregate: The scores of rows of summed counts.
-    """
-
-    name: str
-    signature: str
-    rows: Float[np.ndarray, "n k"]
-    aggregate: Aggregate
-
-    def total(self) -> Score:
-        """The score of the whole corpus."""
-        summed = self.rows.sum(axis=0, keepdims=True)
-        return Score(self.name, float(self.aggregate(summed)[0]), self.signature)
 
 
 def bleu(
@@ -146,7 +106,7 @@ def count(
         DataError: if the lengths differ or there is no sentence.
         UsageError: if the metric or the tokenizer is unknown or needs a package that is not installed.
     """
-    _check_lengths(hypotheses, references)
+    check_lengths(hypotheses, references)
     scorer = _scorer(metric, tokenize, lowercase)
     # sacreBLEU has no public door to a sentence's counts; its metrics all define these two methods.
     counts = scorer._extract_corpus_statistics(hypotheses, references)
@@ -161,6 +121,21 @@ def count(
     return SentenceCounts(name, str(scorer.get_signature()), rows, aggregate)
 
 
+def split_words(lines: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> list[list[str]]:
+    """The words of each line, as BLEU counts them.
+
+    Args:
+        lines: Sentences.
+        tokenize: A `Tokenizer`.
+        lowercase: Ignore case.
+
+    Raises:
+        UsageError: if the tokenizer is unknown or needs a package that is not installed.
+    """
+    bleu_words = _bleu(tokenize, lowercase)
+    return [bleu_words._preprocess_segment(line).split() for line in lines]
+
+
 def looks_tokenized(lines: Sequence[str]) -> bool:
     """Whether so many lines end in a full stop set apart that the text was hardly detokenised."""
     return sum(line.rstrip().endswith(" .") for line in lines) >= _TOKENIZED_LINES
@@ -173,6 +148,10 @@ def _scorer(metric: str, tokenize: str, lowercase: bool) -> Metric:
         return TER()
     if metric != "bleu":
         raise UsageError(f"unknown metric {metric!r}; expected one of {', '.join(get_args(MetricName))}")
+    return _bleu(tokenize, lowercase)
+
+
+def _bleu(tokenize: str, lowercase: bool) -> BLEU:
     if tokenize not in get_args(Tokenizer):
         raise UsageError(f"unknown tokenizer {tokenize!r}; expected one of {', '.join(get_args(Tokenizer))}")
     try:
@@ -181,15 +160,3 @@ def _scorer(metric: str, tokenize: str, lowercase: bool) -> Metric:
     except (RuntimeError, ImportError) as error:
         reason = " ".join(str(error).split())
         raise UsageError(f"tokenizer {tokenize!r}: {reason}") from None
-
-
-def _check_lengths(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    if not hypotheses:
-        raise DataError("hypotheses: no sentence to score")
-    if not references:
-        raise DataError("references: expected at least one set")
-    for number, reference in enumerate(references, 1):
-        if len(reference) != len(hypotheses):
-            raise DataError(
-                f"reference {number} has {len(reference)} sentences, the hypotheses {len(hypotheses)}"
-            )

@@ -1,0 +1,197 @@
+"""METEOR: the figures are the reference program's own, and text cannot break its protocol."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from regard.errors import DataError, UsageError
+from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor
+from regard.metrics.significance import paired_bootstrap
+
+REFERENCES = [
+    "The cat is sitting on the mat .",
+    "a dog barked loudly in the night!",
+    "It is 5.3 km away.",
+    "In addition, we are moreover glad of the house.",
+    "Nothing.",
+    "This one is said word for word.",
+    "a naïve café in Łódź",
+]
+HYPOTHESES = [
+    "A cat sat on mat .",
+    "At night a hound barks loud",
+    "It's 5.3 km away, he said.",
+    "Furthermore, we are glad about the building in addition.",
+    "",
+    "This one is said word for word.",
+    "naïve Café of Łódź",
+]
+SECOND = ["A cat sits upon some mat .", *["another reference"] * 5, "a café"]
+
+# What could break lines or fields, and the same words without it.
+STRANGE = ["a ||| b", "|||| the\tcat", "the\ncat\r\nsat", "\u2028the\x85cat\x0b", "|||", " ", "EVAL ||| 1"]
+PLAIN = ["a | | | b", "| | | | the cat", "the cat sat", "the cat", "| | |", "", "EVAL | | | 1"]
+
+
+def missing():
+    """Why METEOR cannot be run here; nothing where it can."""
+    try:
+        find_java(), find_jar()
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+needs_meteor = pytest.mark.skipif(bool(missing()), reason=missing())
+
+
+@pytest.fixture(scope="module")
+def everything():
+    """Counts of all of the above at one go, as the program takes long to start."""
+    references = ["the cat ||| sat\n", *["the cat sat"] * 6] * 2
+    return count_meteor([*HYPOTHESES, *STRANGE, *PLAIN], [[*REFERENCES, *references], [*SECOND, *references]])
+
+
+@pytest.fixture(scope="module")
+def counts(everything):
+    return replace(everything, rows=everything.rows[: len(HYPOTHESES)])
+
+
+@pytest.fixture
+def java(tmp_path, monkeypatch):
+    """Put a program of ours in Java's place."""
+
+    def put(script):
+        (tmp_path / "bin").mkdir()
+        program = tmp_path / "bin" / "java"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+        return program
+
+    return put
+
+
+@pytest.fixture
+def jar(tmp_path, monkeypatch):
+    """A package with empty files where the program and its data would be."""
+    folder = tmp_path / "site" / "pycocoevalcap" / "meteor"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "paraphrase-en.gz").touch()
+    (folder / "meteor-1.5.jar").touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
+    return folder / "meteor-1.5.jar"
+
+
+def by_the_program(tmp_path, *references):
+    """Scores of `HYPOTHESES` and of their corpus, as the program itself reads them from files."""
+    lines = [line for lines in zip(*references, strict=True) for line in lines]
+    for name, text in (("hyp", HYPOTHESES), ("ref", lines)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+    command = [find_java(), "-Xmx2G", "-jar", str(find_jar()), str(tmp_path / "hyp"), str(tmp_path / "ref")]
+    command += ["-l", "en", "-norm", "-q", "-r", str(len(references))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return np.array([float(score) for score in done.stderr.split()]), float(done.stdout)
+
+
+@needs_meteor
+@pytest.mark.slow
+def test_scores_of_corpus_and_sentences_are_the_programs_own(counts, tmp_path):
+    each, total = by_the_program(tmp_path, REFERENCES, SECOND)
+    assert counts.total().score == pytest.approx(100 * total, abs=1e-9)
+    np.testing.assert_allclose(counts.each(), 100 * each, atol=1e-9)
+    assert counts.total().name == "METEOR"
+    assert counts.signature == "nrefs:2|lang:en|norm:yes|task:rank|version:1.5"
+
+
+@needs_meteor
+@pytest.mark.slow
+def test_every_kind_of_match_is_found(counts):
+    # Equal words, stems, synonyms, paraphrases: content and function words of the output.
+    assert (counts.rows[:, 4:20].reshape(-1, 4, 4).sum(axis=(0, 2)) > 0).all()
+
+
+@needs_meteor
+@pytest.mark.slow
+def test_a_sentence_said_word_for_word_scores_100_and_an_empty_one_0(counts):
+    assert counts.each()[5] == pytest.approx(100)
+    assert counts.each()[4] == 0
+
+
+@needs_meteor
+@pytest.mark.slow
+def test_intervals_come_from_the_counts(counts):
+    worse = counts.rows.copy()
+    worse[:, 4:20] /= 2
+    result = paired_bootstrap(worse, counts.rows, counts.aggregate, resamples=100)
+    assert result.difference.low > 0 and result.p_value < 0.05
+    assert result.other.value == pytest.approx(counts.total().score)
+
+
+@needs_meteor
+@pytest.mark.slow
+def test_bars_tabs_and_line_ends_part_words_and_nothing_more(everything):
+    _, strange, plain = np.split(everything.rows, [len(HYPOTHESES), len(HYPOTHESES) + len(STRANGE)])
+    np.testing.assert_array_equal(strange, plain)
+    assert strange[2:4, 0].tolist() == [3, 2]
+
+
+def test_other_languages_and_lengths_are_refused_before_anything_runs():
+    with pytest.raises(UsageError, match="English alone: expected language 'en', got 'de'"):
+        meteor(["a"], [["a"]], language="de")
+    with pytest.raises(DataError, match="reference 1 has 2 sentences, the hypotheses 1"):
+        meteor(["a"], [["a", "b"]])
+    with pytest.raises(DataError, match="no sentence"):
+        meteor([], [[]])
+
+
+def test_java_home_comes_first(java):
+    program = java("exit 0")
+    assert find_java() == str(program)
+
+
+def test_without_java_the_message_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match=r"METEOR needs Java.*JAVA_HOME or on PATH: install"):
+        find_java()
+
+
+def test_without_the_package_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(sys, "path", [])
+    with pytest.raises(UsageError, match=re.escape("pip install 'regard[meteor]'")):
+        find_jar()
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("cat > /dev/null; echo 'Error: no such thing' >&2; exit 1", "status 1 .*Error: no such thing"),
+        ("cat > /dev/null", "0 answers to 2 sentences: it said nothing"),
+        ("cat > /dev/null; echo hello; echo", "status 0 and 2 answers to 2 sentences: hello"),
+        ("exit 3", "status 3"),
+    ],
+)
+def test_a_java_that_fails_is_one_message(java, jar, script, message):
+    java(script)
+    assert find_jar() == jar
+    with pytest.raises(UsageError, match=message):
+        meteor(["a", "b"], [["a", "b"]])
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_words_are_taken_as_they_stand_on_request(java, jar, normalize):
+    java('cat > /dev/null; echo "$@"')
+    with pytest.raises(UsageError, match=re.escape(str(jar))) as error:
+        meteor(["a"], [["a"]], normalize=normalize)
+    assert ("-norm" in str(error.value)) == normalize
+
+
+def test_a_java_that_cannot_be_run_is_one_message(java, jar):
+    java("").write_bytes(b"\x7fELF nothing")
+    with pytest.raises(UsageError, match="java cannot be run"):
+        meteor(["a"], [["a"]])
