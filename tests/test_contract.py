@@ -1,10 +1,13 @@
 """The contract of attention, for every mechanism of the union (see `regard.attention.base`)."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from regard.attention import Memory, SoftAttentionConfig, build_attention
 from regard.attention.base import Attention, stack_readings
+from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.none import NoAttentionConfig
 from regard.attention.registry import MECHANISMS
 from toys import TwoContexts
@@ -14,12 +17,19 @@ CONFIGS = [
     NoAttentionConfig(),
     *(
         SoftAttentionConfig(map=name, scorer=scorer)
-        for name in ("softmax", "sparsemax")
+        for name in ("softmax", "entmax15", "sparsemax")
         for scorer in ("dot", "general", "additive")
+    ),
+    *(
+        ConstrainedAttentionConfig(map=name, exhaustion=c)
+        for name, c in (("softmax", 0.0), ("sparsemax", 0.0), ("sparsemax", 0.2))
     ),
     "toy",  # of two contexts, told which token came: what no mechanism of the union does yet
 ]
 every = pytest.mark.parametrize("config", CONFIGS, ids=str)
+
+INF = float("inf")
+FERTILITY = torch.tensor([[1.2, 0.7, INF, 2.0, 1.0], [0.5, INF, 1.0, 1.0, 1.0], [INF, 1.0, 1.0, 1.0, 1.0]])
 
 
 def build(config, seed: int = 1) -> Attention:
@@ -31,7 +41,7 @@ def build(config, seed: int = 1) -> Attention:
 def memory() -> Memory:
     states = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64)
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2, [True] + [False] * 4])
-    return Memory(states, mask)
+    return Memory(states, mask, upper=FERTILITY)
 
 
 def queries() -> torch.Tensor:
@@ -101,7 +111,7 @@ def test_read_all_equals_the_steps_in_value_and_gradient(config) -> None:
     ):
         mechanism.zero_grad()
         states = unprepared.states.clone().requires_grad_()
-        reading = run(mechanism.prepare(Memory(states, unprepared.mask)))
+        reading = run(mechanism.prepare(replace(unprepared, states=states)))
         goal = torch.Generator().manual_seed(3)
         loss = sum(
             (t * torch.randn(t.shape, generator=goal, dtype=t.dtype)).sum() for t in tensors(reading)[:3]
@@ -119,7 +129,11 @@ def test_batch_equals_single(config) -> None:
     together = step_by_step(mechanism, mechanism.prepare(unprepared), asked)
     for i in range(BATCH):
         length = int(unprepared.mask[i].sum())
-        alone = Memory(unprepared.states[i : i + 1, :length], unprepared.mask[i : i + 1, :length])
+        alone = Memory(
+            unprepared.states[i : i + 1, :length],
+            unprepared.mask[i : i + 1, :length],
+            upper=FERTILITY[i : i + 1, :length],
+        )
         reading = step_by_step(mechanism, mechanism.prepare(alone), asked[i : i + 1])
         torch.testing.assert_close(together.contexts[i : i + 1], reading.contexts)
         torch.testing.assert_close(together.weights[i : i + 1, ..., :length], reading.weights)

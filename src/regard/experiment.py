@@ -17,6 +17,7 @@ import torch
 
 from regard.config import config, dump_toml, load, option, to_dict
 from regard.data.corpus import DataConfig
+from regard.data.fertility import Budget, ConstantFertilityConfig, FertilityConfig
 from regard.data.files import read_bytes, write_atomic
 from regard.data.prepared import Prepared, prepare
 from regard.data.text import TextPair
@@ -131,10 +132,12 @@ def train(
             with preparing() as progress:
                 prepared = prepare(config.data, progress=progress)
             prepared.verify()
+            prepared = prepared.within(_budget(config.data.fertility, prepared))
             _check_start(config.training.start, prepared.text)
             _begin(config, prepared, folder)
         processes.wait()
         prepared = prepare(config.data)
+        prepared = prepared.within(_budget(config.data.fertility, prepared))
         text = prepared.text
         torch.manual_seed(config.seed)
         model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
@@ -305,6 +308,15 @@ def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
         raise CheckpointError(f"{folder}: cannot be made: {error.strerror}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
+
+
+def _budget(config: FertilityConfig | None, prepared: Prepared) -> Budget | None:
+    """What source tokens may receive."""
+    if config is None:
+        return None
+    if isinstance(config, ConstantFertilityConfig):
+        return Budget.constant(config, len(prepared.text.source.vocabulary))
+    raise ConfigError(f"data.fertility.kind = {config.kind!r} is not there yet")
 
 
 def _is_begun(folder: Path) -> bool:

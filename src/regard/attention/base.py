@@ -20,7 +20,17 @@ from regard.layers.rows import Rows
 from regard.layers.steps import StepProduct
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["Attention", "Likelihood", "Memory", "Objective", "Reading", "State", "stack_readings"]
+__all__ = [
+    "Attention",
+    "Ending",
+    "Likelihood",
+    "Memory",
+    "Objective",
+    "Reading",
+    "State",
+    "one_step",
+    "stack_readings",
+]
 
 Objective = Literal["marginal", "bound", "reinforce"]
 Likelihood = Callable[[Float[Tensor, "B K D"], int], Float[Tensor, "B K"]]
@@ -62,6 +72,19 @@ class State(Rows):
 
     weights: Float[Tensor, "B H S"]
     context: Float[Tensor, "B D"]
+
+
+@dataclass(frozen=True)
+class Ending(Rows):
+    """What a mechanism demands of the end of a hypothesis.
+
+    Attributes:
+        must: [B], where nothing more can be read, so that only the end symbol may follow.
+        may: [B], where the end symbol may follow.
+    """
+
+    must: Bool[Tensor, "B"]
+    may: Bool[Tensor, "B"]
 
 
 @dataclass(frozen=True)
@@ -134,6 +157,15 @@ class Attention(nn.Module, ABC):
             state: The state after the step before.
         """
 
+    def ending(self, memory: Memory, state: State) -> Ending | None:
+        """What the mechanism demands of the end of each hypothesis before its next token; or nothing.
+
+        Args:
+            memory: A prepared memory.
+            state: The state after the step before.
+        """
+        return None
+
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Multiply-adds of a forward pass over a batch, for the count of floating-point operations.
 
@@ -177,3 +209,9 @@ def stack_readings(readings: list[Reading], state: State) -> Reading:
     names = [field.name for field in dataclasses.fields(Reading) if field.name != "state"]
     stacked = {name: torch.stack([getattr(r, name) for r in readings], dim=1) for name in names}
     return Reading(**stacked, state=state)
+
+
+def one_step(reading: Reading) -> Reading:
+    """The reading of a single step, without the axis T."""
+    names = [field.name for field in dataclasses.fields(Reading) if field.name != "state"]
+    return Reading(**{name: getattr(reading, name)[:, 0] for name in names}, state=reading.state)

@@ -4,16 +4,20 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from regard.attention.base import Attention
+from regard.attention.constrained import ConstrainedAttention, ConstrainedAttentionConfig
 from regard.attention.none import NoAttention, NoAttentionConfig
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
 from regard.config import Kinds
 
 __all__ = ["MECHANISMS", "AttentionConfig", "build_attention"]
 
-AttentionConfig = Annotated[SoftAttentionConfig | NoAttentionConfig, Kinds("soft")]
+AttentionConfig = Annotated[
+    SoftAttentionConfig | ConstrainedAttentionConfig | NoAttentionConfig, Kinds("soft")
+]
 
 MECHANISMS: dict[type[Any], Callable[[Any, int, int], Attention]] = {
     SoftAttentionConfig: SoftAttention,
+    ConstrainedAttentionConfig: ConstrainedAttention,
     NoAttentionConfig: NoAttention,
 }
 

@@ -128,7 +128,6 @@ def _scores(results: "Sequence[LineResult]", reference: Path) -> dict[str, Any]:
 
 def _alignment_error(loaded: "LoadedModel", test: Path) -> float:
     """AER of the most attended word, attention read while the model is made to say the reference."""
-    from regard.data.batch import collate
     from regard.data.corpus import read_lines
     from regard.data.links import read_gold
     from regard.data.vocabulary import EOS
@@ -144,7 +143,8 @@ def _alignment_error(loaded: "LoadedModel", test: Path) -> float:
     for start in range(0, len(sources), 50):
         part = slice(start, start + 50)
         rows = list(range(len(sources)))[part]
-        batch = collate(sources[part], [[*target, EOS] for target in targets[part]], rows).to(loaded.device)
+        batch = loaded.text.batch(sources[part], [[*target, EOS] for target in targets[part]], rows)
+        batch = batch.to(loaded.device)
         for hypothesis in force(loaded.model, batch):
             links.append(links_from_weights(hypothesis.attention[-1][:-1].mean(axis=1)))
     return round(alignment_score(links, list(read_gold(test.with_suffix(".talp")))).aer, 4)

@@ -10,7 +10,7 @@ import torch
 from regard.config import config, option
 from regard.data.vocabulary import PAD
 from regard.errors import UsageError
-from regard.types import Bool, Int, Tensor
+from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Batch", "BatchConfig", "Sequences", "batches", "collate"]
 
@@ -52,11 +52,15 @@ class Batch:
         source: The source sentences, without start or end.
         target: The target sentences, ending in `EOS`, without start.
         rows: Which sentences these are: their numbers in the split, or among the lines translated.
+        upper: The most attention each source token may receive (its fertility), inf at a sink; or none.
+        lower: The least it must receive; or none.
     """
 
     source: Sequences
     target: Sequences | None
     rows: Int[Tensor, "B"]
+    upper: Float[Tensor, "B S"] | None = None
+    lower: Float[Tensor, "B S"] | None = None
 
     def __len__(self) -> int:
         """The number of sentences."""
@@ -69,20 +73,38 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same on another device."""
-        target = None if self.target is None else self.target.to(device)
-        return Batch(self.source.to(device), target, self.rows.to(device))
+        target, upper, lower = (
+            None if one is None else one.to(device) for one in (self.target, self.upper, self.lower)
+        )
+        return Batch(self.source.to(device), target, self.rows.to(device), upper, lower)  # type: ignore[arg-type]
 
 
-def collate(sources: Sequence[Ids], targets: Sequence[Ids] | None, rows: Ids) -> Batch:
+def collate(
+    sources: Sequence[Ids],
+    targets: Sequence[Ids] | None,
+    rows: Ids,
+    upper: Sequence[np.ndarray] | None = None,
+    lower: Sequence[np.ndarray] | None = None,
+) -> Batch:
     """Pad sentences into a batch.
 
     Args:
         sources: The ids of each source sentence.
         targets: The ids of each target sentence, ending in `EOS`; none when translating.
         rows: The number of each sentence.
+        upper: The most attention each source token may receive.
+        lower: The least it must receive.
     """
     target = None if targets is None else _pad(targets)
-    return Batch(_pad(sources), target, torch.from_numpy(np.array(rows, dtype=np.int64)))
+    bounds = (None if one is None else _pad_numbers(one) for one in (upper, lower))
+    return Batch(_pad(sources), target, torch.from_numpy(np.array(rows, dtype=np.int64)), *bounds)
+
+
+def _pad_numbers(sentences: Sequence[np.ndarray]) -> Float[Tensor, "B S"]:
+    numbers = np.zeros((len(sentences), max(map(len, sentences), default=0)), dtype=np.float32)
+    for row, sentence in enumerate(sentences):
+        numbers[row, : len(sentence)] = sentence
+    return torch.from_numpy(numbers)
 
 
 def _pad(sentences: Sequence[Ids]) -> Sequences:

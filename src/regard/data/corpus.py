@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from regard.config import config, option
+from regard.data.fertility import FertilityConfig
 from regard.data.tokenizer import TokenizerConfig, WordsConfig, check_joint
 from regard.errors import DataError
 
@@ -90,6 +91,9 @@ class DataConfig:
         default=False, help="One vocabulary for both sides, as tied embeddings need."
     )
     max_length: int = option(default=200, help="Training pairs with more tokens on a side are dropped.", ge=1)
+    fertility: FertilityConfig | None = option(
+        default=None, help="How much attention each source token may receive; none: any amount, and no sink."
+    )
 
     def __post_init__(self) -> None:
         """Refuse settings of the two sides that do not fit together."""

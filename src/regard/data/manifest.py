@@ -29,10 +29,12 @@ RACY = 2_000_000_000
 def describe_settings(config: DataConfig) -> dict[str, Any]:
     """Everything but the inputs' content that decides what the prepared arrays are.
 
-    Folder, paths and weights are left out: data that moved, or is to be seen more often, stays as it is.
+    Folder, paths, weights and fertility are left out: data that moved, is to be seen more often or attended
+    otherwise, stays as it is.
     """
     settings = to_dict(config)
     settings.pop("folder", None)
+    settings.pop("fertility", None)
     for corpus in _plain_corpora(settings):
         for name in ("source", "target", "tsv", "weight"):
             corpus.pop(name, None)

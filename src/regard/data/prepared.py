@@ -4,6 +4,7 @@
 it, a `Split` hands out examples and batches.
 """
 
+import dataclasses
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.batch import Batch, BatchConfig, batches, collate
+from regard.data.batch import Batch, BatchConfig, batches
 from regard.data.building import build
 from regard.data.corpus import DataConfig
+from regard.data.fertility import Budget
 from regard.data.files import read_bytes
 from regard.data.manifest import describe_inputs, describe_settings, is_current, read_manifest, verify
 from regard.data.text import TextPair
@@ -34,9 +36,10 @@ class Split:
         target_lengths: The number of target tokens of each row, `EOS` included.
     """
 
-    def __init__(self, folder: Path, name: str, about: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, name: str, about: dict[str, Any], text: TextPair) -> None:
         """Map the arrays of a split; `about` is its part of the manifest."""
         self.name = name
+        self._text = text
         self._folder = folder
         self._corpora: list[dict[str, Any]] = about["corpora"]
         self._source, source_offsets = _arrays(folder, f"{name}.source")
@@ -64,7 +67,7 @@ class Split:
     def batch(self, rows: Any) -> Batch:
         """The rows as a padded batch."""
         examples = [self.example(int(row)) for row in rows]
-        return collate([source for source, _ in examples], [target for _, target in examples], rows)
+        return self._text.batch([source for source, _ in examples], [target for _, target in examples], rows)
 
     def epoch(self, seed: int, epoch: int) -> np.ndarray:
         """The rows of an epoch, in order, each corpus as often as its weight says.
@@ -165,7 +168,11 @@ class Prepared:
         splits = self.manifest["splits"]
         if name not in splits:
             raise DataError(f"{self.folder}: no split {name!r}; there are {', '.join(splits)}")
-        return Split(self.folder, name, splits[name])
+        return Split(self.folder, name, splits[name], self.text)
+
+    def within(self, budget: Budget | None) -> "Prepared":
+        """The same data, its source tokens with a budget of attention."""
+        return Prepared(self.folder, dataclasses.replace(self.text, budget=budget), self.manifest)
 
 
 def prepare(

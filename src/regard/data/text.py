@@ -10,15 +10,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from regard.config import config, from_dict, option, to_dict
+from regard.data.batch import Batch, collate
+from regard.data.fertility import Budget, ConstantFertilityConfig, Fertilities, FertilityConfig
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.tokenizer import Tokenizer, TokenizerConfig, WordsConfig, load_tokenizer
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, Vocabulary
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS, Vocabulary
 from regard.errors import ConfigError, DataError
 
 __all__ = ["Side", "TextPair"]
 
 FILE = "text.json"
+Ids = Sequence[int] | np.ndarray
 
 
 @dataclass(frozen=True)
@@ -70,15 +75,47 @@ class _TextConfig:
     source: TokenizerConfig = option(default=WordsConfig, help="The source tokenizer.")
     target: TokenizerConfig = option(default=WordsConfig, help="The target tokenizer.")
     tags: tuple[str, ...] = option(default=(), help="Tag words of the source side.")
+    fertility: FertilityConfig | None = option(default=None, help="What source tokens may receive.")
     sha256: dict[str, str] = option(default=dict, help="The checksum of each file beside this one.")
 
 
 @dataclass(frozen=True)
 class TextPair:
-    """The text handling of a source and a target language."""
+    """The text handling of a source and a target language.
+
+    Attributes:
+        source: The source side.
+        target: The target side.
+        budget: What source tokens may receive of attention; none: any amount.
+    """
 
     source: Side
     target: Side
+    budget: Budget | None = None
+
+    @property
+    def sink(self) -> tuple[str, ...]:
+        """What a model reads after the source tokens: `<sink>`, or nothing."""
+        return SPECIALS[SINK : SINK + 1] if self.budget is not None and self.budget.config.sink else ()
+
+    def batch(
+        self,
+        sources: Sequence[Ids],
+        targets: Sequence[Ids] | None,
+        rows: Ids,
+        fertilities: Sequence[Fertilities | None] | None = None,
+    ) -> Batch:
+        """Sentences as a model reads them, with a sink and bounds where there is a budget.
+
+        Args:
+            sources: The ids of each source sentence.
+            targets: The ids of each target sentence, ending in `EOS`; none when translating.
+            rows: The number of each sentence.
+            fertilities: Those of a sentence's tokens, in the place of the budget's.
+        """
+        if self.budget is None:
+            return collate(sources, targets, rows)
+        return collate(self.budget.sources(sources), targets, rows, *self.budget.bounds(sources, fertilities))
 
     def save(self, folder: Path | str) -> None:
         """Write it into an existing folder; `text.json`, which vouches for the other files, comes last.
@@ -90,10 +127,13 @@ class TextPair:
         for name, side in (("source", self.source), ("target", self.target)):
             side.vocabulary.save(folder / f"{name}.vocabulary")
             side.tokenizer.save(folder, name)
+        if self.budget is not None and not isinstance(self.budget.config, ConstantFertilityConfig):
+            self.budget.save(folder / "source.fertility", self.source.vocabulary)
         content = _TextConfig(
             source=_config_of(self.source.tokenizer),
             target=_config_of(self.target.tokenizer),
             tags=self.source.tags,
+            fertility=None if self.budget is None else self.budget.config,
             sha256={name: file_digest(folder / name) for name in _files(folder)},
         )
         text = json.dumps(to_dict(content), indent=2, ensure_ascii=False) + "\n"
@@ -120,14 +160,23 @@ class TextPair:
             Side(load_tokenizer(config, folder, name), Vocabulary.load(folder / f"{name}.vocabulary"))
             for name, config in (("source", settings.source), ("target", settings.target))
         ]
-        return cls(Side(sides[0].tokenizer, sides[0].vocabulary, settings.tags), sides[1])
+        source = Side(sides[0].tokenizer, sides[0].vocabulary, settings.tags)
+        return cls(source, sides[1], _budget(settings.fertility, folder, source.vocabulary))
 
 
 def _files(folder: Path) -> list[str]:
     """The names of the files that `save` writes beside `text.json`."""
-    kinds = ("vocabulary", "bpe", "sentencepiece")
+    kinds = ("vocabulary", "bpe", "sentencepiece", "fertility")
     names = [f"{side}.{kind}" for side in ("source", "target") for kind in kinds]
     return [name for name in names if (folder / name).is_file()]
+
+
+def _budget(config: FertilityConfig | None, folder: Path, vocabulary: Vocabulary) -> Budget | None:
+    if config is None:
+        return None
+    if isinstance(config, ConstantFertilityConfig):
+        return Budget.constant(config, len(vocabulary))
+    return Budget.load(folder / "source.fertility", config, vocabulary)
 
 
 def _config_of(tokenizer: Tokenizer) -> TokenizerConfig:

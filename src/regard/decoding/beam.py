@@ -118,7 +118,9 @@ class _Search:
                     else tuple(a + w for a, w in zip(attended, weights, strict=True))
                 )
             owners = live.repeat_interleave(width)
-            values, ids = self.rules.candidates(prediction.log_probs, beam, step, owners, history)
+            values, ids = self.rules.candidates(
+                prediction.log_probs, beam, step, owners, history, prediction.ending
+            )
             choices = values.shape[1]
             totals = (scores.view(-1, 1) + values).view(len(live), -1)
             totals, order = totals.sort(dim=1, descending=True, stable=True)

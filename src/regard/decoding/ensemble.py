@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.attention.base import Reading
+from regard.attention.base import Ending, Reading
 from regard.data.batch import Batch, Sequences
 from regard.errors import UsageError
 from regard.layers.rows import Rows
@@ -83,7 +83,8 @@ class Ensemble(TranslationModel):
             start += count
         log_probs = _mean_log([prediction.log_probs for prediction in predictions])
         readings = _joined([prediction.readings for prediction in predictions])
-        return Prediction(log_probs, None, readings, _Pending(tuple(predictions), state.counts))
+        ending = _first_to_end([prediction.ending for prediction in predictions])
+        return Prediction(log_probs, None, readings, _Pending(tuple(predictions), state.counts), ending)
 
     def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> _States:
         """Tell every model; see `TranslationModel.observe`."""
@@ -108,6 +109,15 @@ class Ensemble(TranslationModel):
     def flops(self, batch: Batch) -> float:
         """The sum of the models'."""
         return sum(model.flops(batch) for model in self._members())
+
+
+def _first_to_end(endings: Sequence[Ending | None]) -> Ending | None:
+    """The end comes where one model must end; else it may come where all models may."""
+    found = [ending for ending in endings if ending is not None]
+    if not found:
+        return None
+    must = torch.stack([ending.must for ending in found]).any(0)
+    return Ending(must, torch.stack([ending.may for ending in found]).all(0) | must)
 
 
 def _mean_log(log_probs: list[Tensor]) -> Tensor:

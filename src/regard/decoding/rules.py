@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
+from regard.attention.base import Ending
 from regard.data.batch import Sequences
 from regard.data.vocabulary import EOS, PAD, SINK, UNK
 from regard.decoding.best import best_tokens
@@ -60,6 +61,7 @@ class Rules:
         step: int,
         sentences: Int[Tensor, "R"],
         history: Int[Tensor, "R T"] | None,
+        ending: Ending | None = None,
     ) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
         """The end symbol and the best `count` other tokens of each row.
 
@@ -69,6 +71,7 @@ class Rules:
             step: How many tokens each row has.
             sentences: The sentence of each row.
             history: Those tokens, where `remembers`.
+            ending: Where the model's attention leaves no choice but to end, or forbids it.
 
         Returns:
             Log-probabilities, minus infinity where a token may not follow, and the tokens: the end symbol
@@ -83,6 +86,10 @@ class Rules:
             hidden &= tokens != UNK
         values = values.masked_fill(hidden, _NEVER)
         ends = log_probs[:, EOS : EOS + 1]
+        if ending is not None:
+            values = values.masked_fill(ending.must.unsqueeze(1), _NEVER)
+            may = ending.may | (self.limits[sentences] <= step)
+            ends = ends.masked_fill(~may.unsqueeze(1), _NEVER)
         if step < self.config.min_length:
             # Where n-gram blocking leaves nothing else to say, the end comes early.
             ends = ends.masked_fill((values > _NEVER).any(dim=1, keepdim=True), _NEVER)

@@ -73,8 +73,9 @@ def sample(
             prediction = model.step(tokens, memories, state)
             trace.read(tuple(reading.weights for reading in prediction.readings))
             count = sampling.top_k or prediction.log_probs.shape[1]
+            said = history if rules.remembers else None
             values, ids = rules.candidates(
-                prediction.log_probs, count, step, live // draws, history if rules.remembers else None
+                prediction.log_probs, count, step, live // draws, said, prediction.ending
             )
             columns = _draw(values, sampling, noise[live, step]).unsqueeze(1)
             tokens, logs = (item.gather(1, columns).squeeze(1) for item in (ids, values))

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from regard.data.batch import collate
 from regard.data.text import TextPair
 from regard.data.vocabulary import EOS
 from regard.decoding.blocks import blocks, sorted_batches, too_long
@@ -61,7 +60,7 @@ def score_lines(
         for rows in sorted_batches(lengths, search.batch):
             sources = [text.source.vocabulary.ids(read[row].source_tokens) for row in rows]
             targets = [[*text.target.vocabulary.ids(read[row].tokens), EOS] for row in rows]
-            batch = collate(sources, targets, [read[row].number for row in rows]).to(device)
+            batch = text.batch(sources, targets, [read[row].number for row in rows]).to(device)
             for row, hypothesis in zip(rows, force(model, batch, scorer), strict=True):
                 found[row] = hypothesis
         for one, hypothesis in zip(read, found, strict=True):

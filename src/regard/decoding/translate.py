@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from regard.data.batch import collate
+from regard.data.fertility import Fertilities
 from regard.data.links import Links
 from regard.data.text import TextPair
 from regard.data.vocabulary import UNK
@@ -35,11 +35,14 @@ class Line:
         number: Counted from 1.
         text: Its text.
         prefix: The text its translation must start with.
+        fertilities: How much attention each of its tokens must and may receive, for models with a budget;
+            none: the model's own.
     """
 
     number: int
     text: str
     prefix: str = ""
+    fertilities: Fertilities | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class LineResult:
 
     Attributes:
         line: The line.
-        source_tokens: Its tokens.
+        source_tokens: Its tokens, as the model read them: with its sink, once there are translations.
         translations: Best first; none for a line that is empty or refused.
         refused: Why the line was refused; none where it was not.
     """
@@ -132,7 +135,8 @@ class Translator:
             for row, found in zip(rows, self._search([results[row] for row in rows]), strict=True):
                 result = results[row]
                 written = tuple(self._write(result, hypothesis) for hypothesis in found)
-                results[row] = LineResult(result.line, result.source_tokens, written)
+                read = (*result.source_tokens, *self.text.sink)
+                results[row] = LineResult(result.line, read, written)
         return results
 
     def _read(self, line: Line) -> LineResult:
@@ -151,13 +155,17 @@ class Translator:
         ids = [self.text.source.vocabulary.ids(result.source_tokens) for result in read]
         numbers = [result.line.number for result in read]
         device = next(self.model.parameters()).device
-        source = collate(ids, None, numbers).source.to(device)
+        given = [result.line.fertilities for result in read]
+        batch = self.text.batch(ids, None, numbers, given).to(device)
+        source = batch.source
         prefixes = None
         if any(result.line.prefix for result in read):
             prefixes = [self.text.target.encode(result.line.prefix) for result in read]
         if self.sampling is not None:
-            return sample(self.model, source, self.search, self.sampling, numbers, prefixes)
-        return beam_search(self.model, source, self.search, prefixes)
+            return sample(
+                self.model, source, self.search, self.sampling, numbers, prefixes, batch.upper, batch.lower
+            )
+        return beam_search(self.model, source, self.search, prefixes, batch.upper, batch.lower)
 
     def _write(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
         """A hypothesis as text."""
@@ -174,7 +182,7 @@ class Translator:
             text=target.tokenizer.decode(written),
             tokens=tuple(said),
             hypothesis=hypothesis,
-            source_words=tuple(self.text.source.word_ids(result.source_tokens)),
+            source_words=(*self.text.source.word_ids(result.source_tokens), *[-1] * len(self.text.sink)),
             target_words=tuple(target.word_ids(said)),
         )
 

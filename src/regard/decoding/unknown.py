@@ -36,7 +36,8 @@ def replace_unknown(
         source_tokens: The source tokens.
         text: How both sides are written.
     """
-    words = text.source.word_ids(source_tokens)
+    own = text.source.word_ids(source_tokens)
+    words = [*own, *[-1] * len(text.sink)]
     written: list[str] = []
     for step, (token, replaced) in enumerate(zip(tokens, unknown, strict=True)):
         links = links_from_weights(weights[step : step + 1], words, [0]) if replaced else frozenset()
@@ -44,7 +45,7 @@ def replace_unknown(
             written.append(token)
             continue
         ((word, _),) = links
-        pieces = [piece for piece, number in zip(source_tokens, words, strict=True) if number == word]
+        pieces = [piece for piece, number in zip(source_tokens, own, strict=True) if number == word]
         # In the target side's own pieces, so that they join and detokenise with what stands around them.
         written += text.target.tokenizer.encode(text.source.tokenizer.decode(pieces))
     return written

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.attention.base import Memory, Objective, Reading
+from regard.attention.base import Ending, Memory, Objective, Reading
 from regard.data.batch import Batch, Sequences
 from regard.layers.rows import Rows
 from regard.types import Bool, Float, Int, Tensor
@@ -67,12 +67,14 @@ class Prediction:
         by_context: [B, K, V], where there is more than one context.
         readings: One for each attending layer.
         state: The decoder's state, before it knows the token.
+        ending: Where the end symbol must or may not follow; none: it may everywhere.
     """
 
     log_probs: Float[Tensor, "B V"]
     by_context: Float[Tensor, "B K V"] | None
     readings: tuple[Reading, ...]
     state: Rows
+    ending: Ending | None = None
 
     def likelihood(self, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> Float[Tensor, "N K"]:
         """Log p(token | context k) of the tokens chosen for some rows."""

@@ -203,7 +203,8 @@ class LstmModel(TranslationModel):
             else log_probs[:, 0]
         )
         pending = _Pending(step.layers, step.top, step.outputs[:, 0])
-        return Prediction(marginal, log_probs if several else None, (step.reading,), pending)
+        ending = self.attention.ending(memories[0], state.attention)
+        return Prediction(marginal, log_probs if several else None, (step.reading,), pending, ending)
 
     def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> LstmState:
         """The state of hypotheses that go on; see `TranslationModel.observe`."""
@@ -219,7 +220,7 @@ class LstmModel(TranslationModel):
     def forward(self, batch: Batch, average: bool = False) -> Outcome:
         """Teacher forcing; see `TranslationModel.forward`."""
         assert batch.target is not None
-        (memory,), state = self.begin(batch.source)
+        (memory,), state = self.begin(batch.source, batch.upper, batch.lower)
         targets = batch.target.tokens
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         embedded = self._embed(self.target_embedding, shifted)

@@ -1,0 +1,185 @@
+"""Constrained attention: no word receives more than its fertility (Malaviya et al. 2018).
+
+With f the fertility of each source word (`Memory.upper`, infinite at the sink), beta_{t-1} the attention it
+has received and z_t the scores,
+
+    u_t = max(0, f - beta_{t-1}),   a_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + a_t   (Sec. 3.2,
+    3.3),
+
+the exhaustion c adding where f is finite, without gradient. The gradient flows through beta. The map is
+constrained softmax (Martins & Kreutzer 2017) or constrained sparsemax.
+
+A lower fertility L (`Memory.lower`) is a demand on the sentence: d max(0, L - beta_{t-1}) is added to a
+word's score, d the `demand`, and a hypothesis may not end while a word has received less than L - 0.5. Where
+less than 1 is left of all fertilities a hypothesis must end, and the step of its end symbol shares out what
+is left, scaled.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from regard.attention.base import Attention, Ending, Likelihood, Memory, Reading, State, one_step
+from regard.attention.scorers import ScorerKind, build_scorer
+from regard.config import config, option
+from regard.errors import ConfigError
+from regard.functional import (
+    constrained_softmax,
+    constrained_softmax_scan,
+    constrained_sparsemax,
+    constrained_sparsemax_scan,
+)
+from regard.functional.masking import exact_dtype
+from regard.functional.scans import exhausted, remaining
+from regard.layers.steps import StepProduct
+from regard.types import Float, Tensor
+
+__all__ = ["ConstrainedAttention", "ConstrainedAttentionConfig", "ConstrainedState"]
+
+MAPS = {
+    "softmax": (constrained_softmax, constrained_softmax_scan),
+    "sparsemax": (constrained_sparsemax, constrained_sparsemax_scan),
+}
+ENOUGH = 1 - 1e-5  # of attention left: what rounding takes of a whole one is not missed
+HALF = 0.5
+
+
+@config
+class ConstrainedAttentionConfig:
+    """Attention within fertilities; needs `data.fertility`."""
+
+    kind: Literal["constrained"] = option(
+        default="constrained", help="The mechanism: no source word receives more than its fertility."
+    )
+    map: Literal["softmax", "sparsemax"] = option(
+        default="sparsemax", help="From scores and bounds to weights."
+    )
+    scorer: ScorerKind = option(default="general", help="How a query is compared with a source word.")
+    hidden: int | None = option(
+        default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
+    )
+    exhaustion: float = option(
+        default=0.0, help="c: times what is left of a word's fertility, added to its score.", ge=0
+    )
+    demand: float = option(
+        default=1.0, help="d: times what a word still lacks of its lower fertility, added to its score.", ge=0
+    )
+
+
+@dataclass(frozen=True)
+class ConstrainedState(State):
+    """The state with what each word has received.
+
+    Attributes:
+        received: [B, S], beta: float32 at least.
+    """
+
+    received: Float[Tensor, "B S"]
+
+
+class ConstrainedAttention(Attention):
+    """Attention within fertilities.
+
+    Args:
+        config: The map, the scorer, the strengths.
+        query: Width of the decoder's state.
+        width: Width of the memory's states.
+    """
+
+    def __init__(self, config: ConstrainedAttentionConfig, query: int, width: int) -> None:
+        """Build the scorer."""
+        super().__init__()
+        self.map, self.scan = MAPS[config.map]
+        self.config = config
+        self.width = width
+        self.scorer = build_scorer(config.scorer, query, width, config.hidden)
+
+    def prepare(self, memory: Memory) -> Memory:
+        """Make the keys, open the values.
+
+        Raises:
+            ConfigError: The memory has no fertilities.
+        """
+        if memory.upper is None:
+            raise ConfigError(
+                "attention 'constrained' needs to know how much each word may receive: set data.fertility"
+            )
+        return memory.with_products(self.scorer.keys(memory.states), StepProduct.open(memory.states))
+
+    def start(self, memory: Memory, target: object = None) -> ConstrainedState:
+        """Nothing has been received."""
+        state = super().start(memory)
+        return ConstrainedState(state.weights, state.context, torch.zeros_like(state.weights[:, 0]))
+
+    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """The scorer's, and a weighted sum of the words for each step."""
+        return self.scorer.multiply_adds(source, target, pairs) + pairs * self.width
+
+    def ending(self, memory: Memory, state: State) -> Ending:
+        """An end where fertilities are used up, and none while a word lacks what it must receive."""
+        assert isinstance(state, ConstrainedState) and memory.upper is not None
+        must = self._left(memory, state).sum(-1) < ENOUGH
+        may = torch.ones_like(must)
+        if memory.lower is not None:
+            may = ~((state.received < memory.lower - HALF) & memory.mask).any(-1)
+        return Ending(must, may | must)
+
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+        """One step."""
+        assert isinstance(state, ConstrainedState) and memory.upper is not None
+        scores = self._scores(query.unsqueeze(1), memory)[:, 0]
+        upper = memory.upper.to(scores.dtype)
+        if memory.lower is not None:
+            lacking = (memory.lower - state.received).clamp_min(0).to(scores.dtype)
+            scores = scores + self.config.demand * lacking
+        bound = remaining(upper, state.received)
+        if not self.training:
+            # What is left may be too little for the end symbol's step: it is shared out all the same.
+            left = self._left(memory, state).sum(-1, keepdim=True)
+            bound = torch.where(left < ENOUGH, bound / left.clamp_min(1e-6) + (left <= 1e-6), bound)
+        weights = self.map(exhausted(scores, bound, self.config.exhaustion), bound, mask=memory.mask)
+        return one_step(self._reading(weights.unsqueeze(1), memory, state.received + weights))
+
+    def read_all(
+        self,
+        queries: Float[Tensor, "B T Q"],
+        memory: Memory,
+        state: State,
+        likelihood: Likelihood | None = None,
+    ) -> Reading:
+        """All steps in one scan, where nothing is demanded and nobody has to end early."""
+        assert isinstance(state, ConstrainedState) and memory.upper is not None
+        if memory.lower is not None or not self.training:
+            return super().read_all(queries, memory, state, likelihood)
+        scores = self._scores(queries, memory)
+        left = memory.upper.to(scores.dtype) - state.received
+        weights = self.scan(scores, left, exhaustion=self.config.exhaustion, mask=memory.mask.unsqueeze(1))
+        return self._reading(weights, memory, state.received + weights.sum(1))
+
+    def _scores(self, queries: Float[Tensor, "B T Q"], memory: Memory) -> Float[Tensor, "B T S"]:
+        """The scores in float32 at least."""
+        assert memory.keys is not None
+        scores = self.scorer(queries, memory.keys)
+        return scores.to(exact_dtype(scores.dtype))
+
+    def _left(self, memory: Memory, state: ConstrainedState) -> Float[Tensor, "B S"]:
+        """What is left of each word's fertility."""
+        assert memory.upper is not None
+        return (memory.upper - state.received).clamp_min(0).masked_fill(~memory.mask, 0)
+
+    def _reading(
+        self, weights: Float[Tensor, "B T S"], memory: Memory, received: Float[Tensor, "B S"]
+    ) -> Reading:
+        """The expectation of the memory under the weights."""
+        assert memory.values is not None
+        contexts = memory.values(weights)  # (B, T, D)
+        zeros = weights.new_zeros(weights.shape[0], weights.shape[1], 1)
+        return Reading(
+            contexts=contexts.unsqueeze(2),
+            log_weights=zeros,
+            weights=weights.unsqueeze(2),
+            log_policy=zeros,
+            penalty=zeros.squeeze(2),
+            state=ConstrainedState(weights[:, -1:], contexts[:, -1], received),
+        )
