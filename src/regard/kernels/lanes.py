@@ -1,12 +1,9 @@
 """Vectors for Numba kernels: eight rows at a time, one in each lane.
 
 Numba writes scalar loops and leaves it to LLVM whether they become vector code. These types make it sure:
-`Lanes` is eight doubles, `Mask` eight booleans, with the arithmetic of NumPy, and `load_tile` and
-`store_tile` turn eight rows of a matrix into lanes and back. LLVM cuts them to the width the processor has.
-Numbers in memory are float32 or, where `wide`, float64; lanes are always doubles, exact enough for score gaps
-of 1e4 without further care.
-
-Memory is addressed by integers (`Tensor.data_ptr()`), in bytes.
+`Lanes` is eight doubles, `Mask` eight booleans, with the arithmetic of NumPy. LLVM cuts them to the width the
+processor has. Lanes are always doubles, exact enough for score gaps of 1e4 without further care; `tiles`
+brings rows of memory into them and back.
 """
 
 import operator
@@ -20,43 +17,41 @@ from numba.extending import intrinsic as _intrinsic
 from numba.extending import models, overload, register_model
 
 __all__ = [
+    "BIT",
+    "BITS",
+    "BYTES",
+    "DOUBLE",
+    "FLOATS",
+    "INT",
+    "INTS",
+    "VECTOR",
     "WIDTH",
     "any_lane",
-    "atomic_add",
-    "atomic_min",
     "exp",
     "fma",
+    "intrinsic",
     "lane",
-    "load",
-    "load_bytes",
-    "load_tile",
+    "lanes",
     "maximum",
     "minimum",
-    "prefetch",
-    "prefetch_to_write",
-    "read_double",
-    "read_int",
     "root",
     "select",
+    "splat",
     "spread",
-    "store",
-    "store_bytes",
-    "store_tile",
     "unordered",
-    "write_int",
 ]
 
 WIDTH = 8
 
-_double, _float, _int, _byte, _bit = (
+DOUBLE, FLOAT, INT, BYTE, BIT = (
     ir.DoubleType(),
     ir.FloatType(),
     ir.IntType(64),
     ir.IntType(8),
     ir.IntType(1),
 )
-_vector, _bits = ir.VectorType(_double, WIDTH), ir.VectorType(_bit, WIDTH)
-_floats, _bytes, _ints = ir.VectorType(_float, WIDTH), ir.VectorType(_byte, WIDTH), ir.VectorType(_int, WIDTH)
+VECTOR, BITS = ir.VectorType(DOUBLE, WIDTH), ir.VectorType(BIT, WIDTH)
+FLOATS, BYTES, INTS = ir.VectorType(FLOAT, WIDTH), ir.VectorType(BYTE, WIDTH), ir.VectorType(INT, WIDTH)
 
 
 def intrinsic(made: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,16 +79,16 @@ lanes, mask = LanesType(), MaskType()
 @register_model(LanesType)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _vector)
+        super().__init__(manager, kind, VECTOR)
 
 
 @register_model(MaskType)
 class _MaskModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _bits)
+        super().__init__(manager, kind, BITS)
 
 
-def _splat(builder: Any, value: Any, kind: Any) -> Any:
+def splat(builder: Any, value: Any, kind: Any) -> Any:
     """A scalar in every lane."""
     one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
@@ -101,7 +96,7 @@ def _splat(builder: Any, value: Any, kind: Any) -> Any:
 
 
 def _number(value: float) -> Any:
-    return ir.Constant(_vector, [value] * WIDTH)
+    return ir.Constant(VECTOR, [value] * WIDTH)
 
 
 def _is(kind: Any, *expected: type) -> bool:
@@ -113,7 +108,7 @@ def spread(typingctx: Any, value: Any) -> Any:
     """A double in every lane."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _splat(builder, context.cast(builder, args[0], signature.args[0], types.float64), _vector)
+        return splat(builder, context.cast(builder, args[0], signature.args[0], types.float64), VECTOR)
 
     return lanes(value), make
 
@@ -241,161 +236,14 @@ def lane(typingctx: Any, vector: Any, index: Any) -> Any:
     return (types.boolean if _is(vector, MaskType) else types.float64)(vector, index), make
 
 
-def _pointer(builder: Any, address: Any) -> Any:
-    return builder.inttoptr(address, ir.PointerType())
-
-
-def _at(builder: Any, address: Any, offset: int) -> Any:
-    return _pointer(builder, builder.add(address, ir.Constant(_int, offset)))
-
-
-@intrinsic
-def load(typingctx: Any, address: Any) -> Any:
-    """Eight doubles at an address."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(_pointer(builder, args[0]), typ=_vector, align=8)
-
-    return lanes(types.int64), make
-
-
-@intrinsic
-def store(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write eight doubles at an address."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], _pointer(builder, args[0]), align=8)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, value), make
-
-
-def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
-    """Eight vectors of eight, transposed by exchanging blocks of 1, 2 and 4 lanes."""
-    for step in (1, 2, 4):
-        after = list(rows)
-        for i in range(WIDTH):
-            if i & step:
-                continue
-            a, b = rows[i], rows[i | step]
-            first = [k if not k & step else WIDTH + k - step for k in range(WIDTH)]
-            second = [k + step if not k & step else WIDTH + k for k in range(WIDTH)]
-            index = ir.VectorType(ir.IntType(32), WIDTH)
-            after[i] = builder.shuffle_vector(a, b, ir.Constant(index, first))
-            after[i | step] = builder.shuffle_vector(a, b, ir.Constant(index, second))
-        rows = after
-    return rows
-
-
-def _masked(builder: Any, kind: Any, letters: str, loading: bool) -> Any:
-    """LLVM's masked load or store for a vector type."""
-    mode = "load" if loading else "store"
-    pointer, align = ir.PointerType(), ir.IntType(32)
-    of = (
-        ir.FunctionType(kind, [pointer, align, _bits, kind])
-        if loading
-        else ir.FunctionType(ir.VoidType(), [kind, pointer, align, _bits])
-    )
-    return cgutils.get_or_insert_function(builder.module, of, f"llvm.masked.{mode}.v{WIDTH}{letters}.p0")
-
-
-def _row(builder: Any, table: Any, i: int, offset: Any) -> Any:
-    """The pointer to row i of a table of addresses, so many bytes on."""
-    address = builder.load(_at(builder, table, 8 * i), typ=_int, align=8)
-    return _pointer(builder, builder.add(address, offset))
-
-
-def _first(builder: Any, count: Any) -> Any:
-    """The mask of the first `count` lanes."""
-    every = ir.Constant(_ints, list(range(WIDTH)))
-    return builder.icmp_signed("<", every, _splat(builder, count, _ints))
-
-
-def _load_tile(kind: Any, letters: str, size: int, rest: Any, widen: Callable[[Any, Any], Any]) -> Any:
-    @intrinsic
-    def tile(typingctx: Any, table: Any, offset: Any, columns: Any, out: Any) -> Any:
-        def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            table, offset, columns, out = args
-            inside = _first(builder, columns)
-            read = _masked(builder, kind, letters, True)
-            align = ir.Constant(ir.IntType(32), size)
-            found = [
-                builder.call(read, [_row(builder, table, i, offset), align, inside, ir.Constant(kind, rest)])
-                for i in range(WIDTH)
-            ]
-            for i, each in enumerate(_transposed(builder, found)):
-                builder.store(widen(builder, each), _at(builder, out, 8 * WIDTH * i), align=8)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 4), make
-
-    return tile
-
-
-def _store_tile(kind: Any, letters: str, size: int, narrow: Callable[[Any, Any], Any]) -> Any:
-    @intrinsic
-    def tile(typingctx: Any, table: Any, offset: Any, rows: Any, columns: Any, found: Any) -> Any:
-        def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            table, offset, rows, columns, found = args
-            inside = _first(builder, columns)
-            write = _masked(builder, kind, letters, False)
-            align = ir.Constant(ir.IntType(32), size)
-            values = [
-                narrow(builder, builder.load(_at(builder, found, 8 * WIDTH * i), typ=_vector, align=8))
-                for i in range(WIDTH)
-            ]
-            for i, each in enumerate(_transposed(builder, values)):
-                with builder.if_then(builder.icmp_signed("<", ir.Constant(_int, i), rows), likely=True):
-                    builder.call(write, [each, _row(builder, table, i, offset), align, inside])
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 5), make
-
-    return tile
-
-
-_load_single = _load_tile(_floats, "f32", 4, [0.0] * WIDTH, lambda builder, v: builder.fpext(v, _vector))
-_load_double = _load_tile(_vector, "f64", 8, [0.0] * WIDTH, lambda builder, v: v)
-load_bytes = _load_tile(_bytes, "i8", 1, [0] * WIDTH, lambda builder, v: builder.uitofp(v, _vector))
-_store_single = _store_tile(_floats, "f32", 4, lambda builder, v: builder.fptrunc(v, _floats))
-_store_double = _store_tile(_vector, "f64", 8, lambda builder, v: v)
-store_bytes = _store_tile(_bytes, "i8", 1, lambda builder, v: builder.fptoui(v, _bytes))
-
-
-@njit
-def load_tile(wide: int, table: int, offset: int, columns: int, out: int) -> None:
-    """Eight rows, up to eight columns of a matrix into eight vectors; those of missing columns are zero.
-
-    Args:
-        wide: Whether the numbers are float64, else float32.
-        table: Where the addresses of the eight rows stand.
-        offset: How many numbers on from there the columns begin.
-        columns: How many columns there are.
-        out: Where the vectors go, one a column; there is room for eight.
-    """
-    if wide:
-        _load_double(table, 8 * offset, columns, out)
-    else:
-        _load_single(table, 4 * offset, columns, out)
-
-
-@njit
-def store_tile(wide: int, table: int, offset: int, rows: int, columns: int, found: int) -> None:
-    """The reverse of `load_tile`: writes the first `rows` rows, and the columns that there are."""
-    if wide:
-        _store_double(table, 8 * offset, rows, columns, found)
-    else:
-        _store_single(table, 4 * offset, rows, columns, found)
-
-
 @intrinsic
 def _scaled(typingctx: Any, value: Any, exponent: Any) -> Any:
     """The value times 2 to a whole power that is given as a double."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        whole = builder.fptosi(args[1], _ints)
-        biased = builder.add(whole, ir.Constant(_ints, [1023] * WIDTH))
-        power = builder.bitcast(builder.shl(biased, ir.Constant(_ints, [52] * WIDTH)), _vector)
+        whole = builder.fptosi(args[1], INTS)
+        biased = builder.add(whole, ir.Constant(INTS, [1023] * WIDTH))
+        power = builder.bitcast(builder.shl(biased, ir.Constant(INTS, [52] * WIDTH)), VECTOR)
         return builder.fmul(args[0], power)
 
     return lanes(value, exponent), make
@@ -406,7 +254,7 @@ def _nearest(typingctx: Any, value: Any) -> Any:
     """The nearest whole number."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        of = ir.FunctionType(_vector, [_vector])
+        of = ir.FunctionType(VECTOR, [VECTOR])
         return builder.call(
             cgutils.get_or_insert_function(builder.module, of, f"llvm.rint.v{WIDTH}f64"), args
         )
@@ -419,7 +267,7 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     """The sum of a * b and c, rounded once."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        of = ir.FunctionType(_vector, [_vector] * 3)
+        of = ir.FunctionType(VECTOR, [VECTOR] * 3)
         return builder.call(cgutils.get_or_insert_function(builder.module, of, f"llvm.fma.v{WIDTH}f64"), args)
 
     return lanes(a, b, c), make
@@ -452,83 +300,13 @@ def exp(x: Any) -> Any:
 
 
 @intrinsic
-def atomic_add(typingctx: Any, address: Any, value: Any) -> Any:
-    """Add to an int64 that threads share; returns what it was."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.atomic_rmw("add", _pointer(builder, args[0]), args[1], "monotonic")
-
-    return types.int64(types.int64, types.int64), make
-
-
-@intrinsic
-def atomic_min(typingctx: Any, address: Any, value: Any) -> Any:
-    """Lower an int64 that threads share to a value; returns what it was."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.atomic_rmw("min", _pointer(builder, args[0]), args[1], "monotonic")
-
-    return types.int64(types.int64, types.int64), make
-
-
-@intrinsic
-def read_int(typingctx: Any, address: Any) -> Any:
-    """The int64 at an address."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(_pointer(builder, args[0]), typ=_int, align=8)
-
-    return types.int64(types.int64), make
-
-
-@intrinsic
-def write_int(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write an int64 at an address."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], _pointer(builder, args[0]), align=8)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), make
-
-
-@intrinsic
 def root(typingctx: Any, value: Any) -> Any:
     """The square root."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        of = ir.FunctionType(_vector, [_vector])
+        of = ir.FunctionType(VECTOR, [VECTOR])
         return builder.call(
             cgutils.get_or_insert_function(builder.module, of, f"llvm.sqrt.v{WIDTH}f64"), args
         )
 
     return lanes(value), make
-
-
-@intrinsic
-def read_double(typingctx: Any, address: Any) -> Any:
-    """The double at an address."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(_pointer(builder, args[0]), typ=_double, align=8)
-
-    return types.float64(types.int64), make
-
-
-def _prefetch(writing: int) -> Any:
-    @intrinsic
-    def line(typingctx: Any, address: Any) -> Any:
-        def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            number = ir.IntType(32)
-            of = ir.FunctionType(ir.VoidType(), [ir.PointerType(), number, number, number])
-            call = cgutils.get_or_insert_function(builder.module, of, "llvm.prefetch.p0")
-            hints = [ir.Constant(number, hint) for hint in (writing, 2, 1)]
-            builder.call(call, [_pointer(builder, args[0]), *hints])
-            return context.get_dummy_value()
-
-        return types.void(types.int64), make
-
-    return line
-
-
-prefetch, prefetch_to_write = _prefetch(0), _prefetch(1)

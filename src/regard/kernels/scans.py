@@ -11,8 +11,7 @@ follows f as it loosens.
 import numpy as np
 from numba import cfunc, types
 
-from regard.kernels.lanes import atomic_add, load, maximum, read_double, read_int, select, spread, store
-from regard.kernels.rows import (
+from regard.kernels.blocks import (
     CONSTRAINED_SPARSEMAX,
     EXHAUSTION,
     FERTILITY,
@@ -30,19 +29,17 @@ from regard.kernels.rows import (
     TICKET,
     WEIGHTS,
     WIDE,
-    clean,
-    clip_bounds,
     find_rows,
-    pull_back,
     read_bytes,
     read_rows,
     report,
-    solve_soft,
-    solve_sparse,
     write_bytes,
     write_rows,
 )
+from regard.kernels.lanes import maximum, select, spread
 from regard.kernels.solvers import UPPER
+from regard.kernels.solving import clean, clip_bounds, pull_back, solve_soft, solve_sparse
+from regard.kernels.tiles import atomic_add, load, read_double, read_int, store
 
 __all__ = ["scan_backward", "scan_forward"]
 
@@ -89,16 +86,20 @@ def scan_forward(block: int) -> None:
                 most, level, infeasible, sick = clip_bounds(size, z, u, 0, wide)
                 poison = select(infeasible, spread(np.nan), poison + sick)
                 if kind == CONSTRAINED_SPARSEMAX:
-                    unsolved = solve_sparse(size, z, u, 0, level, most, infeasible, poison, wide)
+                    unsolved = solve_sparse(
+                        size, z, u, 0, level, most, infeasible, poison, wide, powers, mask
+                    )
+                    found = powers
                 else:
-                    unsolved = solve_soft(size, z, powers, u, 0, most, infeasible, poison, wide)
+                    unsolved = solve_soft(size, z, powers, u, 0, most, infeasible, poison, wide, mask)
+                    found = z
                 report(block, first, infeasible, unsolved)
                 for at in range(0, size, 64):
-                    store(spent + at, load(spent + at) + load(z + at))
+                    store(spent + at, load(spent + at) + load(found + at))
                 find_rows(table, block, RESTS, first, count, steps, step)
-                write_bytes(table, 0, left, count, u)
+                write_bytes(table, 0, left, count, mask)
                 find_rows(table, block, WEIGHTS, first, stride, steps, step)
-                write_rows(wide, table, 0, left, count, z)
+                write_rows(wide, table, 0, left, count, found)
 
 
 @cfunc(types.void(types.int64), cache=True)

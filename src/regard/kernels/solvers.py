@@ -15,7 +15,8 @@ from typing import Any
 
 from numba import njit
 
-from regard.kernels.lanes import any_lane, load, maximum, minimum, root, select, spread
+from regard.kernels.lanes import any_lane, maximum, minimum, root, select, spread
+from regard.kernels.tiles import load
 
 __all__ = [
     "FREE",

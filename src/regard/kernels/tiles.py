@@ -1,0 +1,259 @@
+"""Memory for Numba kernels: vectors, tiles of eight rows made into vectors, integers that threads share.
+
+Memory is addressed by integers (`Tensor.data_ptr()`), in bytes. Numbers are float32 or, where `wide`,
+float64; vectors (see `lanes`) are always doubles.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+
+from regard.kernels.lanes import (
+    BITS,
+    BYTES,
+    DOUBLE,
+    FLOATS,
+    INT,
+    INTS,
+    VECTOR,
+    WIDTH,
+    intrinsic,
+    lanes,
+    splat,
+)
+
+__all__ = [
+    "atomic_add",
+    "atomic_min",
+    "load",
+    "load_bytes",
+    "load_tile",
+    "prefetch",
+    "prefetch_to_write",
+    "read_double",
+    "read_int",
+    "store",
+    "store_bytes",
+    "store_tile",
+    "write_int",
+]
+
+
+def _pointer(builder: Any, address: Any) -> Any:
+    return builder.inttoptr(address, ir.PointerType())
+
+
+def _at(builder: Any, address: Any, offset: int) -> Any:
+    return _pointer(builder, builder.add(address, ir.Constant(INT, offset)))
+
+
+@intrinsic
+def load(typingctx: Any, address: Any) -> Any:
+    """Eight doubles at an address."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_pointer(builder, args[0]), typ=VECTOR, align=8)
+
+    return lanes(types.int64), make
+
+
+@intrinsic
+def store(typingctx: Any, address: Any, value: Any) -> Any:
+    """Write eight doubles at an address."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[1], _pointer(builder, args[0]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, value), make
+
+
+def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
+    """Eight vectors of eight, transposed by exchanging blocks of 1, 2 and 4 lanes."""
+    for step in (1, 2, 4):
+        after = list(rows)
+        for i in range(WIDTH):
+            if i & step:
+                continue
+            a, b = rows[i], rows[i | step]
+            first = [k if not k & step else WIDTH + k - step for k in range(WIDTH)]
+            second = [k + step if not k & step else WIDTH + k for k in range(WIDTH)]
+            index = ir.VectorType(ir.IntType(32), WIDTH)
+            after[i] = builder.shuffle_vector(a, b, ir.Constant(index, first))
+            after[i | step] = builder.shuffle_vector(a, b, ir.Constant(index, second))
+        rows = after
+    return rows
+
+
+def _masked(builder: Any, kind: Any, letters: str, loading: bool) -> Any:
+    """LLVM's masked load or store for a vector type."""
+    mode = "load" if loading else "store"
+    pointer, align = ir.PointerType(), ir.IntType(32)
+    of = (
+        ir.FunctionType(kind, [pointer, align, BITS, kind])
+        if loading
+        else ir.FunctionType(ir.VoidType(), [kind, pointer, align, BITS])
+    )
+    return cgutils.get_or_insert_function(builder.module, of, f"llvm.masked.{mode}.v{WIDTH}{letters}.p0")
+
+
+def _row(builder: Any, table: Any, i: int, offset: Any) -> Any:
+    """The pointer to row i of a table of addresses, so many bytes on."""
+    address = builder.load(_at(builder, table, 8 * i), typ=INT, align=8)
+    return _pointer(builder, builder.add(address, offset))
+
+
+def _first(builder: Any, count: Any) -> Any:
+    """The mask of the first `count` lanes."""
+    every = ir.Constant(INTS, list(range(WIDTH)))
+    return builder.icmp_signed("<", every, splat(builder, count, INTS))
+
+
+def _load_tile(kind: Any, letters: str, size: int, rest: Any, widen: Callable[[Any, Any], Any]) -> Any:
+    @intrinsic
+    def tile(typingctx: Any, table: Any, offset: Any, columns: Any, out: Any) -> Any:
+        def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            table, offset, columns, out = args
+            inside = _first(builder, columns)
+            read = _masked(builder, kind, letters, True)
+            align = ir.Constant(ir.IntType(32), size)
+            found = [
+                builder.call(read, [_row(builder, table, i, offset), align, inside, ir.Constant(kind, rest)])
+                for i in range(WIDTH)
+            ]
+            for i, each in enumerate(_transposed(builder, found)):
+                builder.store(widen(builder, each), _at(builder, out, 8 * WIDTH * i), align=8)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 4), make
+
+    return tile
+
+
+def _store_tile(kind: Any, letters: str, size: int, narrow: Callable[[Any, Any], Any]) -> Any:
+    @intrinsic
+    def tile(typingctx: Any, table: Any, offset: Any, rows: Any, columns: Any, found: Any) -> Any:
+        def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            table, offset, rows, columns, found = args
+            inside = _first(builder, columns)
+            write = _masked(builder, kind, letters, False)
+            align = ir.Constant(ir.IntType(32), size)
+            values = [
+                narrow(builder, builder.load(_at(builder, found, 8 * WIDTH * i), typ=VECTOR, align=8))
+                for i in range(WIDTH)
+            ]
+            for i, each in enumerate(_transposed(builder, values)):
+                with builder.if_then(builder.icmp_signed("<", ir.Constant(INT, i), rows), likely=True):
+                    builder.call(write, [each, _row(builder, table, i, offset), align, inside])
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 5), make
+
+    return tile
+
+
+_load_single = _load_tile(FLOATS, "f32", 4, [0.0] * WIDTH, lambda builder, v: builder.fpext(v, VECTOR))
+_load_double = _load_tile(VECTOR, "f64", 8, [0.0] * WIDTH, lambda builder, v: v)
+load_bytes = _load_tile(BYTES, "i8", 1, [0] * WIDTH, lambda builder, v: builder.uitofp(v, VECTOR))
+_store_single = _store_tile(FLOATS, "f32", 4, lambda builder, v: builder.fptrunc(v, FLOATS))
+_store_double = _store_tile(VECTOR, "f64", 8, lambda builder, v: v)
+store_bytes = _store_tile(BYTES, "i8", 1, lambda builder, v: builder.fptoui(v, BYTES))
+
+
+@njit
+def load_tile(wide: int, table: int, offset: int, columns: int, out: int) -> None:
+    """Eight rows, up to eight columns of a matrix into eight vectors; those of missing columns are zero.
+
+    Args:
+        wide: Whether the numbers are float64, else float32.
+        table: Where the addresses of the eight rows stand.
+        offset: How many numbers on from there the columns begin.
+        columns: How many columns there are.
+        out: Where the vectors go, one a column; there is room for eight.
+    """
+    if wide:
+        _load_double(table, 8 * offset, columns, out)
+    else:
+        _load_single(table, 4 * offset, columns, out)
+
+
+@njit
+def store_tile(wide: int, table: int, offset: int, rows: int, columns: int, found: int) -> None:
+    """The reverse of `load_tile`: writes the first `rows` rows, and the columns that there are."""
+    if wide:
+        _store_double(table, 8 * offset, rows, columns, found)
+    else:
+        _store_single(table, 4 * offset, rows, columns, found)
+
+
+@intrinsic
+def atomic_add(typingctx: Any, address: Any, value: Any) -> Any:
+    """Add to an int64 that threads share; returns what it was."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.atomic_rmw("add", _pointer(builder, args[0]), args[1], "monotonic")
+
+    return types.int64(types.int64, types.int64), make
+
+
+@intrinsic
+def atomic_min(typingctx: Any, address: Any, value: Any) -> Any:
+    """Lower an int64 that threads share to a value; returns what it was."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.atomic_rmw("min", _pointer(builder, args[0]), args[1], "monotonic")
+
+    return types.int64(types.int64, types.int64), make
+
+
+@intrinsic
+def read_int(typingctx: Any, address: Any) -> Any:
+    """The int64 at an address."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_pointer(builder, args[0]), typ=INT, align=8)
+
+    return types.int64(types.int64), make
+
+
+@intrinsic
+def write_int(typingctx: Any, address: Any, value: Any) -> Any:
+    """Write an int64 at an address."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[1], _pointer(builder, args[0]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), make
+
+
+@intrinsic
+def read_double(typingctx: Any, address: Any) -> Any:
+    """The double at an address."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_pointer(builder, args[0]), typ=DOUBLE, align=8)
+
+    return types.float64(types.int64), make
+
+
+def _prefetch(writing: int) -> Any:
+    @intrinsic
+    def line(typingctx: Any, address: Any) -> Any:
+        def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            number = ir.IntType(32)
+            of = ir.FunctionType(ir.VoidType(), [ir.PointerType(), number, number, number])
+            call = cgutils.get_or_insert_function(builder.module, of, "llvm.prefetch.p0")
+            hints = [ir.Constant(number, hint) for hint in (writing, 2, 1)]
+            builder.call(call, [_pointer(builder, args[0]), *hints])
+            return context.get_dummy_value()
+
+        return types.void(types.int64), make
+
+    return line
+
+
+prefetch, prefetch_to_write = _prefetch(0), _prefetch(1)
