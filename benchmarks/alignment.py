@@ -1,0 +1,230 @@
+"""Word aligners on real text: time, memory and alignment error, beside fast_align and eflomal.
+
+    python benchmarks/alignment.py DATA --text hansards --systems ibm2 hmm fast_align eflomal
+
+DATA holds `multi30k` and `hansards`. Each system aligns both directions in processes of its own, in turn for
+as many rounds as asked; the clock runs from start to links on disk, Python's start included. Ours compile
+first on a few lines. hansards is `train-150k` and `gold-test` together, scored on the latter; both
+symmetrisations are made here from each system's two directions, with the same code.
+
+eflomal is installed from its package index into a folder of `--cache`, and fast_align cloned and compiled
+there (both want a C compiler); `--fast-align` names a program that is there already. A peer that cannot be
+had is reported.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.alignment import Corpus, symmetrize
+from regard.data.corpus import read_lines
+from regard.data.links import parse_links, read_gold
+from regard.metrics.alignment import alignment_score
+
+TEXTS = {
+    "multi30k": ("de", "en", ("train.{}.gz",), None),
+    "hansards": ("en", "fr", ("train-150k.{}.gz", "gold-test.{}"), "gold-test.talp"),
+}
+OURS = ("ibm1", "ibm2", "hmm", "bayes")
+PEERS = ("fast_align", "eflomal")
+FAST_ALIGN = "https://github.com/clab/fast_align"
+
+
+class Unavailable(Exception):
+    """A peer could not be had; the message says why."""
+
+
+def measured(command: list[str], output: Path | None = None) -> tuple[float, float]:
+    """Seconds and peak MiB of a process; its standard output goes to a file."""
+    with open(output or os.devnull, "wb") as file:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.PIPE)
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise Unavailable(f"{command[0]}: {said.decode(errors='replace').strip()[-300:]}")
+    return time.perf_counter() - start, usage.ru_maxrss / 1024
+
+
+def built(command: list[str], **options: Any) -> None:
+    """Run a step of building a peer."""
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True, **options)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", None) or str(error)
+        raise Unavailable(f"{' '.join(command[:4])}: {said.strip()[-200:]}") from None
+
+
+def fast_align(cache: Path, given: Path | None) -> Path:
+    """The program fast_align, cloned and compiled if need be."""
+    found = given or shutil.which("fast_align")
+    if found:
+        return Path(found)
+    folder = cache / "fast_align"
+    program = folder / "fast_align"
+    if not program.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        built(["git", "clone", "--depth", "1", FAST_ALIGN, str(folder)], timeout=120)
+        sources = ["src/fast_align.cc", "src/ttables.cc"]
+        built(["g++", "-O3", "-std=c++11", "-fopenmp", "-I.", *sources, "-o", "fast_align"], cwd=folder)
+    return program
+
+
+def eflomal(cache: Path) -> Path:
+    """The command of eflomal in an environment of its own."""
+    folder = cache / "eflomal"
+    command = folder / "bin" / "eflomal-align"
+    if not command.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        built([sys.executable, "-m", "venv", str(folder)])
+        built([str(folder / "bin" / "pip"), "install", "--quiet", "eflomal==2.0.0"])
+    return command
+
+
+class Runner:
+    """Runs a system over a text in both directions."""
+
+    def __init__(self, args: argparse.Namespace, folder: Path) -> None:
+        """Write the text as the systems read it."""
+        source, target, names, gold = TEXTS[args.text]
+        self.args, self.folder = args, folder
+        self.gold = None if gold is None else list(read_gold(args.data / args.text / gold))
+        sides = [
+            [line for name in names for line in read_lines(args.data / args.text / name.format(side))]
+            for side in (source, target)
+        ]
+        self.corpus = Corpus.from_tokens((a.split(), b.split()) for a, b in zip(*sides, strict=True))
+        self.source, self.target, self.joined = (folder / name for name in ("source", "target", "joined"))
+        self.source.write_text("\n".join(sides[0]) + "\n", encoding="utf-8")
+        self.target.write_text("\n".join(sides[1]) + "\n", encoding="utf-8")
+        lines = (f"{a} ||| {b}\n" for a, b in zip(*sides, strict=True))
+        self.joined.write_text("".join(lines), encoding="utf-8")
+
+    def run(self, system: str, seed: int) -> dict[str, Any]:
+        """Times (forward, backward, or both at once), peak memory and alignment errors."""
+        outputs = {name: self.folder / f"{system}.{name}" for name in ("forward", "backward")}
+        ways: dict[str, Callable[[dict[str, Path], int], list[tuple[float, float]]]]
+        ways = {"fast_align": self.fast_align, "eflomal": self.eflomal}
+        found = ways[system](outputs, seed) if system in ways else self.ours(system, outputs, seed)
+        seconds, memory = zip(*found, strict=True)
+        figures = {"system": system, "seconds": list(seconds), "total": sum(seconds), "mib": max(memory)}
+        return figures | self.errors(outputs)
+
+    def ours(self, model: str, outputs: dict[str, Path], seed: int) -> list[tuple[float, float]]:
+        """Our own, through the command line."""
+        found = []
+        for name, output in outputs.items():
+            command = [sys.executable, "-m", "regard", "align", str(self.source), str(self.target)]
+            command += ["--model", model, "--symmetrize", name, "-o", str(output), "--seed", str(seed)]
+            found.append(measured([*command, "--threads", str(self.args.threads)]))
+        return found
+
+    def fast_align(self, outputs: dict[str, Path], seed: int) -> list[tuple[float, float]]:
+        """`fast_align -d -o -v`, in both directions."""
+        program = str(fast_align(self.args.cache, self.args.fast_align))
+        os.environ["OMP_NUM_THREADS"] = str(self.args.threads)
+        return [
+            measured([program, "-i", str(self.joined), "-d", "-o", "-v", *reverse], outputs[name])
+            for name, reverse in (("forward", []), ("backward", ["-r"]))
+        ]
+
+    def eflomal(self, outputs: dict[str, Path], seed: int) -> list[tuple[float, float]]:
+        """Eflomal with its defaults (model 3), both directions in one call."""
+        command = [str(eflomal(self.args.cache)), "-i", str(self.joined), "--overwrite"]
+        return [measured([*command, "-f", str(outputs["forward"]), "-r", str(outputs["backward"])])]
+
+    def errors(self, outputs: dict[str, Path]) -> dict[str, float]:
+        """AER in percent of the symmetrised links, where there is gold."""
+        if self.gold is None:
+            return {}
+        forward = heads(outputs["forward"], self.corpus.target.offsets, by=1)
+        backward = heads(outputs["backward"], self.corpus.source.offsets, by=0)
+        aer = {}
+        for method in ("grow-diag-final-and", "intersection"):
+            links = list(symmetrize(self.corpus, forward, backward, method))
+            aer[method] = 100 * alignment_score(links[-len(self.gold) :], self.gold).aer
+        return aer
+
+
+def heads(path: Path, offsets: np.ndarray, by: int) -> np.ndarray:
+    """The links of one direction as an array: what each word of side `by` is linked to, -1 for nothing."""
+    found = np.full(int(offsets[-1]), -1, dtype=np.int32)
+    with open(path, encoding="utf-8") as lines:
+        for first, line in zip(offsets, lines, strict=False):
+            for link in parse_links(line):
+                found[first + link[by]] = link[1 - by]
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--text", choices=tuple(TEXTS), default="multi30k")
+    parser.add_argument("--systems", nargs="+", choices=(*OURS, *PEERS), default=["ibm2", "hmm", *PEERS])
+    parser.add_argument("--rounds", type=int, default=1, help="each with its own seed")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--fast-align", type=Path, help="the program, if it is there already")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "alignment-peers")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    args.cache.mkdir(parents=True, exist_ok=True)
+    runs: list[dict[str, Any]] = []
+    failures: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        runner = Runner(args, Path(temporary))
+        for number in range(args.rounds):
+            for system in args.systems:
+                if system in failures:
+                    continue
+                try:
+                    if number == 0 and system in OURS:
+                        warm_up(system, Path(temporary))
+                    runs.append({"round": number + 1, **runner.run(system, seed=number)})
+                    print(json.dumps(runs[-1]), flush=True)
+                except Unavailable as error:
+                    failures[system] = str(error)
+                    print(f"{system}: not measured: {error}", flush=True)
+    if args.json:
+        args.json.write_text(
+            json.dumps({"runs": runs, "failures": failures}, indent=1) + "\n", encoding="utf-8"
+        )
+    show(runs)
+    return 1 if failures else 0
+
+
+def warm_up(model: str, folder: Path) -> None:
+    """Compile before the clock runs, and keep what was compiled."""
+    lines = folder / "few"
+    lines.write_text("a b c ||| x y z\nb c ||| y z\n" * 20, encoding="utf-8")
+    measured([sys.executable, "-m", "regard", "align", str(lines), "--model", model])
+
+
+def show(runs: list[dict[str, Any]]) -> None:
+    """A line for each system: medians of time, means of errors."""
+    print(f"{'system':>12} {'s':>8} {'MiB':>6}  AER gdfa  intersection")
+    for system in dict.fromkeys(run["system"] for run in runs):
+        own = [run for run in runs if run["system"] == system]
+        seconds = statistics.median(run["total"] for run in own)
+        memory = max(run["mib"] for run in own)
+        aer = [
+            f"{statistics.mean(run[method] for run in own):.2f}" if method in own[0] else "-"
+            for method in ("grow-diag-final-and", "intersection")
+        ]
+        print(f"{system:>12} {seconds:8.1f} {memory:6.0f}  {aer[0]:>8}  {aer[1]:>12}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

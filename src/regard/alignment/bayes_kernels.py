@@ -1,0 +1,374 @@
+"""The compiled loops of the Bayesian aligner: Gibbs passes over a training text, and over new text.
+
+The link a_j of target word f_j is drawn given all others, from
+
+    p(a_j = i) ~ (n(e_i, f_j) + alpha) / (n(e_i) + alpha V) J(i - a_before) J(a_after - i) F(c_i + 1) / F(c_i)
+    p(a_j = null) ~ null (n(null, f_j) + alpha) / (n(null) + alpha V) J(a_after - a_before)
+
+Östling & Tiedemann (2016), Section 3: n counts the other links (translations are integrated out), a_before
+and a_after are the positions of the nearest linked words (outside the sentence: -1 and its length), c_i is
+how many other words link to i, and F(c) the probability that e_i has c. J and F are held for a pass.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from regard.alignment.bayes_layout import Layout
+
+__all__ = ["FERTILITIES", "REACH", "Chain", "Layout", "draw_first", "observe", "pick", "settle", "sweep"]
+
+FERTILITIES = 8
+"""Fertilities are 0 to 6; the last column stands for all above, which are all but ruled out."""
+REACH = 100
+"""Jumps farther than this count as this far."""
+
+
+class Chain(NamedTuple):
+    """What one sampler knows; no other reads or writes it.
+
+    Attributes:
+        links: int32, the source position of each target token, -1 for none.
+        counts: float32, the links of each pair of words, by slot.
+        totals: float32, the links of each source word.
+        nulls: float32, the null links of each target word; the last entry is their sum.
+        jumps: float32, J: that of a jump of d words stands at `len // 2 + d`.
+        backs: float32, the same, reversed.
+        ratios: float32 [source words, FERTILITIES]: F(c + 1) / F(c) in column c.
+        steps: float64 [2 * REACH + 1]: how often each jump was made.
+        fertilities: float32 [source words, FERTILITIES]: how often each word had each fertility.
+        random: uint64 [1], the state of its generator.
+    """
+
+    links: np.ndarray
+    counts: np.ndarray
+    totals: np.ndarray
+    nulls: np.ndarray
+    jumps: np.ndarray
+    backs: np.ndarray
+    ratios: np.ndarray
+    steps: np.ndarray
+    fertilities: np.ndarray
+    random: np.ndarray
+
+
+@njit(nogil=True, cache=True)
+def _uniform(random):
+    """A number in [0, 1): SplitMix64, Steele, Lea & Flood (2014)."""
+    random[0] += np.uint64(0x9E3779B97F4A7C15)
+    x = random[0]
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return np.float32(np.int64(x >> np.uint64(40)) * 2.0**-24)
+
+
+@njit(nogil=True, cache=True)
+def draw_first(layout, chain, null):
+    """Link every word to none with probability `null`, else to any source word; count the links."""
+    for row in range(len(layout.source_lengths)):
+        m = layout.source_lengths[row]
+        for j in range(layout.target_lengths[row]):
+            at = layout.offsets[row] + j
+            if m == 0 or _uniform(chain.random) < null:
+                chain.links[at] = -1
+                chain.nulls[layout.target[layout.target_starts[row] + j]] += 1
+                chain.nulls[-1] += 1
+            else:
+                i = min(m - 1, int(_uniform(chain.random) * m))
+                chain.links[at] = i
+                chain.counts[layout.slots[layout.cells[row] + j * m + i]] += 1
+                chain.totals[layout.source[layout.source_starts[row] + i]] += 1
+    chain.counts[0] = 0
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def _weigh(m, cells, counts, alpha, factors, forth, back, weights):
+    """Weights of the links of one word to the `m` source positions; returns their sum."""
+    total = np.float32(0)
+    # Apart, so that many reads are under way at once and the rest becomes vector code.
+    for i in range(m):
+        weights[i] = counts[cells[i]]
+    for i in range(m):
+        weight = (weights[i] + alpha) * factors[i] * (forth[i] * back[i])
+        weights[i] = weight
+        total += weight
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _draw(m, old, total, none, weights, random):
+    """A position in proportion to `weights`, whose sum is `total`, or -1 in proportion to `none`."""
+    draw = _uniform(random) * (total + none)
+    if draw >= total:
+        return -1
+    # The order of the outcomes is free: most links stay, so the old one goes first.
+    if old >= 0:
+        draw -= weights[old]
+        if draw < 0:
+            return old
+    for i in range(m):
+        if i != old:
+            draw -= weights[i]
+            if draw < 0:
+                return i
+    return m - 1
+
+
+@njit(nogil=True, cache=True)
+def _linked_after(links, m, n, nexts):
+    """The position of the nearest linked word to the right of each."""
+    after = m
+    for j in range(n - 1, -1, -1):
+        nexts[j] = after
+        if links[j] >= 0:
+            after = links[j]
+
+
+@njit(nogil=True, cache=True)
+def _count(i, change, word, slot, fertility, twin, factors, chain, sums):
+    """Add a link to source position `i`, or take one away, and make the factors of its word right."""
+    fertility[i] += change
+    chain.totals[word] += np.float32(change)
+    if slot:
+        chain.counts[slot] += np.float32(change)
+    inverse, at = np.float32(1) / (chain.totals[word] + sums), i
+    while True:
+        factors[at] = chain.ratios[word, min(FERTILITIES - 1, fertility[at])] * inverse
+        at = twin[at]
+        if at == i:
+            break
+
+
+@njit(nogil=True, cache=True)
+def sweep(first, last, layout, chain, alpha, null_alpha, null, passes, marginals):
+    """Draw every link of sentences `first` to `last` anew, and count jumps and fertilities.
+
+    Args:
+        first: The first sentence.
+        last: The one after the last.
+        layout: The text.
+        chain: The sampler; changed.
+        alpha: Of the Dirichlet prior of a source word's translations.
+        null_alpha: Of the null word's.
+        null: Factor of links to none.
+        passes: How often to draw the links of a sentence before going on to the next.
+        marginals: float32, of each cell of these sentences: the distributions that links are drawn from are
+            added; empty: they are not.
+
+    Returns:
+        How many times a link changed.
+    """
+    longest, widest = 1, 1
+    for row in range(first, last):
+        longest, widest = max(longest, layout.source_lengths[row]), max(widest, layout.target_lengths[row])
+    targets = len(chain.nulls) - 1
+    sums, null_sum = np.float32(alpha * targets), np.float32(null_alpha * targets)
+    alpha, null_alpha, null, one = np.float32(alpha), np.float32(null_alpha), np.float32(null), np.float32(1)
+    factors, weights = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    fertility, twin = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    nexts, seen = np.empty(widest, np.int32), np.full(len(chain.totals), -1, dtype=np.int32)
+    nulls, jumps, backs = chain.nulls, chain.jumps, chain.backs
+    middle, gather, moved = len(jumps) // 2, len(marginals) > 0, 0
+    for row in range(first, last):
+        m, n = layout.source_lengths[row], layout.target_lengths[row]
+        if m == 0 or n == 0:
+            continue
+        source = layout.source[layout.source_starts[row] : layout.source_starts[row] + m]
+        target = layout.target[layout.target_starts[row] : layout.target_starts[row] + n]
+        links = chain.links[layout.offsets[row] : layout.offsets[row] + n]
+        fertility[:m] = 0
+        for j in range(n):
+            if links[j] >= 0:
+                fertility[links[j]] += 1
+        for i in range(m):
+            # twin: the next position of the same word, round and round.
+            word = source[i]
+            twin[i] = i
+            if seen[word] >= 0:
+                twin[i], twin[seen[word]] = twin[seen[word]], i
+            seen[word] = i
+            factors[i] = chain.ratios[word, min(FERTILITIES - 1, fertility[i])] / (chain.totals[word] + sums)
+        for i in range(m):
+            seen[source[i]] = -1
+        for _ in range(passes):
+            _linked_after(links, m, n, nexts)
+            before, cell = -1, layout.cells[row]
+            for j in range(n):
+                old, token = links[j], target[j]
+                slots = layout.slots[cell : cell + m]
+                if old >= 0:
+                    _count(old, -1, source[old], slots[old], fertility, twin, factors, chain, sums)
+                else:
+                    nulls[token] -= one
+                    nulls[-1] -= one
+                forth, back = jumps[middle - before :], backs[middle - nexts[j] :]
+                total = _weigh(m, slots, chain.counts, alpha, factors, forth, back, weights)
+                none = null * (nulls[token] + null_alpha) / (nulls[-1] + null_sum)
+                none *= jumps[middle + nexts[j] - before]
+                new = _draw(m, old, total, none, weights, chain.random)
+                if gather:
+                    scale, base = one / (total + none), cell - layout.cells[first]
+                    for i in range(m):
+                        marginals[base + i] += weights[i] * scale
+                if new >= 0:
+                    _count(new, 1, source[new], slots[new], fertility, twin, factors, chain, sums)
+                    before = new
+                else:
+                    nulls[token] += one
+                    nulls[-1] += one
+                moved += new != old
+                links[j] = new
+                cell += m
+        _note(m, n, links, source, fertility, chain.steps, chain.fertilities)
+    return moved
+
+
+@njit(nogil=True, cache=True)
+def _note(m, n, links, source, fertility, steps, fertilities):
+    """Count the jumps and the fertilities of a sentence."""
+    before = -1
+    for j in range(n):
+        if links[j] >= 0:
+            steps[REACH + max(-REACH, min(REACH, links[j] - before))] += 1
+            before = links[j]
+    steps[REACH + max(-REACH, min(REACH, m - before))] += 1
+    for i in range(m):
+        fertilities[source[i], min(FERTILITIES - 1, fertility[i])] += 1
+
+
+@njit(nogil=True, cache=True)
+def observe(layout, links, steps, fertilities):
+    """Count the jumps and fertilities of the links of a text.
+
+    Returns:
+        int32, the linked source word of each target token, -1 for none; int32, the target tokens in order.
+    """
+    words, tokens = np.full(len(links), -1, dtype=np.int32), np.empty(len(links), np.int32)
+    for row in range(len(layout.source_lengths)):
+        m, n, at = layout.source_lengths[row], layout.target_lengths[row], layout.offsets[row]
+        source = layout.source[layout.source_starts[row] : layout.source_starts[row] + m]
+        fertility = np.zeros(m, np.int32)
+        for j in range(n):
+            tokens[at + j] = layout.target[layout.target_starts[row] + j]
+            if links[at + j] >= 0:
+                words[at + j] = source[links[at + j]]
+                fertility[links[at + j]] += 1
+        if m and n:
+            _note(m, n, links[at : at + n], source, fertility, steps, fertilities)
+    return words, tokens
+
+
+@njit(nogil=True, cache=True)
+def pick(first, last, layout, marginals, links):
+    """The most probable link of every word of sentences `first` to `last`, none being one of them.
+
+    Args:
+        first: The first sentence.
+        last: The one after the last.
+        layout: The text; without slots.
+        marginals: float32, the probability of each cell of these sentences.
+        links: int32, of the whole text; filled.
+    """
+    cell = 0
+    for row in range(first, last):
+        m = layout.source_lengths[row]
+        for at in range(layout.offsets[row], layout.offsets[row + 1]):
+            links[at] = -1
+            most, none = np.float32(0), np.float32(1)
+            for i in range(m):
+                none -= marginals[cell + i]
+                if marginals[cell + i] > most:
+                    most, links[at] = marginals[cell + i], i
+            if none >= most:
+                links[at] = -1
+            cell += m
+
+
+@njit(nogil=True, cache=True)
+def _probability(pair, word, token, alpha):
+    """p(target token | source word) of what was learned; either may be unknown."""
+    targets = len(pair.nulls) - 1
+    if word < 0:
+        return 1 / targets
+    low, high = pair.starts[word], pair.starts[word + 1]
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if pair.columns[middle] < token:
+            low = middle + 1
+        else:
+            high = middle
+    count = pair.values[low] if low < end and pair.columns[low] == token else 0.0
+    return (count + alpha) / (pair.totals[word] + alpha * targets)
+
+
+@njit(nogil=True, cache=True)
+def settle(first, last, layout, learned, alpha, null_alpha, null, starts, warm, passes, marginals):
+    """The distributions of the links of sentences `first` to `last` of new text, with what was learned held.
+
+    A sentence's randomness comes from its words alone: its links do not depend on what stands around it.
+
+    Args:
+        first: The first sentence.
+        last: The one after the last.
+        layout: The text; without slots.
+        learned: What training found (`regard.alignment.bayes.Learned`).
+        alpha: As in `sweep`.
+        null_alpha: As in `sweep`.
+        null: As in `sweep`.
+        starts: How many times to begin anew.
+        warm: Passes each time before distributions are added up.
+        passes: Passes in which they are.
+        marginals: float32, of each cell of these sentences, zeros; filled.
+    """
+    longest, widest = 1, 1
+    for row in range(first, last):
+        longest, widest = max(longest, layout.source_lengths[row]), max(widest, layout.target_lengths[row])
+    targets, most, cell = len(learned.nulls) - 1, FERTILITIES - 1, layout.cells[first]
+    lexical, nulls = np.empty((widest, longest), np.float32), np.empty(widest, np.float32)
+    links, nexts = np.empty(widest, np.int32), np.empty(widest, np.int32)
+    weights, fertility = np.empty(longest, np.float32), np.empty(longest, np.int32)
+    random, share = np.empty(1, np.uint64), np.float32(1 / (starts * passes))
+    for row in range(first, last):
+        m, n = layout.source_lengths[row], layout.target_lengths[row]
+        # The last row of ratios is that of unknown words, where -1 leads.
+        source = layout.source[layout.source_starts[row] : layout.source_starts[row] + m]
+        target = layout.target[layout.target_starts[row] : layout.target_starts[row] + n]
+        random[0] = m
+        for j in range(n):
+            token = target[j]
+            count = learned.nulls[token] if token >= 0 else np.float32(0)
+            nulls[j] = null * (count + null_alpha) / (learned.nulls[-1] + null_alpha * targets)
+            random[0] = random[0] * np.uint64(0x100000001B3) + np.uint64(token + 1)
+            for i in range(m):
+                lexical[j, i] = _probability(learned, source[i], token, alpha)
+        for _ in range(starts):
+            fertility[:m] = 0
+            for j in range(n):
+                links[j] = _draw(m, -1, lexical[j, :m].sum(), nulls[j], lexical[j], random)
+                if links[j] >= 0:
+                    fertility[links[j]] += 1
+            for number in range(warm + passes):
+                _linked_after(links, m, n, nexts)
+                before = -1
+                for j in range(n):
+                    old, after, total = links[j], nexts[j], np.float32(0)
+                    if old >= 0:
+                        fertility[old] -= 1
+                    for i in range(m):
+                        jump = learned.jumps[REACH + max(-REACH, min(REACH, i - before))]
+                        jump *= learned.jumps[REACH + max(-REACH, min(REACH, after - i))]
+                        weights[i] = lexical[j, i] * jump * learned.ratios[source[i], min(most, fertility[i])]
+                        total += weights[i]
+                    none = nulls[j] * learned.jumps[REACH + max(-REACH, min(REACH, after - before))]
+                    links[j] = _draw(m, old, total, none, weights, random)
+                    if number >= warm:
+                        at, scale = cell - layout.cells[first] + j * m, share / (total + none)
+                        for i in range(m):
+                            marginals[at + i] += weights[i] * scale
+                    if links[j] >= 0:
+                        before = links[j]
+                        fertility[before] += 1
+        cell += m * n

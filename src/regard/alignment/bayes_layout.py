@@ -1,0 +1,142 @@
+"""The text as the Bayesian aligner's loops see it: which pairs of words meet, and where.
+
+A cell is a pair of a source and a target token of one sentence pair. Its slot is the number of its pair of
+words, so that counts of links lie in an array. A pair of words that meets nowhere else has slot 0: a sampler
+that leaves the link at hand out of its counts never finds another of it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from regard.alignment.corpus import Corpus
+from regard.alignment.threads import cut, run
+
+__all__ = ["Layout", "lay_out"]
+
+OFTEN = 16
+"""Pairs of words that meet this often are numbered first, so that what is read most lies close together."""
+
+
+class Layout(NamedTuple):
+    """Read-only, shared by all samplers.
+
+    Attributes:
+        source: int32, the source tokens.
+        source_starts: int64, where each sentence starts in them.
+        source_lengths: int32.
+        target: int32, the target tokens.
+        target_starts: int64.
+        target_lengths: int32.
+        offsets: int64 [sentences + 1]: where the links of each sentence stand.
+        cells: int64 [sentences + 1]: where the cells of each sentence stand: for each target position a row
+            of the source positions.
+        slots: uint32, of each cell.
+    """
+
+    source: np.ndarray
+    source_starts: np.ndarray
+    source_lengths: np.ndarray
+    target: np.ndarray
+    target_starts: np.ndarray
+    target_lengths: np.ndarray
+    offsets: np.ndarray
+    cells: np.ndarray
+    slots: np.ndarray
+
+
+def lay_out(corpus: Corpus, threads: int) -> tuple[Layout, int]:
+    """Number the pairs of words of a corpus, with 4 bytes a cell.
+
+    Returns:
+        The layout and the number of slots.
+    """
+    source, target = corpus.source, corpus.target
+    words, targets = len(source.words), len(target.words)
+    cells = np.concatenate([[0], np.cumsum(source.lengths.astype(np.int64) * target.lengths)])
+    slots = np.empty(cells[-1], dtype=np.uint32)
+    sides = (source.tokens, source.starts, source.lengths, target.tokens, target.starts, target.lengths)
+    layout = Layout(*sides, target.offsets, cells, slots)
+    firsts, rows, places = _occurrences(source.tokens, source.starts, source.lengths, words)
+    work = np.concatenate([[0], np.cumsum(target.lengths[rows], dtype=np.int64)])
+    pieces = cut(np.diff(work[firsts]) + 1)
+    sizes = np.zeros((2, words), dtype=np.int64)
+    run(_count_pairs, [(*piece, firsts, rows, layout, targets, sizes) for piece in pieces], threads)
+    ends = 1 + np.cumsum(sizes)
+    numbers = ends.reshape(sizes.shape) - sizes
+    run(
+        _number_pairs, [(*piece, firsts, rows, places, numbers, layout, targets) for piece in pieces], threads
+    )
+    return layout, int(ends[-1]) if words else 1
+
+
+@njit(nogil=True, cache=True)
+def _occurrences(tokens, starts, lengths, words):
+    """Where each word's occurrences start, then the sentence and the position of each; a counting sort."""
+    firsts = np.zeros(words + 1, dtype=np.int64)
+    for row in range(len(starts)):
+        for token in tokens[starts[row] : starts[row] + lengths[row]]:
+            firsts[token + 1] += 1
+    for word in range(words):
+        firsts[word + 1] += firsts[word]
+    rows, places = np.empty(firsts[words], dtype=np.int32), np.empty(firsts[words], dtype=np.int32)
+    free = firsts[:words].copy()
+    for row in range(len(starts)):
+        for place in range(lengths[row]):
+            token = tokens[starts[row] + place]
+            rows[free[token]], places[free[token]] = row, place
+            free[token] += 1
+    return firsts, rows, places
+
+
+@njit(nogil=True, cache=True)
+def _count_pairs(first, last, firsts, rows, layout, targets, sizes):
+    """How many target words each source word meets often, and how many more it meets more than once."""
+    tokens, starts, lengths = layout.target, layout.target_starts, layout.target_lengths
+    met = np.zeros(targets, dtype=np.int32)
+    for word in range(first, last):
+        often, more = 0, 0
+        for at in range(firsts[word], firsts[word + 1]):
+            row = rows[at]
+            for token in tokens[starts[row] : starts[row] + lengths[row]]:
+                met[token] += 1
+                more += met[token] == 2
+                often += met[token] == OFTEN
+        sizes[0, word], sizes[1, word] = often, more - often
+        for at in range(firsts[word], firsts[word + 1]):
+            row = rows[at]
+            for token in tokens[starts[row] : starts[row] + lengths[row]]:
+                met[token] = 0
+
+
+@njit(nogil=True, cache=True)
+def _number_pairs(first, last, firsts, rows, places, numbers, layout, targets):
+    """Fill the slots of the cells of source words `first` to `last`."""
+    tokens, starts, lengths = layout.target, layout.target_starts, layout.target_lengths
+    met, number = np.zeros(targets, dtype=np.int32), np.zeros(targets, dtype=np.uint32)
+    for word in range(first, last):
+        often, more = numbers[0, word], numbers[1, word]
+        for at in range(firsts[word], firsts[word + 1]):
+            row = rows[at]
+            for token in tokens[starts[row] : starts[row] + lengths[row]]:
+                met[token] += 1
+        for at in range(firsts[word], firsts[word + 1]):
+            row = rows[at]
+            for token in tokens[starts[row] : starts[row] + lengths[row]]:
+                if met[token] >= OFTEN:
+                    number[token] = often
+                    often += 1
+                elif met[token] >= 2:
+                    number[token] = more
+                    more += 1
+                met[token] = 0
+        for at in range(firsts[word], firsts[word + 1]):
+            row, m = rows[at], layout.source_lengths[rows[at]]
+            cell = layout.cells[row] + places[at]
+            for j in range(lengths[row]):
+                layout.slots[cell + j * m] = number[tokens[starts[row] + j]]
+        for at in range(firsts[word], firsts[word + 1]):
+            row = rows[at]
+            for token in tokens[starts[row] : starts[row] + lengths[row]]:
+                number[token] = 0

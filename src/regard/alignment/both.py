@@ -1,0 +1,199 @@
+"""A word aligner of both directions, with its words: trained, kept in a folder, put to new text.
+
+The folder holds `aligner.json` (settings, checksums), the words of each side, one a line in the order of
+their numbers, and a file of arrays for each direction. Nothing in it is ever unpickled.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from regard.alignment.base import Aligner, Iteration, Setting, State
+from regard.alignment.corpus import Corpus, Words
+from regard.alignment.registry import CLASSES, AlignerConfig, train_direction
+from regard.alignment.symmetrize import LinkTable, Method, symmetrize
+from regard.data.files import file_digest, read_bytes
+from regard.data.folders import whole_folder
+from regard.errors import DataError
+
+__all__ = ["DIRECTIONS", "WordAligner", "train_both"]
+
+DIRECTIONS = ("forward", "backward")
+FILE = "aligner.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class WordAligner:
+    """Aligners of one direction or both.
+
+    Attributes:
+        words: The source and the target words.
+        forward: Gives each target word at most one source word.
+        backward: Gives each source word at most one target word.
+        lowercase: Whether it was trained on lowercased words.
+    """
+
+    words: tuple[Words, Words]
+    forward: Aligner | None
+    backward: Aligner | None
+    lowercase: bool = False
+
+    def align(self, corpus: Corpus, method: Method = "grow-diag-final-and", threads: int = 0) -> LinkTable:
+        """The links of each pair.
+
+        Args:
+            corpus: Numbered by `words`.
+            method: How the directions are put together.
+            threads: Of compiled work; 0: as many as there are processors. The links do not depend on it.
+
+        Raises:
+            DataError: if the direction is missing that the method needs.
+        """
+        heads = []
+        for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
+            if method in DIRECTIONS and method != name:
+                heads.append(np.full(int(text.target.lengths.sum()), -1, dtype=np.int32))
+            else:
+                heads.append(self._direction(name).align(text, threads))
+        return symmetrize(corpus, heads[0], heads[1], method)
+
+    def posteriors(
+        self, corpus: Corpus, method: Method = "grow-diag-final-and", threads: int = 0
+    ) -> Iterator[np.ndarray]:
+        """The probability of every link: of one direction, or the mean of both.
+
+        Args:
+            corpus: Numbered by `words`.
+            method: `forward` and `backward` name the direction; all others are the mean of the two.
+            threads: Of compiled work.
+
+        Yields:
+            float32 [T, S] for each pair.
+
+        Raises:
+            DataError: if the direction is missing that the method needs.
+        """
+        if method == "backward":
+            yield from (
+                links.T for links in self._direction("backward").posteriors(corpus.swapped(), threads)
+            )
+            return
+        forward = self._direction("forward").posteriors(corpus, threads)
+        if method == "forward":
+            yield from forward
+            return
+        backward = self._direction("backward").posteriors(corpus.swapped(), threads)
+        for one, other in zip(forward, backward, strict=True):
+            yield (one + other.T) / 2
+
+    def _direction(self, name: str) -> Aligner:
+        aligner = self.forward if name == "forward" else self.backward
+        if aligner is None:
+            raise DataError(f"this aligner was trained without its {name} direction")
+        return aligner
+
+    def save(self, folder: Path | str) -> None:
+        """Write it into a folder, which appears whole or not at all.
+
+        Raises:
+            DataError: if it cannot be written.
+        """
+        folder = Path(folder)
+        try:
+            with whole_folder(folder) as place:
+                for name, words in zip(("source", "target"), self.words, strict=True):
+                    (place / f"{name}.words").write_bytes("\n".join(words.spelling).encode())
+                directions: dict[str, Any] = {}
+                for name in DIRECTIONS:
+                    aligner = self.forward if name == "forward" else self.backward
+                    if aligner is not None:
+                        state = aligner.state()
+                        directions[name] = {"kind": aligner.kind, "settings": state.settings}
+                        arrays = {key: np.ascontiguousarray(value) for key, value in state.arrays.items()}
+                        save_file(arrays, place / f"{name}.safetensors")
+                digests = {path.name: file_digest(path) for path in sorted(place.iterdir())}
+                about = {"format": FORMAT, "lowercase": self.lowercase, **directions, "sha256": digests}
+                (place / FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"{folder}: cannot be written: {error.strerror or error}") from None
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "WordAligner":
+        """Read what `save` wrote.
+
+        Raises:
+            DataError: if a file is missing, truncated or altered; names it.
+        """
+        folder = Path(folder)
+        try:
+            about = json.loads(read_bytes(folder / FILE))
+            known, digests = about["format"] == FORMAT, dict(about["sha256"])
+            lowercase, parts = about["lowercase"], {name: about.get(name) for name in DIRECTIONS}
+        except (ValueError, KeyError, TypeError):
+            raise DataError(f"{folder / FILE}: not the description of an aligner") from None
+        if not known:
+            raise DataError(f"{folder / FILE}: format {about['format']!r}, expected {FORMAT}")
+        for name, digest in digests.items():
+            if file_digest(folder / name) != digest:
+                raise DataError(
+                    f"{folder / name}: truncated or altered: its checksum is not the one in {FILE}"
+                )
+        words = tuple(_read_words(folder / f"{name}.words") for name in ("source", "target"))
+        aligners = {name: _load(folder, name, part) for name, part in parts.items()}
+        return cls((words[0], words[1]), aligners["forward"], aligners["backward"], lowercase)
+
+
+def _read_words(path: Path) -> Words:
+    text = read_bytes(path).decode()
+    return Words(tuple(text.split("\n")) if text else ())
+
+
+def _load(folder: Path, name: str, about: dict[str, Any] | None) -> Aligner | None:
+    if about is None:
+        return None
+    if about["kind"] not in CLASSES:
+        raise DataError(f"{folder / FILE}: aligner {about['kind']!r}, expected {' or '.join(CLASSES)}")
+    path = folder / f"{name}.safetensors"
+    try:
+        arrays = load_file(path)
+        return CLASSES[about["kind"]].from_state(State(about["settings"], arrays))
+    except (OSError, SafetensorError, TypeError, KeyError) as error:
+        raise DataError(f"{path}: not the arrays of an aligner: {error}") from None
+
+
+def train_both(
+    corpus: Corpus,
+    config: AlignerConfig,
+    setting: Setting,
+    lowercase: bool = False,
+    directions: tuple[str, ...] = DIRECTIONS,
+    report: Callable[[str, Iteration], None] | None = None,
+) -> WordAligner:
+    """Train an aligner.
+
+    Args:
+        corpus: The pairs.
+        config: Which model and its settings.
+        setting: Circumstances.
+        lowercase: Whether the words of the corpus are lowercased, which is kept with the aligner.
+        directions: Which to train.
+        report: Called with the direction after each pass, in the place of `setting.report`.
+    """
+    made: dict[str, Aligner | None] = dict.fromkeys(DIRECTIONS)
+    for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
+        if name in directions:
+            tell = setting.report if report is None else _named(report, name)
+            made[name] = train_direction(text, config, replace(setting, report=tell))
+    words = (corpus.source.words, corpus.target.words)
+    return WordAligner(words, made["forward"], made["backward"], lowercase)
+
+
+def _named(report: Callable[[str, Iteration], None], name: str) -> Callable[[Iteration], None]:
+    return lambda iteration: report(name, iteration)

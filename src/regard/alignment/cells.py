@@ -1,0 +1,169 @@
+"""Where the probability of each link of a corpus stands in the translation table.
+
+A cell is a pair of a source and a target token of one sentence pair; the cells of a pair lie in rows of
+source tokens. `slots` gives for each cell its entry in the table. Text is taken in blocks of a bounded number
+of cells, and only as many blocks are kept from one pass to the next as fit into memory; the others are made
+again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from regard.alignment.corpus import Corpus
+from regard.alignment.table import Table, occurrences
+from regard.alignment.threads import cut, run
+
+__all__ = ["Block", "Blocks"]
+
+BLOCK_CELLS = 1 << 24
+"""The most cells of a block, unless one pair has more."""
+KEPT_CELLS = 1 << 27
+"""Blocks are kept while they have no more cells than this together: half a gibibyte."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of sentence pairs with the cells of each.
+
+    Attributes:
+        corpus: The pairs.
+        first: The first one's number in the whole.
+        cells: int64 [pairs + 1]: where the cells of each pair start.
+        slots: int32 or int64 [cells]: the entry of each cell in the table, -1 where it has none.
+        order: int64 [source tokens]: where the cells of each source token start, sorted by word.
+        widths: int32 [source tokens]: how many each has.
+        firsts: int64 [source words + 1]: where each word's begin in `order`.
+        sentence_pieces: The pairs, cut for threads.
+        word_pieces: The source words, cut for threads.
+    """
+
+    corpus: Corpus
+    first: int
+    cells: np.ndarray
+    slots: np.ndarray
+    order: np.ndarray
+    widths: np.ndarray
+    firsts: np.ndarray
+    sentence_pieces: list[tuple[int, int]]
+    word_pieces: list[tuple[int, int]]
+
+    def accumulate(
+        self, posteriors: np.ndarray, null: np.ndarray, table: Table, counts: np.ndarray, threads: int
+    ):
+        """Add the posterior of every cell to the count of its entry.
+
+        A thread has source words of its own, hence rows of the table, so that no two meet and the order of
+        every sum is that of the text.
+
+        Args:
+            posteriors: float32, of each cell.
+            null: float32, of the null word for each target token of the block.
+            table: The table.
+            counts: float64, of each of its entries; added to.
+            threads: How many.
+        """
+        target = self.corpus.target
+        shared = (self.firsts, self.order, self.widths, self.slots, posteriors, counts)
+        run(_accumulate, [(*piece, *shared) for piece in self.word_pieces], threads)
+        _accumulate_null(null, target.tokens, target.starts, target.lengths, counts[table.starts[-2] :])
+
+
+class Blocks:
+    """A corpus in blocks, against one table's entries."""
+
+    def __init__(self, corpus: Corpus, table: Table, threads: int, keep: bool = True) -> None:
+        """Cut the corpus; `keep` blocks for further passes."""
+        self._corpus, self._table, self._threads = corpus, table, threads
+        sizes = corpus.source.lengths.astype(np.int64) * corpus.target.lengths
+        pieces = int(sizes.sum() // BLOCK_CELLS) + 1
+        self._ranges = cut(sizes + 1, pieces)
+        self._keep = keep and int(sizes.sum()) <= KEPT_CELLS
+        self._kept: dict[int, Block] = {}
+
+    def __iter__(self) -> Iterator[Block]:
+        """The blocks, in order."""
+        for number, (first, last) in enumerate(self._ranges):
+            block = self._kept.get(number) or _block(self._corpus, self._table, first, last, self._threads)
+            if self._keep:
+                self._kept[number] = block
+            yield block
+
+
+def _block(corpus: Corpus, table: Table, first: int, last: int, threads: int) -> Block:
+    part = corpus.part(first, last)
+    source, target = part.source, part.target
+    sizes = source.lengths.astype(np.int64) * target.lengths
+    cells = np.concatenate([[0], np.cumsum(sizes)])
+    firsts, rows = occurrences(source.tokens, source.starts, source.lengths, table.words)
+    order = np.empty(len(rows), dtype=np.int64)
+    widths = np.empty(len(rows), dtype=np.int32)
+    _sort_cells(source.tokens, source.starts, source.lengths, target.lengths, cells, firsts, order, widths)
+    work = np.add.reduceat(np.append(widths, 0), np.minimum(firsts[:-1], len(widths)), dtype=np.int64)
+    # reduceat gives the element itself where a run is empty.
+    work[firsts[:-1] == firsts[1:]] = 0
+    word_pieces = cut(work + 1)
+    kind = np.int32 if len(table.columns) < 2**31 else np.int64
+    slots = np.full(cells[-1], -1, dtype=kind)
+    shared = (
+        firsts,
+        order,
+        widths,
+        rows,
+        target.tokens,
+        target.starts,
+        table.starts,
+        table.columns,
+        table.targets,
+    )
+    run(_find, [(*piece, *shared, slots) for piece in word_pieces], threads)
+    return Block(part, first, cells, slots, order, widths, firsts, cut(sizes + 1), word_pieces)
+
+
+@njit(nogil=True, cache=True)
+def _sort_cells(tokens, starts, lengths, widths, cells, firsts, order, sorted_widths):
+    free = firsts[:-1].copy()
+    for row in range(len(starts)):
+        for at in range(lengths[row]):
+            token = tokens[starts[row] + at]
+            if token >= 0:
+                order[free[token]] = cells[row] + at * widths[row]
+                sorted_widths[free[token]] = widths[row]
+                free[token] += 1
+
+
+@njit(nogil=True, cache=True)
+def _find(first, last, firsts, order, widths, rows, tokens, starts, row_starts, columns, targets, slots):
+    where = np.full(targets, -1, dtype=np.int64)
+    for word in range(first, last):
+        if firsts[word] == firsts[word + 1]:
+            continue
+        for entry in range(row_starts[word], row_starts[word + 1]):
+            where[columns[entry]] = entry
+        for place in range(firsts[word], firsts[word + 1]):
+            cell, start = order[place], starts[rows[place]]
+            for at in range(widths[place]):
+                token = tokens[start + at]
+                if token >= 0:
+                    slots[cell + at] = where[token]
+        for entry in range(row_starts[word], row_starts[word + 1]):
+            where[columns[entry]] = -1
+
+
+@njit(nogil=True, cache=True)
+def _accumulate(first, last, firsts, order, widths, slots, posteriors, counts):
+    for word in range(first, last):
+        for place in range(firsts[word], firsts[word + 1]):
+            for cell in range(order[place], order[place] + widths[place]):
+                counts[slots[cell]] += posteriors[cell]
+
+
+@njit(nogil=True, cache=True)
+def _accumulate_null(null, tokens, starts, lengths, counts):
+    at = 0
+    for row in range(len(starts)):
+        for token in tokens[starts[row] : starts[row] + lengths[row]]:
+            counts[token] += null[at]
+            at += 1

@@ -1,0 +1,69 @@
+"""Fertilities from word alignments: how many target words each source word is linked to.
+
+Counted from the links of the forward direction, at most one source word a target word. GUIDED (Malaviya et
+al. 2018, Sec. 3.3) is a word type's largest fertility in the training text, 1 for a word that is never
+aligned.
+"""
+
+import numpy as np
+
+from regard.alignment.base import Setting
+from regard.alignment.corpus import Corpus
+from regard.alignment.registry import DEFAULT, TRAINERS, AlignerConfig, kinds, train_direction
+
+__all__ = ["align_forward", "count_fertilities", "guided_fertilities", "largest_fertilities"]
+
+
+def count_fertilities(corpus: Corpus, links: np.ndarray) -> np.ndarray:
+    """How many target words each source word is linked to.
+
+    Args:
+        corpus: The pairs.
+        links: int [target tokens]: the position in its sentence of each target word's source word, -1 for
+            none.
+
+    Returns:
+        int64 [source tokens], in the order of `corpus.source.offsets`.
+    """
+    begin = np.repeat(corpus.source.offsets[:-1], corpus.target.lengths)
+    linked = links >= 0
+    return np.bincount((begin + links)[linked], minlength=int(corpus.source.offsets[-1]))
+
+
+def largest_fertilities(corpus: Corpus, fertilities: np.ndarray) -> np.ndarray:
+    """The largest fertility of each word of the source vocabulary, at least 1.
+
+    Args:
+        corpus: The pairs.
+        fertilities: int [source tokens], as `count_fertilities` gives them.
+
+    Returns:
+        float32 [words].
+    """
+    found = np.ones(len(corpus.source.words), dtype=np.int64)
+    lengths, starts = corpus.source.lengths.astype(np.int64), corpus.source.starts
+    inside = np.arange(len(fertilities)) - np.repeat(corpus.source.offsets[:-1], lengths)
+    tokens = corpus.source.tokens[np.repeat(starts, lengths) + inside]
+    known = tokens >= 0
+    np.maximum.at(found, tokens[known], fertilities[known])
+    return found.astype(np.float32)
+
+
+def align_forward(corpus: Corpus, setting: Setting, config: AlignerConfig | None = None) -> np.ndarray:
+    """Each target word's source word, from an aligner trained on the text itself.
+
+    Args:
+        corpus: The pairs.
+        setting: Circumstances.
+        config: Which aligner; by default the best there is.
+
+    Returns:
+        int32 [target tokens]: the position of the source word in its sentence, -1 for none.
+    """
+    chosen = list(TRAINERS)[kinds().index(DEFAULT)]() if config is None else config
+    return train_direction(corpus, chosen, setting).align(corpus, setting.threads)
+
+
+def guided_fertilities(corpus: Corpus, setting: Setting, config: AlignerConfig | None = None) -> np.ndarray:
+    """GUIDED: align a text, and give each source word its largest fertility in it; float32 [words]."""
+    return largest_fertilities(corpus, count_fertilities(corpus, align_forward(corpus, setting, config)))

@@ -1,0 +1,282 @@
+"""The HMM aligner of Vogel, Ney & Tillmann (1996): a word comes from near where the last one came from.
+
+    p(t, a | s) = prod_j p(a_j | a_{j-1}, m) p(t_j | s_{a_j})
+
+p(i | i', m) depends on the jump i - i' alone, normalised over the m source words and mixed with the uniform
+one; the first word jumps from a place of its own. Null words are as in Och & Ney (2003): each
+source position has a null twin, entered with a fixed probability, that remembers the position for the next
+jump. The translation table starts from Model 1. Expectations are by the forward-backward algorithm.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numba import njit
+
+from regard.alignment.base import Iteration, Setting, State, default_threads
+from regard.alignment.cells import Block, Blocks
+from regard.alignment.corpus import Corpus
+from regard.alignment.em import Maximiser, block_posteriors, over_sentences
+from regard.alignment.hmm_paths import REACH, WIDTH, best_path, emissions, transitions
+from regard.alignment.ibm import IBM1Config, train_ibm1
+from regard.alignment.table import Table
+from regard.config import config, option
+
+__all__ = ["HMMAligner", "HMMConfig", "train_hmm"]
+
+Decoding = Literal["posterior", "viterbi"]
+
+
+@config
+class HMMConfig:
+    """HMM alignment."""
+
+    kind: Literal["hmm"] = option(default="hmm", help="Hidden Markov model.")
+    iterations: int = option(default=5, help="Passes over the text.", ge=1)
+    model1_iterations: int = option(default=5, help="Passes of Model 1 before them.", ge=0)
+    null_probability: float = option(
+        default=0.2, help="Probability that a target word has no source word.", gt=0, lt=1
+    )
+    smoothing: float = option(default=0.2, help="Share of the uniform jump.", gt=0, le=1)
+    alpha: float = option(default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0)
+    decoding: Decoding = option(
+        default="posterior",
+        help="Link the most probable source word of each word, or the most probable path.",
+    )
+    threshold: float = option(
+        default=0.0, help="Posterior decoding: no link less probable than this.", ge=0, le=1
+    )
+
+
+class HMMAligner:
+    """A trained HMM.
+
+    Attributes:
+        table: The translation table.
+        jumps: float64 [2, 201]: how probable jumps of -100 to 100 words are, up to a factor; row 1: of the
+            first word from just before the sentence.
+        config: Its settings.
+    """
+
+    kind: ClassVar[str] = "hmm"
+
+    def __init__(self, table: Table, jumps: np.ndarray, config: HMMConfig) -> None:
+        """Put together what training found."""
+        self.table, self.jumps, self.config = table, jumps, config
+
+    def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
+        """The best source word of each target word: see `Aligner.align`."""
+        threads = threads or default_threads()
+        heads = [np.empty(0, dtype=np.int32)]
+        for block in Blocks(corpus, self.table, threads, keep=False):
+            size = int(block.corpus.target.lengths.sum())
+            found = np.empty(size, dtype=np.int32)
+            if self.config.decoding == "viterbi":
+                over_sentences(best_path, block, threads, *self._arguments(block), found)
+            else:
+                posteriors, null = np.empty(len(block.slots), np.float32), np.empty(size, np.float32)
+                self.expect(block, posteriors, null, threads)
+                target = block.corpus.target
+                shapes = block.corpus.source.lengths, target.lengths, target.offsets, block.cells
+                over_sentences(_pick, block, threads, *shapes, posteriors, null, self.config.threshold, found)
+            heads.append(found)
+        return np.concatenate(heads)
+
+    def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
+        """The probability of every link: see `Aligner.posteriors`."""
+        threads = threads or default_threads()
+        blocks = Blocks(corpus, self.table, threads, keep=False)
+        return block_posteriors(blocks, lambda block, links, null: self.expect(block, links, null, threads))
+
+    def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
+        """The expectation step over a block: log-likelihood, null words, then jumps as in `jumps`."""
+        return over_sentences(_expect, block, threads, *self._arguments(block), posteriors, null)
+
+    def _arguments(self, block: Block) -> tuple[Any, ...]:
+        target, table = block.corpus.target, self.table
+        text = (block.corpus.source.lengths, target.tokens, target.starts, target.lengths, target.offsets)
+        values = (block.cells, block.slots, table.values, table.values[table.starts[-2] :])
+        return (*text, *values, self.jumps, self.config.null_probability, self.config.smoothing)
+
+    def state(self) -> State:
+        """See `Aligner.state`."""
+        table = self.table.pruned()
+        arrays = {
+            "starts": table.starts,
+            "columns": table.columns,
+            "values": table.values,
+            "jumps": self.jumps,
+        }
+        names = ("null_probability", "smoothing", "decoding", "threshold")
+        return State({name: getattr(self.config, name) for name in names}, arrays)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """See `Aligner.from_state`."""
+        table = Table(*(state.arrays[name] for name in ("starts", "columns", "values")))
+        return cls(table, state.arrays["jumps"], HMMConfig(**state.settings))
+
+
+def train_hmm(corpus: Corpus, config: HMMConfig, setting: Setting) -> HMMAligner:
+    """Train the HMM, after Model 1."""
+    table = Table.of(corpus, setting.threads)
+    if config.model1_iterations:
+        first = IBM1Config(iterations=config.model1_iterations, alpha=config.alpha)
+        train_ibm1(corpus, first, setting, table)
+    model = HMMAligner(table, np.ones((2, WIDTH)), config)
+    maximiser = Maximiser(corpus, table, setting)
+    words = int(corpus.target.lengths.sum())
+
+    def expect(block: Block, posteriors: np.ndarray, null: np.ndarray) -> np.ndarray:
+        return model.expect(block, posteriors, null, setting.threads)
+
+    for number in range(1, config.iterations + 1):
+        sums = maximiser.step(expect, config.alpha)
+        model.jumps = sums[2:].reshape(2, WIDTH)
+        figures = {"null": sums[1] / words}
+        setting.report(Iteration("hmm", number, config.iterations, float(sums[0]), words, figures))
+    return model
+
+
+@njit(nogil=True, cache=True)
+def _forward(m, n, moves, first, null, emitted, null_emitted, linked, after, scales):
+    """Forward probabilities, scaled to sum to 1 at each word; returns the log-likelihood.
+
+    `linked[j, i]`: word j comes from i. `after[j, i]`: i is the position after word j, linked or null; column
+    m: none is yet.
+    """
+    log_likelihood = 0.0
+    for j in range(n):
+        now, then = linked[j, :m], after[j, : m + 1]
+        if j == 0:
+            for i in range(m):
+                now[i] = first[i]
+                then[i] = 0
+            then[m] = null * null_emitted[0]
+        else:
+            before = after[j - 1, : m + 1]
+            for i in range(m):
+                now[i] = before[m] * first[i]
+            for origin in range(m):
+                weight = before[origin]
+                for i in range(m):
+                    now[i] += weight * moves[origin, i]
+            for i in range(m + 1):
+                then[i] = before[i] * null * null_emitted[j]
+        total = np.float32(0)
+        for i in range(m):
+            now[i] *= emitted[j, i]
+            then[i] += now[i]
+        for i in range(m + 1):
+            total += then[i]
+        for i in range(m):
+            now[i] /= total
+        for i in range(m + 1):
+            then[i] /= total
+        scales[j] = total
+        log_likelihood += math.log(total)
+    return log_likelihood
+
+
+@njit(nogil=True, cache=True)
+def _expect(
+    first_row,
+    last_row,
+    sources,
+    tokens,
+    starts,
+    targets,
+    offsets,
+    cells,
+    slots,
+    values,
+    nulls,
+    jumps,
+    null_probability,
+    smoothing,
+    posteriors,
+    null_posteriors,
+):
+    longest, widest = 1, 1
+    for row in range(first_row, last_row):
+        longest, widest = max(longest, sources[row]), max(widest, targets[row])
+    null = np.float32(null_probability)
+    all_moves, all_back = np.empty((longest, longest), np.float32), np.empty((longest, longest), np.float32)
+    all_pairs = np.empty((longest, longest), np.float32)
+    first, wanted = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    emitted, linked = np.empty((widest, longest), np.float32), np.empty((widest, longest), np.float32)
+    after = np.empty((widest, longest + 1), np.float32)
+    null_emitted, scales = np.empty(widest, np.float32), np.empty(widest, np.float32)
+    ahead, store = np.empty(longest + 1, np.float32), np.empty(longest + 1, np.float32)
+    sums = np.zeros(2 + 2 * WIDTH)
+    size = -1
+    for row in range(first_row, last_row):
+        m, n = sources[row], targets[row]
+        out = null_posteriors[offsets[row] : offsets[row] + n]
+        if m == 0:
+            out[:] = 1
+            continue
+        moves, back, pairs = all_moves[:m, :m], all_back[:m, :m], all_pairs[:m, :m]
+        if m != size:
+            transitions(m, jumps, null, smoothing, moves, first)
+            for i in range(m):
+                for origin in range(m):
+                    back[i, origin] = moves[origin, i]
+            size = m
+        emissions(m, n, cells[row], starts[row], tokens, slots, values, nulls, emitted, null_emitted)
+        sums[0] += _forward(m, n, moves, first, null, emitted, null_emitted, linked, after, scales)
+        pairs[:] = 0
+        ahead[: m + 1] = 1
+        for j in range(n - 1, -1, -1):
+            none = np.float32(0)
+            for i in range(m):
+                posteriors[cells[row] + i * n + j] = linked[j, i] * ahead[i]
+                none += (after[j, i] - linked[j, i]) * ahead[i]
+                wanted[i] = emitted[j, i] * ahead[i] / scales[j]
+            none += after[j, m] * ahead[m]
+            # Forward differences may leave a hair below zero.
+            out[j] = max(np.float32(0), none)
+            sums[1] += out[j]
+            # What the place before the sentence, column m, expects; and the jumps from there.
+            stay = null * null_emitted[j] / scales[j]
+            from_none = np.float32(1) if j == 0 else after[j - 1, m]
+            expected = np.float32(0)
+            for i in range(m):
+                share = first[i] * wanted[i]
+                expected += share
+                sums[2 + WIDTH + REACH + min(REACH, i + 1)] += from_none * share
+            store[m] = expected + stay * ahead[m]
+            for origin in range(m):
+                store[origin] = stay * ahead[origin]
+            for i in range(m):
+                weight = wanted[i]
+                for origin in range(m):
+                    store[origin] += weight * back[i, origin]
+            if j > 0:
+                for origin in range(m):
+                    weight = after[j - 1, origin]
+                    for i in range(m):
+                        pairs[origin, i] += weight * wanted[i]
+            for i in range(m + 1):
+                ahead[i] = store[i]
+        for origin in range(m):
+            for i in range(m):
+                jump = max(-REACH, min(REACH, i - origin))
+                sums[2 + REACH + jump] += pairs[origin, i] * moves[origin, i]
+    return sums
+
+
+@njit(nogil=True, cache=True)
+def _pick(first, last, sources, targets, offsets, cells, posteriors, null, threshold, heads):
+    for row in range(first, last):
+        m, n = sources[row], targets[row]
+        for j in range(n):
+            at = offsets[row] + j
+            most, heads[at] = null[at], -1
+            for i in range(m):
+                value = posteriors[cells[row] + i * n + j]
+                if value > most and value >= threshold:
+                    most, heads[at] = value, i
+    return np.zeros(0)

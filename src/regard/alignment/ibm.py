@@ -1,0 +1,263 @@
+"""IBM Models 1 and 2: each target word is the translation of one source word, or of the null word.
+
+    p(t, a | s) = prod_j p(a_j | j, m, n) p(t_j | s_{a_j})
+
+Model 1 (Brown et al. 1993) has all m + 1 source words equally probable. Model 2 is that of Dyer, Chahuneau &
+Smith (2013), fast_align's: null has a fixed probability, the others follow the diagonal prior of `diagonal`,
+whose tension is learned, and the translation table has a sparse Dirichlet prior, by variational Bayes.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numba import njit
+
+from regard.alignment.base import Iteration, Setting, State, default_threads
+from regard.alignment.cells import Block, Blocks
+from regard.alignment.corpus import Corpus
+from regard.alignment.diagonal import fit_tension, normaliser, sizes_of
+from regard.alignment.em import Maximiser, block_posteriors, over_sentences
+from regard.alignment.table import FLOOR, Table
+from regard.config import config, option
+
+__all__ = ["IBM1Config", "IBM2Config", "IBMAligner", "train_ibm1", "train_ibm2"]
+
+UNIFORM = -1.0
+"""In place of a null probability: as probable as each source word."""
+
+
+@config
+class IBM1Config:
+    """IBM Model 1."""
+
+    kind: Literal["ibm1"] = option(default="ibm1", help="IBM Model 1.")
+    iterations: int = option(default=5, help="Passes over the text.", ge=1)
+    null: bool = option(default=True, help="Target words may come from no source word.")
+    alpha: float = option(default=0.0, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0)
+
+
+@config
+class IBM2Config:
+    """IBM Model 2 with a diagonal prior, as fast_align has it."""
+
+    kind: Literal["ibm2"] = option(default="ibm2", help="IBM Model 2 with a diagonal prior.")
+    iterations: int = option(default=5, help="Passes over the text.", ge=1)
+    null_probability: float = option(
+        default=0.08, help="Probability that a target word has no source word.", ge=0, lt=1
+    )
+    tension: float = option(
+        default=4.0, help="How strongly links keep to the diagonal, at first.", gt=0, le=14
+    )
+    fit_tension: bool = option(default=True, help="Learn the tension.")
+    alpha: float = option(default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0)
+
+
+class IBMAligner:
+    """A trained Model 1 or 2.
+
+    Attributes:
+        table: The translation table.
+        null: Probability of the null word, `UNIFORM`, or 0 for none.
+        tension: Of the diagonal prior; 0: every source word is as probable.
+    """
+
+    kind: ClassVar[str] = "ibm"
+
+    def __init__(self, table: Table, null: float, tension: float) -> None:
+        """Put together what training found."""
+        self.table, self.null, self.tension = table, null, tension
+
+    def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
+        """The most probable source word of each target word: see `Aligner.align`."""
+        threads = threads or default_threads()
+        heads = [np.empty(0, dtype=np.int32)]
+        for block in Blocks(corpus, self.table, threads, keep=False):
+            found = np.empty(int(block.corpus.target.lengths.sum()), dtype=np.int32)
+            over_sentences(_best, block, threads, *_arguments(self, block), found)
+            heads.append(found)
+        return np.concatenate(heads)
+
+    def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
+        """The probability of every link: see `Aligner.posteriors`."""
+        threads = threads or default_threads()
+        blocks = Blocks(corpus, self.table, threads, keep=False)
+        return block_posteriors(blocks, lambda block, links, null: self.expect(block, links, null, threads))
+
+    def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
+        """The expectation over a block: log-likelihood, null words, minus distances from the diagonal."""
+        return over_sentences(_expect, block, threads, *_arguments(self, block), posteriors, null)
+
+    def state(self) -> State:
+        """See `Aligner.state`."""
+        table = self.table.pruned()
+        arrays = {"starts": table.starts, "columns": table.columns, "values": table.values}
+        return State({"null": self.null, "tension": self.tension}, arrays)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """See `Aligner.from_state`."""
+        return cls(Table(**state.arrays), **state.settings)
+
+
+def train_ibm1(
+    corpus: Corpus, config: IBM1Config, setting: Setting, table: Table | None = None
+) -> IBMAligner:
+    """Train Model 1.
+
+    Args:
+        corpus: The pairs.
+        config: Settings of the model.
+        setting: Circumstances.
+        table: Changed in place where given; else made from the words that occur together.
+    """
+    table = Table.of(corpus, setting.threads) if table is None else table
+    model = IBMAligner(table, UNIFORM if config.null else 0.0, 0.0)
+    maximiser = Maximiser(corpus, table, setting)
+    words = int(corpus.target.lengths.sum())
+
+    def expect(block: Block, posteriors: np.ndarray, null: np.ndarray) -> np.ndarray:
+        return model.expect(block, posteriors, null, setting.threads)
+
+    for number in range(1, config.iterations + 1):
+        sums = maximiser.step(expect, config.alpha)
+        figures = {"null": sums[1] / words}
+        setting.report(Iteration("ibm1", number, config.iterations, float(sums[0]), words, figures))
+    return model
+
+
+def train_ibm2(corpus: Corpus, config: IBM2Config, setting: Setting) -> IBMAligner:
+    """Train Model 2."""
+    table = Table.of(corpus, setting.threads)
+    model = IBMAligner(table, config.null_probability, config.tension)
+    maximiser = Maximiser(corpus, table, setting)
+    words = int(corpus.target.lengths.sum())
+
+    def expect(block: Block, posteriors: np.ndarray, null: np.ndarray) -> np.ndarray:
+        return model.expect(block, posteriors, null, setting.threads)
+
+    sizes = sizes_of(corpus.source.lengths, corpus.target.lengths)
+    for number in range(1, config.iterations + 1):
+        sums = maximiser.step(expect, config.alpha)
+        figures: dict[str, Any] = {"null": sums[1] / words, "tension": model.tension}
+        setting.report(Iteration("ibm2", number, config.iterations, float(sums[0]), words, figures))
+        # In the first pass every translation is as probable: its links say nothing of the diagonal.
+        if config.fit_tension and number > 1:
+            model.tension = fit_tension(model.tension, float(sums[2]), float(sums[1]), sizes)
+    return model
+
+
+def _arguments(model: IBMAligner, block: Block) -> tuple[Any, ...]:
+    target, table = block.corpus.target, model.table
+    text = (block.corpus.source.lengths, target.tokens, target.starts, target.lengths, target.offsets)
+    values = (block.cells, block.slots, table.values, table.values[table.starts[-2] :])
+    return (*text, *values, model.null, model.tension)
+
+
+@njit(nogil=True, cache=True)
+def _null_share(null, m):
+    return 1 / (m + 1) if null < 0 else null
+
+
+@njit(nogil=True, cache=True)
+def _weights(m, n, tension, share, rise, fall, up, down):
+    """The prior of source word i for target word j is the lesser of rise_i up_j and fall_i down_j."""
+    for i in range(m):
+        rise[i] = math.exp(tension * (i + 1) / m)
+        fall[i] = 1 / rise[i]
+    for j in range(n):
+        scale = share / (normaliser(j + 1, n, m, tension) if tension > 0 else m)
+        distance = math.exp(tension * (j + 1) / n)
+        up[j] = scale / distance
+        down[j] = scale * distance
+
+
+@njit(nogil=True, cache=True)
+def _value(values, slot):
+    return max(values[slot], np.float32(FLOOR)) if slot >= 0 else np.float32(FLOOR)
+
+
+@njit(nogil=True, cache=True)
+def _expect(
+    first,
+    last,
+    sources,
+    tokens,
+    starts,
+    targets,
+    offsets,
+    cells,
+    slots,
+    values,
+    nulls,
+    null,
+    tension,
+    posteriors,
+    null_posteriors,
+):
+    longest, widest = 1, 1
+    for row in range(first, last):
+        longest, widest = max(longest, sources[row]), max(widest, targets[row])
+    rise, fall = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    up, down, total = np.empty(widest, np.float32), np.empty(widest, np.float32), np.empty(widest, np.float32)
+    sums = np.zeros(3)
+    for row in range(first, last):
+        m, n = sources[row], targets[row]
+        share = _null_share(null, m)
+        if m:
+            _weights(m, n, tension, 1 - share, rise, fall, up, down)
+        out = null_posteriors[offsets[row] : offsets[row] + n]
+        for j in range(n):
+            token = tokens[starts[row] + j]
+            out[j] = total[j] = share * _value(nulls, token)
+        for i in range(m):
+            cell = cells[row] + i * n
+            for j in range(n):
+                joint = _value(values, slots[cell + j]) * min(rise[i] * up[j], fall[i] * down[j])
+                posteriors[cell + j] = joint
+                total[j] += joint
+        for j in range(n):
+            if total[j] == 0:
+                # No source word and no null word either.
+                continue
+            sums[0] += math.log(total[j])
+            total[j] = 1 / total[j]
+            out[j] *= total[j]
+            sums[1] += out[j]
+        for i in range(m):
+            cell = cells[row] + i * n
+            distance = np.float32(0)
+            for j in range(n):
+                posteriors[cell + j] *= total[j]
+                distance += posteriors[cell + j] * abs(np.float32(i + 1) / m - np.float32(j + 1) / n)
+            sums[2] -= distance
+    return sums
+
+
+@njit(nogil=True, cache=True)
+def _best(
+    first, last, sources, tokens, starts, targets, offsets, cells, slots, values, nulls, null, tension, heads
+):
+    longest, widest = 1, 1
+    for row in range(first, last):
+        longest, widest = max(longest, sources[row]), max(widest, targets[row])
+    rise, fall = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    up, down, most = np.empty(widest, np.float32), np.empty(widest, np.float32), np.empty(widest, np.float32)
+    for row in range(first, last):
+        m, n = sources[row], targets[row]
+        share = _null_share(null, m)
+        if m:
+            _weights(m, n, tension, 1 - share, rise, fall, up, down)
+        out = heads[offsets[row] : offsets[row] + n]
+        for j in range(n):
+            most[j] = share * _value(nulls, tokens[starts[row] + j])
+            out[j] = -1
+        for i in range(m):
+            cell = cells[row] + i * n
+            for j in range(n):
+                joint = _value(values, slots[cell + j]) * min(rise[i] * up[j], fall[i] * down[j])
+                if joint > most[j]:
+                    most[j] = joint
+                    out[j] = i
+    return np.zeros(0)

@@ -1,0 +1,45 @@
+"""The union of all word aligners: a new one adds its config, its training and its class here."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_type_hints
+
+from regard.alignment.base import Aligner, Setting
+from regard.alignment.bayes import BayesAligner, BayesConfig, train_bayes
+from regard.alignment.corpus import Corpus
+from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
+from regard.alignment.ibm import IBM1Config, IBM2Config, IBMAligner, train_ibm1, train_ibm2
+from regard.config import Kinds
+
+__all__ = ["CLASSES", "DEFAULT", "TRAINERS", "AlignerConfig", "kinds", "train_direction"]
+
+DEFAULT = "bayes"
+
+AlignerConfig = Annotated[IBM1Config | IBM2Config | HMMConfig | BayesConfig, Kinds(DEFAULT)]
+
+TRAINERS: dict[type[Any], Callable[[Corpus, Any, Setting], Aligner]] = {
+    IBM1Config: train_ibm1,
+    IBM2Config: train_ibm2,
+    HMMConfig: train_hmm,
+    BayesConfig: train_bayes,
+}
+
+CLASSES: dict[str, type[Aligner]] = {
+    aligner.kind: aligner for aligner in (IBMAligner, HMMAligner, BayesAligner)
+}
+"""The aligners by the names they have in files."""
+
+
+def kinds() -> tuple[str, ...]:
+    """The values of `kind` in a configuration."""
+    return tuple(get_args(get_type_hints(member)["kind"])[0] for member in TRAINERS)
+
+
+def train_direction(corpus: Corpus, config: AlignerConfig, setting: Setting) -> Aligner:
+    """Train an aligner that goes from the target to the source of a corpus.
+
+    Args:
+        corpus: The pairs.
+        config: A member of the union.
+        setting: Circumstances.
+    """
+    return TRAINERS[type(config)](corpus, config, setting)

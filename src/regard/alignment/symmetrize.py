@@ -1,0 +1,158 @@
+"""Links of both directions made into one: Och & Ney (2003), Koehn et al. (2005).
+
+- intersection: links in both; union: links in either;
+- grow-diag: from the intersection on, links of the union that neighbour a link, diagonally too, and whose
+  source or target word has none yet, until nothing is added;
+- grow-diag-final: then links of either direction whose source or target word has none yet, first of the
+  forward direction (each target word has one source word), then of the backward one;
+- grow-diag-final-and: the same where neither word has a link yet.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numba import njit
+
+from regard.alignment.corpus import Corpus
+from regard.data.links import Links
+
+__all__ = ["METHODS", "LinkTable", "Method", "symmetrize"]
+
+Method = Literal[
+    "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and", "forward", "backward"
+]
+METHODS: tuple[str, ...] = get_args(Method)
+
+
+@dataclass(frozen=True)
+class LinkTable:
+    """The links of many pairs.
+
+    Attributes:
+        offsets: int64 [pairs + 1]: where the links of each pair stand.
+        source: int32: the source position of each link; links are sorted by it, then by `target`.
+        target: int32: its target position.
+    """
+
+    offsets: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+
+    def __len__(self) -> int:
+        """The number of pairs."""
+        return len(self.offsets) - 1
+
+    def __iter__(self) -> Iterator[Links]:
+        """The links of each pair."""
+        for source, target in self._rows():
+            yield frozenset(zip(source, target, strict=True))
+
+    def lines(self) -> Iterator[str]:
+        """The links of each pair as a Pharaoh line."""
+        for source, target in self._rows():
+            yield " ".join(f"{i}-{j}" for i, j in zip(source, target, strict=True))
+
+    def _rows(self) -> Iterator[tuple[list[int], list[int]]]:
+        for first, last in zip(self.offsets, self.offsets[1:], strict=False):
+            yield self.source[first:last].tolist(), self.target[first:last].tolist()
+
+
+def symmetrize(corpus: Corpus, forward: np.ndarray, backward: np.ndarray, method: Method) -> LinkTable:
+    """Put the links of two directions together.
+
+    Args:
+        corpus: The pairs.
+        forward: int32 [target tokens]: the source position of each target word, -1 for none
+            (`Aligner.align`).
+        backward: int32 [source tokens]: the target position of each source word, -1 for none.
+        method: How; `forward` and `backward` are the links of one direction as they are.
+    """
+    lengths = corpus.source.lengths, corpus.target.lengths
+    offsets = corpus.source.offsets, corpus.target.offsets
+    counts = np.zeros(len(corpus) + 1, dtype=np.int64)
+    # A link more than these there cannot be.
+    room = len(forward) + len(backward)
+    source, target = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
+    number = METHODS.index(method)
+    total = _symmetrize(number, *lengths, *offsets, forward, backward, counts, source, target)
+    return LinkTable(np.cumsum(counts), source[:total].copy(), target[:total].copy())
+
+
+@njit(nogil=True, cache=True)
+def _symmetrize(
+    method, sources, targets, source_offsets, target_offsets, forward, backward, counts, source, target
+):
+    size = 1
+    for row in range(len(sources)):
+        size = max(size, sources[row] * targets[row])
+    store, kept = np.empty(size, np.int8), np.empty(size, np.bool_)
+    total = 0
+    for row in range(len(sources)):
+        m, n = sources[row], targets[row]
+        # 1: forward, 2: backward, 3: both.
+        drawn = store[: m * n].reshape(m, n)
+        links = kept[: m * n].reshape(m, n)
+        drawn[:] = 0
+        for j in range(n):
+            i = forward[target_offsets[row] + j]
+            if i >= 0:
+                drawn[i, j] |= 1
+        for i in range(m):
+            j = backward[source_offsets[row] + i]
+            if j >= 0:
+                drawn[i, j] |= 2
+        for i in range(m):
+            for j in range(n):
+                if method == 1:
+                    links[i, j] = drawn[i, j] > 0
+                elif method == 5:
+                    links[i, j] = drawn[i, j] & 1 > 0
+                elif method == 6:
+                    links[i, j] = drawn[i, j] & 2 > 0
+                else:
+                    links[i, j] = drawn[i, j] == 3
+        if 2 <= method <= 4:
+            _grow(drawn, links, method)
+        before = total
+        for i in range(m):
+            for j in range(n):
+                if links[i, j]:
+                    source[total], target[total] = i, j
+                    total += 1
+        counts[row + 1] = total - before
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _grow(drawn, links, method):
+    """Koehn et al. (2005): grow-diag, then final or final-and."""
+    m, n = links.shape
+    source_linked, target_linked = np.zeros(m, np.bool_), np.zeros(n, np.bool_)
+    for i in range(m):
+        for j in range(n):
+            if links[i, j]:
+                source_linked[i] = target_linked[j] = True
+    added = True
+    while added:
+        added = False
+        for j in range(n):
+            for i in range(m):
+                if not links[i, j]:
+                    continue
+                for step in ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)):
+                    a, b = i + step[0], j + step[1]
+                    if 0 <= a < m and 0 <= b < n and drawn[a, b] and not links[a, b]:
+                        if not source_linked[a] or not target_linked[b]:
+                            links[a, b] = source_linked[a] = target_linked[b] = True
+                            added = True
+    if method == 2:
+        return
+    for direction in (1, 2):
+        for j in range(n):
+            for i in range(m):
+                if drawn[i, j] & direction and not links[i, j]:
+                    free = (not source_linked[i]) + (not target_linked[j])
+                    if free == 2 or (method == 3 and free == 1):
+                        links[i, j] = source_linked[i] = target_linked[j] = True

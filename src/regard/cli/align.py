@@ -1,0 +1,239 @@
+"""`regard align`: word alignment of two texts."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from regard.alignment import AlignerConfig, Corpus, Iteration, Setting, WordAligner
+    from regard.cli.output import Output
+
+__all__ = ["align"]
+
+
+def align(
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            help="The source text, or lines of `source ||| target`; none: such lines from standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Argument(help="Its translations, line by line.", show_default=False)
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="ibm1, ibm2, hmm or bayes (the default).", show_default=False)
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the model, as key=value.", show_default=False),
+    ] = None,
+    symmetrize: Annotated[
+        str,
+        typer.Option(
+            help="intersection, union, grow-diag, grow-diag-final, grow-diag-final-and; forward, backward: "
+            "one direction alone."
+        ),
+    ] = "grow-diag-final-and",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The links; else standard output.", show_default=False),
+    ] = None,
+    posteriors: Annotated[
+        bool,
+        typer.Option(
+            "--posteriors",
+            help="Write probabilities instead, as i-j:p: of one direction, or the mean of both.",
+        ),
+    ] = False,
+    least: Annotated[
+        float, typer.Option(help="With --posteriors: leave out what is less probable.", min=0, max=1)
+    ] = 0.01,
+    save: Annotated[
+        Path | None, typer.Option(help="Keep the trained aligner in this folder.", show_default=False)
+    ] = None,
+    load: Annotated[
+        Path | None,
+        typer.Option(help="Do not train: use the aligner kept in this folder.", show_default=False),
+    ] = None,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
+    seed: Annotated[int, typer.Option(help="Of what is drawn at random.", min=0)] = 0,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads; else as many as there are processors.", min=1)
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write the figures of each pass to this file.", show_default=False),
+    ] = None,
+) -> None:
+    """Align the words of two texts; words stand between blanks.
+
+    Writes a line of links for each pair: `0-0 1-2` links source word 0 to target word 0, 1 to 2.
+    Perplexities go to stderr. Under `torchrun` the processes share the pairs of each pass and add up their
+    counts.
+
+    Example: regard align corpus.de corpus.en -o links.txt --save aligner
+    """
+    from regard.alignment import WordAligner
+    from regard.cli.output import open_output, write_json
+
+    method: Any = _method(symmetrize)
+    if load is not None and (model is not None or settings or save is not None):
+        raise UsageError("--load takes a trained aligner: --model, --set and --save have no place beside it")
+    config = None if load is not None else _config(model, settings or [])
+    known = None if load is None else WordAligner.load(load)
+    corpus = _read(source, target, known, lowercase or (known is not None and known.lowercase))
+    passes: list[dict[str, Any]] = []
+    with _processes(threads or 0, seed) as setting:
+        aligner = known
+        if aligner is None:
+            assert config is not None
+            aligner = _train(corpus, config, setting, lowercase, symmetrize, save, passes)
+        if setting.process:
+            return
+        if save is not None:
+            aligner.save(save)
+        with open_output(output) as file:
+            if posteriors:
+                for links in aligner.posteriors(corpus, method, setting.threads):
+                    _write_posteriors(file, links, least)
+            else:
+                for line in aligner.align(corpus, method, setting.threads).lines():
+                    file.write(line + "\n")
+        write_json(json_file, {"pairs": len(corpus), "passes": passes})
+
+
+def _method(name: str) -> str:
+    from regard.alignment.symmetrize import METHODS
+
+    if name not in METHODS:
+        raise UsageError(f"--symmetrize {name!r}: expected one of {', '.join(METHODS)}")
+    return name
+
+
+def _config(model: str | None, settings: list[str]) -> "AlignerConfig":
+    from regard.alignment.registry import DEFAULT, TRAINERS, kinds
+    from regard.config import from_dict
+
+    name = model or DEFAULT
+    if name not in kinds():
+        raise UsageError(f"--model {name!r}: expected one of {', '.join(kinds())}")
+    cls = list(TRAINERS)[kinds().index(name)]
+    return from_dict(cls, dict(_setting(text) for text in settings), where="--set")
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    import json
+
+    key, found, value = text.partition("=")
+    if not found or not key:
+        raise UsageError(f"--set {text!r}: expected key=value")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def _read(source: Path | None, target: Path | None, known: "WordAligner | None", lowercase: bool) -> "Corpus":
+    from regard.alignment import Corpus
+    from regard.data.corpus import decode_lines
+
+    words = None if known is None else known.words
+    if source is not None and target is not None:
+        return Corpus.read(source, target, words, lowercase)
+    if source is not None:
+        return Corpus.read_joined(source, words, lowercase)
+    return Corpus.read_joined(decode_lines(sys.stdin.buffer, "standard input"), words, lowercase)
+
+
+@contextmanager
+def _processes(threads: int, seed: int) -> "Iterator[Setting]":
+    """The circumstances of training: alone, or one of the processes of a torchrun."""
+    import os
+
+    from regard.alignment import Setting
+
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Setting(threads=threads, seed=seed)
+        return
+    import torch
+    import torch.distributed as dist
+
+    from regard.training.distributed import join
+
+    def total(array: "np.ndarray") -> "np.ndarray":
+        summed = torch.from_numpy(array.copy())
+        dist.all_reduce(summed)
+        return summed.numpy()
+
+    with join(torch.device("cpu")) as processes:
+        yield Setting(
+            threads=threads, seed=seed, process=processes.rank, processes=processes.count, reduce=total
+        )
+
+
+def _train(
+    corpus: "Corpus",
+    config: "AlignerConfig",
+    setting: "Setting",
+    lowercase: bool,
+    method: str,
+    save: Path | None,
+    passes: list[dict[str, Any]],
+) -> "WordAligner":
+    """Train the directions that are needed, telling how it goes."""
+    from regard.alignment import train_both
+    from regard.alignment.both import DIRECTIONS
+
+    directions = (method,) if method in DIRECTIONS and save is None else DIRECTIONS
+    with _reporting(setting.process == 0, len(directions), passes) as report:
+        return train_both(corpus, config, setting, lowercase, directions, report)
+
+
+@contextmanager
+def _reporting(
+    talks: bool, directions: int, passes: list[dict[str, Any]]
+) -> "Iterator[Callable[[str, Iteration], None]]":
+    """A line on stderr for each pass, with a bar where it is a terminal; `passes` gets the figures."""
+    import math
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    with Progress(console=console, transient=True, disable=not (talks and console.is_terminal)) as bar:
+        tasks: dict[tuple[str, str], Any] = {}
+
+        def report(direction: str, iteration: "Iteration") -> None:
+            figures = {name: float(value) for name, value in iteration.figures.items()}
+            known = math.isfinite(iteration.log_likelihood)
+            found = {"perplexity": iteration.perplexity} if known else {}
+            about = {"direction": direction, "stage": iteration.stage, "pass": iteration.number}
+            passes.append(about | found | figures)
+            name = f"{direction} {iteration.stage}" if directions > 1 else iteration.stage
+            if (direction, iteration.stage) not in tasks:
+                tasks[direction, iteration.stage] = bar.add_task(name, total=iteration.of)
+            bar.update(tasks[direction, iteration.stage], completed=iteration.number)
+            if talks:
+                shown = ", ".join(f"{key} {value:.4g}" for key, value in (found | figures).items())
+                console.print(f"{name} {iteration.number}/{iteration.of}: {shown}")
+
+        yield report
+
+
+def _write_posteriors(file: "Output", links: "np.ndarray", least: float) -> None:
+    import numpy as np
+
+    sources, targets = np.nonzero(links.T >= least)
+    values = links[targets, sources]
+    fields = zip(sources.tolist(), targets.tolist(), values.tolist(), strict=True)
+    file.write(" ".join(f"{i}-{j}:{p:.4f}" for i, j, p in fields) + "\n")

@@ -1,0 +1,17 @@
+import pytest
+from aligner_text import random_pairs
+
+from regard.alignment.corpus import Corpus
+from regard.data.phrasebook import split
+
+
+@pytest.fixture
+def small():
+    return Corpus.from_tokens(random_pairs(0))
+
+
+@pytest.fixture(scope="session")
+def phrases():
+    """The phrasebook's pairs, and their corpus."""
+    pairs = split("train", 3000, seed=3)
+    return pairs, Corpus.from_tokens((pair.source, pair.target) for pair in pairs)

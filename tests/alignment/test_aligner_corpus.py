@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+from regard.alignment.corpus import UNKNOWN, Corpus
+from regard.config import from_dict
+from regard.data.corpus import DataConfig
+from regard.data.prepared import prepare
+from regard.errors import DataError
+
+PAIRS = [("b a b".split(), "x".split()), ("a b".split(), "y x".split())]
+
+
+def spelled(text, row):
+    return [text.words.spelling[number] for number in text.sentence(row)]
+
+
+def test_numbers_spell_the_words_most_frequent_first():
+    corpus = Corpus.from_tokens(PAIRS)
+    for row, (source, target) in enumerate(PAIRS):
+        assert spelled(corpus.source, row) == source and spelled(corpus.target, row) == target
+    assert corpus.source.words.spelling == ("b", "a")
+    assert corpus.target.words.spelling == ("x", "y")
+    assert corpus.source.offsets.tolist() == [0, 3, 5]
+
+
+def test_known_words_keep_their_numbers_and_others_are_unknown():
+    words = Corpus.from_tokens(PAIRS)
+    known = Corpus.from_tokens([(["a", "c"], ["y"])], (words.source.words, words.target.words))
+    assert known.source.tokens.tolist() == [1, UNKNOWN]
+
+
+def test_a_part_is_some_of_the_pairs_and_swapping_exchanges_the_sides():
+    corpus = Corpus.from_tokens(PAIRS)
+    assert spelled(corpus.part(1, 2).target, 0) == ["y", "x"]
+    assert spelled(corpus.swapped().source, 1) == ["y", "x"]
+    assert corpus.swapped() is corpus.swapped() and corpus.swapped().swapped() is corpus
+
+
+def test_two_files_and_joined_lines_give_the_same_corpus(tmp_path):
+    source, target, joined = (tmp_path / name for name in ("s", "t", "joined"))
+    source.write_text("Ein Haus\nDas Buch\n")
+    target.write_text("a house\nthe book\n")
+    joined.write_text("Ein Haus ||| a house\nDas Buch ||| the book\n")
+    one, other = Corpus.read(source, target, lowercase=True), Corpus.read_joined(joined, lowercase=True)
+    for a, b in ((one.source, other.source), (one.target, other.target)):
+        assert a.words == b.words
+        np.testing.assert_array_equal(a.tokens, b.tokens)
+    assert "haus" in one.source.words.spelling
+
+
+def test_an_empty_side_is_refused_with_file_and_line(tmp_path):
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.write_text("a\nb\n")
+    target.write_text("x\n \n")
+    with pytest.raises(DataError, match=r"t:2: the line is empty"):
+        Corpus.read(source, target)
+    assert len(Corpus.read(source, target, allow_empty=True)) == 2
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("a b", "0 separators"),
+        ("a ||| b ||| c", "2 separators"),
+        ("||| b", "source is empty"),
+        ("a |||", "target"),
+    ],
+)
+def test_a_line_that_is_no_pair_is_refused_with_its_number(line, message):
+    with pytest.raises(DataError, match=f"standard input:2: .*{message}"):
+        Corpus.read_joined(["a ||| b", line])
+
+
+def test_no_pair_at_all_is_refused():
+    with pytest.raises(DataError, match="no sentence pair"):
+        Corpus.read_joined([])
+
+
+def test_prepared_data_gives_the_same_sentences_without_the_end_symbol(tmp_path):
+    for name, lines in (("s", "b a b\na b\n"), ("t", "x\ny x\n")):
+        (tmp_path / name).write_text(lines)
+    files = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
+    config = from_dict(DataConfig, {"train": [files], "valid": files, "folder": str(tmp_path / "folder")})
+    corpus = Corpus.from_prepared(prepare(config))
+    for row, (source, target) in enumerate(PAIRS):
+        assert spelled(corpus.source, row) == source and spelled(corpus.target, row) == target

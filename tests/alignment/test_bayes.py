@@ -1,0 +1,276 @@
+"""The sampled aligner: its samplers against distributions written out, and the links it finds."""
+
+import dataclasses
+import itertools
+import json
+import math
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from regard.alignment.base import Setting, State
+from regard.alignment.bayes import BayesAligner, BayesConfig, Learned, Sampler, train_bayes
+from regard.alignment.bayes_kernels import FERTILITIES, REACH
+from regard.alignment.bayes_layout import lay_out
+from regard.alignment.corpus import Corpus
+from regard.alignment.ibm import IBM1Config, train_ibm1
+from regard.alignment.symmetrize import symmetrize
+from regard.data.links import GoldLinks
+from regard.data.phrasebook import split
+from regard.metrics.alignment import alignment_score
+
+QUICK = BayesConfig(effort=0.2, chains=3)
+TINY = [("a b a", "x y"), ("b", "x z")]
+
+
+def corpus_of(lines, words=None):
+    pairs = ((source.split(), target.split()) for source, target in lines)
+    return Corpus.from_tokens(pairs, words, allow_empty=True)
+
+
+@pytest.fixture(scope="module")
+def text():
+    pairs = split("train", 400, seed=3)
+    corpus = Corpus.from_tokens((pair.source, pair.target) for pair in pairs)
+    return corpus, [GoldLinks(sure=pair.links, possible=pair.links) for pair in pairs]
+
+
+@pytest.fixture(scope="module")
+def trained(text):
+    return train_bayes(text[0], QUICK, Setting(threads=2, seed=1))
+
+
+def random_jumps_and_ratios(words):
+    random = np.random.default_rng(4)
+    ratios = random.uniform(0.3, 2, (words, FERTILITIES)).astype(np.float32)
+    return random.uniform(0.1, 1, 2 * REACH + 1).astype(np.float32), ratios
+
+
+def path_weight(path, source, jumps, ratios):
+    """The jumps and fertilities of the links of one sentence, up to a factor."""
+    linked = [place for place in path if place >= 0]
+    weight = math.prod(
+        float(jumps[REACH + after - before])
+        for before, after in itertools.pairwise([-1, *linked, len(source)])
+    )
+    for place, fertility in Counter(linked).items():
+        weight *= math.prod(float(ratio) for ratio in ratios[source[place], :fertility])
+    return weight
+
+
+def paths(m, n):
+    return itertools.product(range(-1, m), repeat=n)
+
+
+def collapsed_weight(links, rows, config, targets):
+    """Links of a text with the translations integrated out: ratios of gamma functions."""
+    pairs, totals = Counter(), Counter()
+    for path, (source, target) in zip(links, rows, strict=True):
+        for place, token in zip(path, target, strict=True):
+            word = int(source[place]) if place >= 0 else -1
+            pairs[word, int(token)] += 1
+            totals[word] += 1
+    log = totals[-1] * math.log(config.null)
+    for (word, _), count in pairs.items():
+        alpha = config.null_alpha if word < 0 else config.alpha
+        log += math.lgamma(count + alpha) - math.lgamma(alpha)
+    for word, count in totals.items():
+        total = targets * (config.null_alpha if word < 0 else config.alpha)
+        log -= math.lgamma(count + total) - math.lgamma(total)
+    return math.exp(log)
+
+
+@pytest.mark.parametrize("with_jumps", [False, True])
+def test_a_sampler_visits_links_in_proportion_to_their_probability(with_jumps):
+    corpus = corpus_of(TINY)
+    layout, slots = lay_out(corpus, threads=1)
+    config = BayesConfig(alpha=0.3, null_alpha=0.5, null=0.4, samples=1)
+    sampler = Sampler(layout, slots, (2, 3), config, np.random.SeedSequence(5))
+    jumps, ratios = np.ones(2 * REACH + 1), np.ones((2, FERTILITIES))
+    if with_jumps:
+        jumps, ratios = random_jumps_and_ratios(2)
+        half = len(sampler.chain.jumps) // 2
+        sampler.chain.jumps[:] = jumps[REACH - half : REACH + half + 1]
+        sampler.chain.backs[:] = sampler.chain.jumps[::-1]
+        sampler.chain.ratios[:] = ratios
+    rows = [(corpus.source.sentence(row), corpus.target.sentence(row)) for row in range(2)]
+    expected, total = np.zeros(len(layout.slots)), 0.0
+    for links in itertools.product(*(paths(len(source), len(target)) for source, target in rows)):
+        weight = collapsed_weight(links, rows, config, targets=3)
+        for path, (source, _) in zip(links, rows, strict=True):
+            weight *= path_weight(path, source, jumps, ratios)
+        total += weight
+        for row, path in enumerate(links):
+            for j, place in enumerate(path):
+                if place >= 0:
+                    expected[layout.cells[row] + j * len(rows[row][0]) + place] += weight
+    drawn = np.mean([sampler.marginals(0, 2) for _ in range(40_000)], axis=0)
+    np.testing.assert_allclose(drawn, expected / total, atol=0.01)
+
+
+def test_new_text_is_aligned_by_the_posterior_of_what_was_learned():
+    jumps, ratios = random_jumps_and_ratios(3)
+    learned = Learned(
+        starts=np.array([0, 2, 3]),
+        columns=np.array([0, 2, 1], dtype=np.int32),
+        values=np.array([2, 1, 4], dtype=np.float32),
+        totals=np.array([3, 4], dtype=np.float32),
+        nulls=np.array([1, 0, 1, 2], dtype=np.float32),
+        jumps=jumps,
+        ratios=ratios,
+    )
+    config = BayesConfig(alpha=0.4, null_alpha=0.3, null=0.5, chains=4000, samples=4)
+    numbered = corpus_of([("a a b", "x y z")])
+    # The third source word and the second target word are unknown.
+    source, target = np.array([0, 1, -1], dtype=np.int32), np.array([0, -1, 2], dtype=np.int32)
+    corpus = Corpus(
+        dataclasses.replace(numbered.source, tokens=source),
+        dataclasses.replace(numbered.target, tokens=target),
+    )
+    counts = {(0, 0): 2, (0, 2): 1, (1, 1): 4}
+    expected, total = np.zeros((3, 3)), 0.0
+    for path in paths(3, 3):
+        weight = path_weight(path, source, jumps, ratios)
+        for place, token in zip(path, target, strict=True):
+            if place < 0:
+                seen = 1 if token >= 0 else 0
+                weight *= config.null * (seen + config.null_alpha) / (2 + 3 * config.null_alpha)
+            else:
+                word = source[place]
+                seen, among = counts.get((word, token), 0), (3, 4, 0)[word]
+                weight *= (seen + config.alpha) / (among + 3 * config.alpha)
+        total += weight
+        for j, place in enumerate(path):
+            if place >= 0:
+                expected[j, place] += weight
+    (found,) = BayesAligner(learned, config).posteriors(corpus)
+    np.testing.assert_allclose(found, expected / total, atol=0.01)
+
+
+def test_links_depend_on_the_seed_not_on_the_threads(text, trained):
+    corpus = text[0]
+    found = trained.align(corpus)
+    # Another object with the same text, as two directions swapped twice are.
+    np.testing.assert_array_equal(trained.align(corpus.swapped().swapped()), found)
+    for threads in (1, 3):
+        again = train_bayes(corpus, QUICK, Setting(threads=threads, seed=1))
+        np.testing.assert_array_equal(again.align(corpus), found)
+    other = train_bayes(corpus, QUICK, Setting(threads=2, seed=2)).align(corpus)
+    assert 0 < np.mean(other != found) < 0.2
+
+
+def test_processes_that_share_the_samplers_find_what_one_finds(text):
+    corpus = text[0].part(0, 100)
+    config = BayesConfig(effort=0.1, chains=2)
+    alone = train_bayes(corpus, config, Setting(threads=1, seed=1)).align(corpus)
+    barrier, shared = threading.Barrier(2), {}
+
+    def part(process):
+        def reduce(array):
+            shared[process] = array
+            barrier.wait(timeout=60)
+            total = shared[0] + shared[1]
+            barrier.wait(timeout=60)
+            return total
+
+        setting = Setting(threads=1, seed=1, process=process, processes=2, reduce=reduce)
+        return train_bayes(corpus, config, setting).align(corpus)
+
+    with ThreadPoolExecutor(2) as pool:
+        for links in pool.map(part, range(2)):
+            np.testing.assert_array_equal(links, alone)
+
+
+def test_it_errs_less_than_model_1(text, trained):
+    corpus, gold = text
+    setting = Setting(threads=2)
+
+    def error(forward, backward):
+        links = forward.align(corpus), backward.align(corpus.swapped())
+        drawn = list(symmetrize(corpus, *links, "grow-diag-final-and"))
+        return alignment_score(drawn, gold).aer
+
+    ours = error(trained, train_bayes(corpus.swapped(), QUICK, setting))
+    simple = [train_ibm1(side, IBM1Config(), setting) for side in (corpus, corpus.swapped())]
+    assert ours < 0.15 < error(*simple)
+
+
+def test_a_saved_aligner_aligns_new_text_the_same(text, trained):
+    corpus = text[0]
+    state = trained.state()
+    again = BayesAligner.from_state(State(json.loads(json.dumps(state.settings)), state.arrays))
+    assert again.config == trained.config
+    new = corpus.part(0, 50)
+    np.testing.assert_array_equal(again.align(new, threads=1), trained.align(new, threads=2))
+
+
+def test_new_text_gets_nearly_the_links_it_had_in_training(text, trained):
+    corpus = text[0]
+    new = corpus.part(0, len(corpus))
+    assert np.mean(trained.align(new) == trained.align(corpus)) > 0.9
+
+
+def test_a_sentence_is_aligned_the_same_alone_or_among_others(text, trained):
+    corpus = text[0]
+    together = trained.align(corpus.part(0, 30))
+    alone = [trained.align(corpus.part(row, row + 1)) for row in range(30)]
+    np.testing.assert_array_equal(np.concatenate(alone), together)
+
+
+def test_posteriors_with_none_sum_to_one_and_agree_with_the_links(text, trained):
+    new = text[0].part(0, 60)
+    links = np.split(trained.align(new), new.target.offsets[1:-1])
+    for row, (posterior, drawn) in enumerate(zip(trained.posteriors(new), links, strict=True)):
+        assert posterior.shape == (new.target.lengths[row], new.source.lengths[row])
+        assert posterior.dtype == np.float32
+        none = 1 - posterior.sum(axis=1)
+        assert posterior.min() >= 0
+        assert none.min() > -1e-4
+        chosen = np.where(drawn >= 0, posterior.max(axis=1), none)
+        np.testing.assert_allclose(chosen, np.maximum(posterior.max(axis=1), none), atol=1e-4)
+
+
+def test_unknown_words_and_empty_sides_are_aligned(text, trained):
+    corpus = text[0]
+    words = corpus.source.words, corpus.target.words
+    lines = [("", "the the"), ("qqq", "rrr"), ("qqq", ""), ("", ""), ("das qqq", "rrr the")]
+    new = corpus_of(lines, words)
+    links = trained.align(new)
+    assert len(links) == 5
+    assert links[:2].tolist() == [-1, -1]
+    assert [p.shape for p in trained.posteriors(new)] == [(2, 0), (1, 1), (0, 1), (0, 0), (2, 2)]
+
+
+def test_training_takes_pairs_with_an_empty_side():
+    corpus = corpus_of([*TINY, ("", "x"), ("a", ""), *TINY])
+    links = train_bayes(corpus, QUICK, Setting(threads=1)).align(corpus)
+    assert links[4] == -1
+    assert len(links) == 9
+
+
+def test_text_with_gaps_is_aligned_like_text_without(text, trained):
+    corpus = text[0].part(0, 100)
+
+    def gapped(side):
+        rows = [np.append(side.sentence(row), np.int32(0)) for row in range(len(corpus))]
+        starts = side.starts - side.starts[0] + np.arange(len(corpus))
+        return dataclasses.replace(side, tokens=np.concatenate(rows), starts=starts)
+
+    other = Corpus(gapped(corpus.source), gapped(corpus.target))
+    np.testing.assert_array_equal(trained.align(other), trained.align(corpus))
+    first, second = (train_bayes(side, QUICK, Setting(threads=1)).align(side) for side in (corpus, other))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_every_pass_is_reported_with_the_share_of_links_that_moved(text):
+    seen = []
+    train_bayes(text[0], QUICK, Setting(threads=1, report=seen.append))
+    assert [(item.stage, item.number, item.of) for item in seen] == [
+        (stage, number, of)
+        for stage, of in zip(("bayes ibm1", "bayes hmm", "bayes fertility"), QUICK.passes(400), strict=True)
+        for number in range(1, of + 1)
+    ]
+    assert seen[0].figures["moved"] > 0.5 > 0.2 > seen[-1].figures["moved"] > 0

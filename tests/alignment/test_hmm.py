@@ -1,0 +1,106 @@
+"""The HMM against all its paths, written out."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from aligner_text import by_sentence, random_pairs
+
+from regard.alignment.base import Setting
+from regard.alignment.corpus import Corpus
+from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
+from regard.alignment.hmm_paths import REACH, WIDTH
+from regard.alignment.table import Table
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return Corpus.from_tokens(random_pairs(5, number=6, longest=4))
+
+
+@pytest.fixture(scope="module")
+def model(tiny):
+    random = np.random.default_rng(2)
+    table = Table.of(tiny, 1)
+    table.values[:] = random.random(len(table.values), dtype=np.float32)
+    return HMMAligner(table, random.random((2, WIDTH)) + 0.1, HMMConfig())
+
+
+def paths(model, source, target):
+    """Every path (a source position or -1 for each target word) with its probability."""
+    m, config = len(source), model.config
+    moves = np.zeros((m + 1, m))
+    for origin in range(-1, m):
+        row = model.jumps[1 if origin < 0 else 0]
+        jumps = np.array([row[REACH + i - origin] for i in range(m)])
+        moves[origin] = (1 - config.smoothing) * jumps / jumps.sum() + config.smoothing / m
+    for path in product(range(-1, m), repeat=len(target)):
+        probability, position = 1.0, -1
+        for word, place in zip(target, path, strict=True):
+            if place < 0:
+                probability *= config.null_probability * model.table.probability(model.table.words, word)
+            else:
+                probability *= (1 - config.null_probability) * moves[position, place]
+                probability *= model.table.probability(source[place], word)
+                position = place
+        yield path, probability
+
+
+def test_posteriors_are_those_of_all_paths_and_viterbi_finds_the_best(model, tiny):
+    viterbi = HMMAligner(model.table, model.jumps, HMMConfig(decoding="viterbi"))
+    best = by_sentence(viterbi.align(tiny), tiny.target)
+    for row, found in enumerate(model.posteriors(tiny)):
+        source, target = tiny.source.sentence(row), tiny.target.sentence(row)
+        wanted, total, most = np.zeros(found.shape), 0.0, (0.0, ())
+        for path, probability in paths(model, source, target):
+            total += probability
+            most = max(most, (probability, path))
+            for j, place in enumerate(path):
+                if place >= 0:
+                    wanted[j, place] += probability
+        np.testing.assert_allclose(found, wanted / total, atol=2e-6)
+        assert tuple(best[row]) == most[1]
+
+
+def test_log_likelihood_and_expected_jumps_are_those_of_all_paths(model, tiny):
+    from regard.alignment.cells import Blocks
+
+    (block,) = Blocks(tiny, model.table, 1)
+    size = int(tiny.target.lengths.sum())
+    sums = model.expect(block, np.empty(len(block.slots), np.float32), np.empty(size, np.float32), 1)
+    likelihood, jumps = 0.0, np.zeros((2, WIDTH))
+    for row in range(len(tiny)):
+        found = list(paths(model, tiny.source.sentence(row), tiny.target.sentence(row)))
+        total = sum(probability for _, probability in found)
+        likelihood += np.log(total)
+        for path, probability in found:
+            position = -1
+            for place in path:
+                if place >= 0:
+                    jumps[int(position < 0), REACH + place - position] += probability / total
+                    position = place
+    assert sums[0] == pytest.approx(likelihood, rel=1e-6)
+    np.testing.assert_allclose(sums[2:].reshape(2, WIDTH), jumps, atol=1e-4)
+
+
+def test_posterior_decoding_leaves_out_what_is_below_the_threshold(model, tiny):
+    sure = HMMAligner(model.table, model.jumps, HMMConfig(threshold=0.9)).align(tiny)
+    usual = model.align(tiny)
+    found = np.concatenate([links.max(axis=1) for links in model.posteriors(tiny)])
+    np.testing.assert_array_equal(sure, np.where(found >= 0.9, usual, -1))
+
+
+def test_the_result_does_not_depend_on_threads(phrases):
+    corpus = phrases[1].part(0, 300)
+    one, three = (train_hmm(corpus, HMMConfig(iterations=2), Setting(threads=n)) for n in (1, 3))
+    np.testing.assert_array_equal(one.jumps, three.jumps)
+    np.testing.assert_array_equal(one.align(corpus, 1), three.align(corpus, 3))
+
+
+def test_long_sentences_do_not_underflow():
+    words = [f"w{number}" for number in range(150)]
+    corpus = Corpus.from_tokens([(words, words), (words[:1], words * 2), (words * 2, words[:1])])
+    model = train_hmm(corpus, HMMConfig(iterations=3), Setting(threads=1))
+    assert np.isfinite(model.table.values).all() and np.isfinite(model.jumps).all()
+    for links in model.posteriors(corpus):
+        assert np.isfinite(links).all() and (links.sum(axis=1) < 1 + 1e-4).all()

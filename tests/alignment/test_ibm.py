@@ -1,0 +1,144 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from aligner_text import by_sentence, random_pairs
+
+from regard.alignment.base import Setting
+from regard.alignment.corpus import Corpus
+from regard.alignment.ibm import IBM1Config, IBM2Config, train_ibm1, train_ibm2
+from regard.config import from_dict
+from regard.data.corpus import DataConfig
+from regard.data.prepared import prepare
+
+TEXTBOOK = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
+
+# Koehn (2010), Statistical Machine Translation, Figure 4.4: t(e|f) after iterations 1, 2 and 3.
+KOEHN = {
+    ("the", "das"): (0.5, 0.6364, 0.7479),
+    ("book", "das"): (0.25, 0.1818, 0.1208),
+    ("house", "das"): (0.25, 0.1818, 0.1313),
+    ("the", "Buch"): (0.25, 0.1818, 0.1208),
+    ("book", "Buch"): (0.5, 0.6364, 0.7479),
+    ("a", "Buch"): (0.25, 0.1818, 0.1313),
+    ("book", "ein"): (0.5, 0.4286, 0.3466),
+    ("a", "ein"): (0.5, 0.5714, 0.6534),
+    ("the", "Haus"): (0.5, 0.4286, 0.3466),
+    ("house", "Haus"): (0.5, 0.5714, 0.6534),
+}
+
+
+def passes(train, corpus, config, **setting):
+    told = []
+    model = train(corpus, config, Setting(threads=2, report=told.append, **setting))
+    return model, told
+
+
+def textbook(iterations):
+    corpus = Corpus.from_tokens((source.split(), target.split()) for source, target in TEXTBOOK)
+    return corpus, passes(train_ibm1, corpus, IBM1Config(iterations=iterations, null=False))
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 3])
+def test_model_1_gives_the_textbooks_values(iterations):
+    corpus, (model, _) = textbook(iterations)
+    for (target, source), wanted in KOEHN.items():
+        (e,), (f,) = corpus.source.words.numbers([source]), corpus.target.words.numbers([target])
+        assert model.table.probability(e, f) == pytest.approx(wanted[iterations - 1], abs=6e-5)
+
+
+def test_model_1_converges_to_the_right_links_and_perplexity():
+    # Koehn (2010), Figure 4.4, last column: each word has one translation in the end.
+    corpus, (model, told) = textbook(60)
+    assert model.align(corpus).tolist() == [0, 1] * 3
+    # Before the first pass each English word has probability 1/4.
+    assert told[0].perplexity == pytest.approx(4)
+    # At the end each target word has probability 1/2 * 1.
+    assert told[-1].perplexity == pytest.approx(2, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    "train, config",
+    [
+        (train_ibm1, IBM1Config(iterations=12)),
+        (train_ibm1, IBM1Config(iterations=12, null=False)),
+        (train_ibm2, IBM2Config(iterations=12, alpha=0.0, fit_tension=False)),
+    ],
+)
+def test_likelihood_never_falls_without_the_prior(small, train, config):
+    _, told = passes(train, small, config)
+    likelihood = np.array([iteration.log_likelihood for iteration in told])
+    # Posteriors are float32.
+    assert (np.diff(likelihood) > -1e-6 * np.abs(likelihood[:-1])).all()
+    assert likelihood[-1] > likelihood[0]
+
+
+def test_posteriors_are_bayes_rule_with_the_diagonal_prior(small):
+    model, _ = passes(train_ibm2, small, IBM2Config(iterations=2))
+    for row, found in enumerate(model.posteriors(small)):
+        source, target = small.source.sentence(row), small.target.sentence(row)
+        m, n = len(source), len(target)
+        for j, word in enumerate(target):
+            prior = np.exp(-model.tension * np.abs(np.arange(1, m + 1) / m - (j + 1) / n))
+            joint = 0.92 * prior / prior.sum() * [model.table.probability(e, word) for e in source]
+            null = 0.08 * model.table.probability(model.table.words, word)
+            np.testing.assert_allclose(found[j], joint / (joint.sum() + null), rtol=2e-4, atol=1e-7)
+
+
+def test_links_are_the_most_probable_words(small):
+    model, _ = passes(train_ibm2, small, IBM2Config())
+    heads = by_sentence(model.align(small), small.target)
+    for found, links in zip(model.posteriors(small), heads, strict=True):
+        null = 1 - found.sum(axis=1)
+        for row, free, head in zip(found, null, links, strict=True):
+            most = max(row.max(), free)
+            assert (free if head < 0 else row[head]) == pytest.approx(most, abs=1e-5)
+
+
+@pytest.mark.parametrize("config", [IBM1Config(), IBM2Config()])
+def test_the_result_does_not_depend_on_threads(phrases, config):
+    corpus = phrases[1].part(0, 500)
+    train = train_ibm1 if isinstance(config, IBM1Config) else train_ibm2
+    one, four = (train(corpus, config, Setting(threads=threads)) for threads in (1, 4))
+    np.testing.assert_array_equal(one.table.values, four.table.values)
+    np.testing.assert_array_equal(one.align(corpus, 1), four.align(corpus, 4))
+
+
+def test_counts_added_over_processes_are_those_of_one(small):
+    # Two processes in turn: the first writes down what it would send, the second adds it, and both go on.
+    config = IBM2Config(iterations=1, alpha=0.0)
+    sent, setting = [], Setting(threads=1, processes=2)
+    train_ibm2(small, config, replace(setting, process=0, reduce=lambda a: sent.append(a.copy()) or a))
+    queue = iter(sent)
+    both = train_ibm2(small, config, replace(setting, process=1, reduce=lambda a: a + next(queue)))
+    alone = train_ibm2(small, config, Setting(threads=1))
+    np.testing.assert_allclose(both.table.values, alone.table.values, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "train, config", [(train_ibm2, IBM2Config()), (train_ibm1, IBM1Config(null=False))], ids=["ibm2", "ibm1"]
+)
+def test_unknown_words_and_empty_sides_align_without_failing(small, train, config):
+    model, _ = passes(train, small, config)
+    words = (small.source.words, small.target.words)
+    pairs = [(["s1", "new"], ["t1", "other"]), ([], ["t1"]), (["s1"], [])]
+    new = Corpus.from_tokens(pairs, words, allow_empty=True)
+    assert len(model.align(new)) == 3 and model.align(new)[2] == -1
+    found = list(model.posteriors(new))
+    assert [links.shape for links in found] == [(2, 2), (1, 0), (0, 1)]
+    assert all(np.isfinite(links).all() for links in found)
+
+
+def test_prepared_data_trains_the_same_model(tmp_path):
+    pairs = random_pairs(3)
+    for name, side in (("s", 0), ("t", 1)):
+        (tmp_path / name).write_text("".join(" ".join(pair[side]) + "\n" for pair in pairs))
+    files = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
+    config = from_dict(DataConfig, {"train": [files], "valid": files, "folder": str(tmp_path / "folder")})
+    ways = [
+        passes(train_ibm1, corpus, IBM1Config())[1]
+        for corpus in (Corpus.from_tokens(pairs), Corpus.from_prepared(prepare(config)))
+    ]
+    # A vocabulary counts special tokens too, which the first guesses share: passes later it is alike.
+    for one, other in list(zip(*ways, strict=True))[3:]:
+        assert one.perplexity == pytest.approx(other.perplexity, rel=0.05)

@@ -1,0 +1,104 @@
+"""Symmetrisation against the published pseudo-code of Koehn et al. (2005), and its laws."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.alignment.corpus import Corpus
+from regard.alignment.symmetrize import symmetrize
+
+NEIGHBOURS = [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]
+
+
+@st.composite
+def directions(draw):
+    """The lengths of a pair and both directions' links of each word."""
+    m, n = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    forward = draw(st.lists(st.integers(-1, m - 1), min_size=n, max_size=n))
+    backward = draw(st.lists(st.integers(-1, n - 1), min_size=m, max_size=m))
+    return forward, backward
+
+
+def made(forward, backward, method):
+    corpus = Corpus.from_tokens([(["s"] * len(backward), ["t"] * len(forward))])
+    table = symmetrize(corpus, np.array(forward, np.int32), np.array(backward, np.int32), method)
+    (links,) = table
+    assert list(table.lines()) == [" ".join(f"{i}-{j}" for i, j in sorted(links))]
+    return links
+
+
+def sets(forward, backward):
+    one = {(i, j) for j, i in enumerate(forward) if i >= 0}
+    return one, {(i, j) for i, j in enumerate(backward) if j >= 0}
+
+
+def published(forward, backward, final):
+    """GROW-DIAG-FINAL of Koehn et al. (2005), as they print it, English being the target."""
+    one, other = sets(forward, backward)
+    links, union = one & other, one | other
+
+    def free(i, j):
+        return all(i != a for a, _ in links) + all(j != b for _, b in links)
+
+    while True:
+        before = len(links)
+        for j in range(len(forward)):
+            for i in range(len(backward)):
+                if (i, j) in links:
+                    for a, b in ((i + di, j + dj) for di, dj in NEIGHBOURS):
+                        if free(a, b) and (a, b) in union:
+                            links.add((a, b))
+        if len(links) == before:
+            break
+    for direction in (one, other) if final else ():
+        for j in range(len(forward)):
+            for i in range(len(backward)):
+                if (i, j) in direction and free(i, j) >= (2 if final == "and" else 1):
+                    links.add((i, j))
+    return links
+
+
+@settings(deadline=None)  # the first call compiles
+@given(directions())
+def test_growing_is_the_published_algorithm(pair):
+    for method, final in (("grow-diag", ""), ("grow-diag-final", "or"), ("grow-diag-final-and", "and")):
+        assert made(*pair, method) == published(*pair, final)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(directions())
+def test_symmetrisations_nest(pair):
+    one, other = sets(*pair)
+    inter, diag, both, final, union = (
+        made(*pair, method)
+        for method in ("intersection", "grow-diag", "grow-diag-final-and", "grow-diag-final", "union")
+    )
+    assert inter == one & other and union == one | other
+    assert inter <= diag <= both <= union and diag <= final <= union
+    assert made(*pair, "forward") == one and made(*pair, "backward") == other
+
+
+@pytest.mark.parametrize(
+    "method, wanted",
+    [
+        ("intersection", {(0, 0), (3, 3)}),
+        # 1-1 touches 0-0 and both its words are free; 3-2 touches 3-3 and target 2 is free.
+        ("grow-diag", {(0, 0), (3, 3), (1, 1), (3, 2)}),
+        # 2-5 stands alone: both words free.
+        ("grow-diag-final-and", {(0, 0), (3, 3), (1, 1), (3, 2), (2, 5)}),
+        # 0-4: target 4 is free, source 0 is not.
+        ("grow-diag-final", {(0, 0), (3, 3), (1, 1), (3, 2), (2, 5), (0, 4)}),
+    ],
+)
+def test_an_example_worked_by_hand(method, wanted):
+    forward = [0, 1, 3, 3, 0, -1]  # the source word of each target word
+    backward = [0, -1, 5, 3]  # the target word of each source word
+    assert made(forward, backward, method) == wanted
+
+
+def test_pairs_keep_their_places():
+    corpus = Corpus.from_tokens([(["a", "b"], ["x"]), (["a"], ["x", "y"])])
+    table = symmetrize(corpus, np.array([1, -1, 0], np.int32), np.array([-1, 0, 1], np.int32), "intersection")
+    assert list(table) == [{(1, 0)}, {(0, 1)}]
+    assert len(table) == 2

@@ -1,0 +1,98 @@
+"""`regard align` from files to files."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from regard.cli.align import align
+from regard.data.links import parse_links
+from regard.data.phrasebook import split
+from regard.errors import ConfigError, DataError, UsageError
+
+
+def run(*arguments, input=None):
+    app = typer.Typer()
+    app.command()(align)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=input)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("text")
+    pairs = split("train", 300, seed=1)
+    for name, side in (("de", 0), ("en", 1)):
+        sentences = [(pair.source, pair.target)[side] for pair in pairs]
+        (folder / name).write_text("".join(" ".join(words) + "\n" for words in sentences), encoding="utf-8")
+    return folder
+
+
+def test_two_files_give_a_line_of_links_a_pair_and_perplexities(text, tmp_path):
+    result = run(text / "de", text / "en", "--model", "ibm2", "--json", tmp_path / "out.json")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    german, english = ((text / name).read_text().splitlines() for name in ("de", "en"))
+    assert len(lines) == len(german)
+    for line, source, target in zip(lines, german, english, strict=True):
+        assert all(i < len(source.split()) and j < len(target.split()) for i, j in parse_links(line))
+    assert result.stderr.count("perplexity") == 10
+    passes = json.loads((tmp_path / "out.json").read_text())["passes"]
+    assert [step["pass"] for step in passes] == [1, 2, 3, 4, 5] * 2
+    assert passes[4]["perplexity"] < passes[1]["perplexity"]
+
+
+def test_joined_lines_an_output_file_and_a_kept_aligner_give_the_same_links(text, tmp_path):
+    first = run(text / "de", text / "en", "--model", "ibm1", "--save", tmp_path / "kept")
+    sides = ((text / name).read_text().splitlines() for name in ("de", "en"))
+    joined = "".join(f"{source} ||| {target}\n" for source, target in zip(*sides, strict=True))
+    second = run("--load", tmp_path / "kept", "-o", tmp_path / "links", input=joined)
+    assert second.exit_code == 0 and not second.stdout and not second.stderr
+    assert (tmp_path / "links").read_text() == first.stdout
+
+
+def test_posteriors_name_links_with_their_probabilities(text):
+    result = run(text / "de", text / "en", "--model", "ibm1", "--posteriors", "--least", "0.4")
+    fields = [field for line in result.stdout.splitlines() for field in line.split()]
+    assert fields
+    for field in fields:
+        link, _, probability = field.partition(":")
+        assert len(parse_links(link)) == 1 and 0.4 <= float(probability) <= 1
+
+
+def test_one_direction_alone_is_trained_alone(text):
+    result = run(text / "de", text / "en", "--model", "ibm1", "--symmetrize", "forward")
+    assert result.stderr.count("perplexity") == 5
+    for line in result.stdout.splitlines():
+        targets = [j for _, j in parse_links(line)]
+        assert len(targets) == len(set(targets))
+
+
+def test_case_is_ignored_on_request():
+    lines = "Das HAUS ||| the house\ndas Haus ||| THE house\n"
+    one = run("--lowercase", "--model", "ibm1", input=lines).stdout.splitlines()
+    assert one[0] == one[1]
+
+
+@pytest.mark.parametrize(
+    "kind, arguments, message",
+    [
+        (UsageError, ["--model", "ibm7"], "ibm7"),
+        (UsageError, ["--symmetrize", "grow"], "grow"),
+        (UsageError, ["--model", "ibm1", "--set", "iterations"], "key=value"),
+        (ConfigError, ["--model", "ibm1", "--set", "iteration=3"], "iteration"),
+        (UsageError, ["--model", "ibm1", "--load", "x"], "--load"),
+        (DataError, ["nowhere.txt"], "nowhere.txt"),
+    ],
+)
+def test_a_mistake_gets_one_message_and_writes_nothing(kind, arguments, message, tmp_path):
+    result = run(*arguments, "-o", tmp_path / "links", input="a ||| b\n")
+    assert isinstance(result.exception, kind), result.output
+    assert message in str(result.exception)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_empty_side_writes_nothing(tmp_path):
+    result = run("-o", tmp_path / "links", "--save", tmp_path / "kept", input="a ||| b\n ||| c\n")
+    assert isinstance(result.exception, DataError) and "standard input:2" in str(result.exception)
+    assert not list(tmp_path.iterdir())
