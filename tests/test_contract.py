@@ -8,6 +8,7 @@ import torch
 from regard.attention import Memory, SoftAttentionConfig, build_attention
 from regard.attention.base import Attention, stack_readings
 from regard.attention.constrained import ConstrainedAttentionConfig
+from regard.attention.coverage import CoverageAttentionConfig
 from regard.attention.none import NoAttentionConfig
 from regard.attention.registry import MECHANISMS
 from toys import TwoContexts
@@ -24,6 +25,7 @@ CONFIGS = [
         ConstrainedAttentionConfig(map=name, exhaustion=c)
         for name, c in (("softmax", 0.0), ("sparsemax", 0.0), ("sparsemax", 0.2))
     ),
+    *(CoverageAttentionConfig(map=name) for name in ("softmax", "entmax15", "sparsemax")),
     "toy",  # of two contexts, told which token came: what no mechanism of the union does yet
 ]
 every = pytest.mark.parametrize("config", CONFIGS, ids=str)

@@ -44,7 +44,16 @@ class CheckpointError(RegardError):
 
 
 class InfeasibleBounds(RegardError, ValueError):
-    """No distribution fits between a row's bounds; names the row and what its bounds sum to."""
+    """No distribution fits between a row's bounds; names the row and what its bounds sum to.
+
+    Attributes:
+        row: The index of the row along the leading dimensions.
+    """
+
+    def __init__(self, message: str, row: tuple[int, ...] = ()) -> None:
+        """Keep the row beside the message."""
+        super().__init__(message)
+        self.row = row
 
 
 class TrainingDiverged(RegardError):

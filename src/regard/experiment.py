@@ -18,7 +18,8 @@ import torch
 from regard.config import config, dump_toml, load, option, to_dict
 from regard.data.corpus import DataConfig
 from regard.data.fertility import Budget, ConstantFertilityConfig, FertilityConfig
-from regard.data.files import read_bytes, write_atomic
+from regard.data.files import file_digest, read_bytes, write_atomic
+from regard.data.guidance import guide
 from regard.data.prepared import Prepared, prepare
 from regard.data.text import TextPair
 from regard.data.units import Progress
@@ -31,6 +32,7 @@ from regard.training.checkpoint import epoch_files, state_files
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast, pick_device, use_threads
 from regard.training.distributed import join
+from regard.training.guided import GuidedConfig
 from regard.training.resume import differences
 from regard.training.store import read_about, write_tensors
 from regard.training.trainer import Result, Trainer
@@ -59,6 +61,7 @@ HARMLESS = (
     "threads",
     "search",
     "data.folder",
+    "guided.links",
     "training.stop",
     "training.checkpoint",
     "training.record",
@@ -80,6 +83,9 @@ class RunConfig:
     data: DataConfig = option(help="The text.")
     model: ModelConfig = option(default=LstmConfig, help="The model.")
     training: TrainingConfig = option(default=TrainingConfig, help="How it is trained.")
+    guided: GuidedConfig | None = option(
+        default=None, help="Word links to teach attention by (Chen et al. 2016); none: it finds its own."
+    )
     search: SearchConfig = option(default=SearchConfig, help="How it translates, unless told otherwise.")
 
 
@@ -123,6 +129,7 @@ def train(
         TrainingDiverged: if the loss stayed not finite.
     """
     folder = Path(folder)
+    links = None if config.guided is None else config.guided.links
     device = pick_device(config.device)
     if config.threads:
         use_threads(config.threads)
@@ -134,23 +141,28 @@ def train(
             prepared.verify()
             prepared = prepared.within(_budget(config.data.fertility, prepared))
             _check_start(config.training.start, prepared.text)
+            guide(prepared.split("train"), config.data.train, links)
             _begin(config, prepared, folder)
         processes.wait()
         prepared = prepare(config.data)
         prepared = prepared.within(_budget(config.data.fertility, prepared))
         text = prepared.text
+        identity = {"training data": _fingerprint(prepared)}
+        if links is not None:
+            identity["guided links"] = file_digest(Path(links))
         torch.manual_seed(config.seed)
         model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
         trainer = Trainer(
             model.to(device),
-            prepared.split("train"),
+            guide(prepared.split("train"), config.data.train, links),
             prepared.split("valid"),
             config.training,
             folder=folder,
             seed=config.seed,
             processes=processes,
-            identity={"training data": _fingerprint(prepared)},
+            identity=identity,
             bleu=_Bleu(config, prepared, device),
+            guided=config.guided,
         )
         return trainer.run()
 
@@ -311,12 +323,23 @@ def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
 
 
 def _budget(config: FertilityConfig | None, prepared: Prepared) -> Budget | None:
-    """What source tokens may receive."""
+    """What source tokens may receive; word-aligned text is kept beside the prepared arrays it comes from."""
     if config is None:
         return None
+    vocabulary = prepared.text.source.vocabulary
     if isinstance(config, ConstantFertilityConfig):
-        return Budget.constant(config, len(prepared.text.source.vocabulary))
-    raise ConfigError(f"data.fertility.kind = {config.kind!r} is not there yet")
+        return Budget.constant(config, len(vocabulary))
+    path = prepared.folder / f"guided-{_fingerprint(prepared)[:16]}.fertility"
+    if path.exists():
+        return Budget.load(path, config, vocabulary)
+    from regard.alignment import Corpus, Setting
+    from regard.alignment.fertility import guided_fertilities
+
+    _log.info("aligning %s to count fertilities", prepared.folder)
+    table = guided_fertilities(Corpus.from_prepared(prepared), Setting(seed=1))
+    budget = Budget(config, table)
+    budget.save(path, vocabulary)
+    return budget
 
 
 def _is_begun(folder: Path) -> bool:

@@ -2,15 +2,17 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
+from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.none import NoAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import BOS, EOS
-from regard.errors import ConfigError
+from regard.errors import ConfigError, InfeasibleBounds
 from regard.models import build_model
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import DecoderConfig, LstmConfig
@@ -53,6 +55,7 @@ WIRINGS = {
     "learned start": config(decoder=decoder(bridge="learned")),
     "zero start": config(decoder=decoder(bridge="zero")),
     "tied": config(embedding=8, tied="target"),
+    "constrained": config(attention=ConstrainedAttentionConfig()),
     "observing": None,  # a toy mechanism of two contexts, told which token came
 }
 
@@ -65,7 +68,12 @@ def batch(lengths=((5, 4), (2, 6), (1, 1)), seed=0) -> Batch:
 
     sources = [words(s, SOURCE) for s, _ in lengths]
     targets = [[*words(t, TARGET), EOS] for _, t in lengths]
-    return collate(sources, targets, list(range(len(lengths))))
+    return collate(sources, targets, list(range(len(lengths))), [bounds(s) for s, _ in lengths])
+
+
+def bounds(length: int) -> np.ndarray:
+    """Fertilities, for mechanisms that want them; the last word may receive any amount."""
+    return np.array([0.6 + 0.3 * i for i in range(length - 1)] + [np.inf], dtype=np.float32)
 
 
 def build(wiring: LstmConfig | None) -> LstmModel:
@@ -81,7 +89,7 @@ def build(wiring: LstmConfig | None) -> LstmModel:
 def test_teacher_forcing_equals_the_steps_of_search(name) -> None:
     model, data = build(WIRINGS[name]).eval(), batch()
     outcome = model(data, average=True)
-    memories, state = model.begin(data.source)
+    memories, state = model.begin(data.source, data.upper)
     tokens = torch.full((3,), BOS)
     rows = torch.arange(3)
     for t in range(data.target.tokens.shape[1]):
@@ -103,7 +111,9 @@ def test_a_sentence_scores_the_same_alone_as_among_others(name) -> None:
     for i in range(3):
         s, t = int(data.source.lengths[i]), int(data.target.lengths[i])
         alone = model(
-            collate([data.source.tokens[i, :s].tolist()], [data.target.tokens[i, :t].tolist()], [i])
+            collate(
+                [data.source.tokens[i, :s].tolist()], [data.target.tokens[i, :t].tolist()], [i], [bounds(s)]
+            )
         )
         torch.testing.assert_close(together.log_likelihood[i : i + 1, :t], alone.log_likelihood)
         torch.testing.assert_close(together.weights[0][i : i + 1, :t, :, :s], alone.weights[0])
@@ -114,7 +124,7 @@ def test_reordering_rows_commutes_with_a_step(name) -> None:
     model, data = build(WIRINGS[name]).eval(), batch()
     order = torch.tensor([2, 0, 0])
     tokens = torch.tensor([6, 7, 8])
-    memories, state = model.begin(data.source)
+    memories, state = model.begin(data.source, data.upper)
     state = model.observe(model.step(tokens, memories, state), torch.arange(3), tokens)
     after = model.step(tokens, memories, state)
     chosen = tuple(memory.select(order) for memory in memories)
@@ -158,7 +168,7 @@ def test_padding_scores_zero_and_probabilities_sum_to_one() -> None:
     assert torch.equal(
         outcome.log_likelihood[~data.target.mask], torch.zeros_like(outcome.penalty)[~data.target.mask]
     )
-    memories, state = model.begin(data.source)
+    memories, state = model.begin(data.source, data.upper)
     prediction = model.step(torch.full((3,), BOS), memories, state)
     torch.testing.assert_close(prediction.log_probs.exp().sum(-1), torch.ones(3, dtype=torch.float64))
 
@@ -224,7 +234,7 @@ def test_every_wiring_is_tested_for_each_cell_and_query() -> None:
 
 def test_cross_entropy_is_pytorchs() -> None:
     model, data = build(config()).eval(), batch()
-    memories, state = model.begin(data.source)
+    memories, state = model.begin(data.source, data.upper)
     logits = []
     tokens = torch.full((3,), BOS)
     for t in range(data.target.tokens.shape[1]):
@@ -236,3 +246,15 @@ def test_cross_entropy_is_pytorchs() -> None:
         torch.stack(logits, 1).flatten(0, 1), data.target.tokens.flatten(), ignore_index=0, reduction="sum"
     )
     torch.testing.assert_close(-model(data).log_likelihood.sum(), expected)
+
+
+def test_fertilities_that_run_out_in_training_are_an_error_that_names_the_sentence() -> None:
+    model = build(config(attention=ConstrainedAttentionConfig()))
+    short = collate(
+        [[5, 6], [5]],
+        [[5, 6, EOS], [6, 7, EOS]],
+        [40, 41],
+        [np.full(2, 9, np.float32), np.ones(1, np.float32)],
+    )
+    with pytest.raises(InfeasibleBounds, match="sentence 42 of the text, target token 2"):
+        model(short)

@@ -137,7 +137,8 @@ class ConstrainedAttention(Attention):
         if not self.training:
             # What is left may be too little for the end symbol's step: it is shared out all the same.
             left = self._left(memory, state).sum(-1, keepdim=True)
-            bound = torch.where(left < ENOUGH, bound / left.clamp_min(1e-6) + (left <= 1e-6), bound)
+            shared = torch.where(torch.isfinite(bound), bound, 0) / left.clamp_min(1e-6) + (left <= 1e-6)
+            bound = torch.where(left < ENOUGH, shared, bound)
         weights = self.map(exhausted(scores, bound, self.config.exhaustion), bound, mask=memory.mask)
         return one_step(self._reading(weights.unsqueeze(1), memory, state.received + weights))
 

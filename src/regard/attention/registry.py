@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from regard.attention.base import Attention
 from regard.attention.constrained import ConstrainedAttention, ConstrainedAttentionConfig
+from regard.attention.coverage import CoverageAttention, CoverageAttentionConfig
 from regard.attention.none import NoAttention, NoAttentionConfig
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
 from regard.config import Kinds
@@ -12,11 +13,13 @@ from regard.config import Kinds
 __all__ = ["MECHANISMS", "AttentionConfig", "build_attention"]
 
 AttentionConfig = Annotated[
-    SoftAttentionConfig | ConstrainedAttentionConfig | NoAttentionConfig, Kinds("soft")
+    SoftAttentionConfig | CoverageAttentionConfig | ConstrainedAttentionConfig | NoAttentionConfig,
+    Kinds("soft"),
 ]
 
 MECHANISMS: dict[type[Any], Callable[[Any, int, int], Attention]] = {
     SoftAttentionConfig: SoftAttention,
+    CoverageAttentionConfig: CoverageAttention,
     ConstrainedAttentionConfig: ConstrainedAttention,
     NoAttentionConfig: NoAttention,
 }

@@ -10,9 +10,11 @@ import sys
 
 import typer
 
+from regard.cli.align import align
 from regard.cli.average import average
 from regard.cli.config import config
 from regard.cli.evaluate import evaluate
+from regard.cli.fertility import fertility
 from regard.cli.figures import figures
 from regard.cli.phrasebook import phrasebook
 from regard.cli.prepare import prepare
@@ -20,6 +22,7 @@ from regard.cli.quickstart import quickstart
 from regard.cli.score import score
 from regard.cli.train import train
 from regard.cli.translate import translate
+from regard.cli.tune import tune
 from regard.errors import RegardError
 
 __all__ = ["app", "main"]
@@ -33,7 +36,21 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (quickstart, prepare, train, translate, score, average, evaluate, figures, config, phrasebook):
+for command in (
+    quickstart,
+    prepare,
+    train,
+    translate,
+    score,
+    tune,
+    average,
+    align,
+    fertility,
+    evaluate,
+    figures,
+    config,
+    phrasebook,
+):
     app.command()(command)
 
 

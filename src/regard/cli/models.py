@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 __all__ = ["load_models", "search_settings"]
 
+_NESTED = {
+    "batch": ("batch", "sentences"),
+    "coverage_penalty": ("coverage_penalty", "weight"),
+    "coverage_floor": ("coverage_penalty", "floor"),
+}
+
 
 def load_models(
     folders: Sequence[Path], device: str, precision: str
@@ -60,7 +66,7 @@ def search_settings(base: "SearchConfig", options: Mapping[str, Any]) -> "Search
 
     Args:
         base: The model's own.
-        options: By the names of `SearchConfig`; `batch` counts sentences.
+        options: By the names of `SearchConfig`, or by those of `_NESTED`.
 
     Raises:
         ConfigError: if they do not fit together; names the option.
@@ -72,8 +78,9 @@ def search_settings(base: "SearchConfig", options: Mapping[str, Any]) -> "Search
     for name, value in options.items():
         if value is None:
             continue
-        if name == "batch":
-            data["batch"]["sentences"] = value
+        if name in _NESTED:
+            part, key = _NESTED[name]
+            data[part][key] = value
         else:
             data[name] = value
     return from_dict(SearchConfig, data, where="search options")

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,10 +22,19 @@ def score(
     tokens: Annotated[
         bool, typer.Option("--tokens", help="Write each token with its log-probability instead.")
     ] = False,
+    alignment: Annotated[
+        Path | None, typer.Option(help="A file for the word links of each line's attention (0-0 1-2).")
+    ] = None,
     length_penalty: Annotated[
         float,
         typer.Option(help="Alpha: divide by ((5 + length) / 6)^alpha; 0: plain log-probability.", min=0),
     ] = 0.0,
+    coverage_penalty: Annotated[
+        float, typer.Option(help="Beta: add the coverage penalty on neglected source words; 0: none.", min=0)
+    ] = 0.0,
+    coverage_floor: Annotated[
+        float | None, typer.Option(help="Epsilon of the coverage penalty: less attention costs no more.")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
     batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.", min=1)] = None,
     precision: Annotated[str, typer.Option(help="float32, or bfloat16 (faster).")] = "float32",
@@ -33,7 +43,8 @@ def score(
 ) -> None:
     """Score translations: one log-probability (in nats, the end symbol's included) a line.
 
-    A line whose source is empty, or that is too long, scores `nan` and is left out of the figures.
+    A line whose source is empty, or that is too long, scores `nan` and is left out of the figures. Links are
+    those of `regard translate`, for the translation that is given; `regard evaluate --gold` scores them.
 
     Example: regard score runs/first input.txt translation.txt --json scores.json
     """
@@ -41,17 +52,23 @@ def score(
     from regard.cli.output import open_output, write_json
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
+    from regard.data.links import format_links
     from regard.decoding.scoring import score_lines
     from regard.training.device import use_threads
 
     use_threads(threads)
     loaded, text, base = load_models([model, *(more or [])], device, precision)
-    search = search_settings(base, {"length_penalty": length_penalty, "batch": batch})
+    penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
+    search = search_settings(base, {**penalties, "coverage_floor": coverage_floor, "batch": batch})
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
     figures: dict[str, Any] = {"sentences": 0, "skipped": 0, "tokens": 0, "log_probability": 0.0}
-    with open_output(output) as file:
+    with ExitStack() as files:
+        file = files.enter_context(open_output(output))
+        linked = None if alignment is None else files.enter_context(open_output(alignment))
         for result in score_lines(loaded, text, pairs, search):
             found = result.hypothesis
+            if linked is not None:
+                linked.write(format_links(result.links) + "\n")
             if found is None:
                 figures["skipped"] += 1
                 file.write("\n" if tokens else "nan\n")

@@ -50,7 +50,26 @@ def translate(
     prefix: Annotated[
         Path | None, typer.Option(help="A file of what each translation must start with, line by line.")
     ] = None,
+    fertility: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of how much attention each source token may receive: a line of MOST, LEAST:MOST, "
+            "LEAST: or - for each line; an empty line leaves the model's own.",
+        ),
+    ] = None,
+    word_fertility: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The same for a word wherever it stands: WORD=MOST, WORD=LEAST:MOST.", show_default=False
+        ),
+    ] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Alpha of the length penalty; 0: off.")] = None,
+    coverage_penalty: Annotated[
+        float | None, typer.Option(help="Beta of the coverage penalty on neglected source words; 0: off.")
+    ] = None,
+    coverage_floor: Annotated[
+        float | None, typer.Option(help="Epsilon of the coverage penalty: less attention costs no more.")
+    ] = None,
     no_repeat_ngram: Annotated[
         int | None, typer.Option(help="Never say an n-gram of this length twice.")
     ] = None,
@@ -84,6 +103,8 @@ def translate(
         "beam": beam,
         "nbest": nbest,
         "length_penalty": length_penalty,
+        "coverage_penalty": coverage_penalty,
+        "coverage_floor": coverage_floor,
         "no_repeat_ngram": no_repeat_ngram,
         "min_length": min_length,
         "max_length_ratio": max_length_ratio,
@@ -111,8 +132,20 @@ def translate(
         interactive = input is None and sys.stdin.isatty()
         if beam is None or sample:
             options["beam"] = max(base.beam, nbest)  # as many are kept as are returned
-        translator = Translator(model, text, search_settings(base, options), sampling)
-        lines = number_lines(_lines(input), None if prefix is None else _file_lines(prefix), str(prefix))
+        by_word = _word_fertilities(word_fertility or [])
+        if (by_word or fertility is not None) and text.budget is None:
+            raise UsageError(
+                "--fertility and --word-fertility bound the attention of models trained with data.fertility; "
+                f"{models[0]} was not"
+            )
+        translator = Translator(model, text, search_settings(base, options), sampling, by_word)
+        lines = number_lines(
+            _lines(input),
+            None if prefix is None else _file_lines(prefix),
+            str(prefix),
+            None if fertility is None else _file_lines(fertility),
+            str(fertility),
+        )
         if interactive and processes.count == 1:
             results = (result for line in lines for result in translator.translate([line]))
         elif processes.count > 1:
@@ -127,6 +160,19 @@ def translate(
             writer = _Writer(files, output, nbest > 1, scores, alignment, attention, show, svg)
             for result in _watched(results, quiet=interactive or (output is None and sys.stdout.isatty())):
                 writer.write(result)
+
+
+def _word_fertilities(options: list[str]) -> dict[str, tuple[float, float]]:
+    """WORD=MOST, WORD=LEAST:MOST."""
+    from regard.data.fertility import read_bounds
+
+    found: dict[str, tuple[float, float]] = {}
+    for option in options:
+        word, equals, bounds = option.rpartition("=")
+        if not equals or not word:
+            raise UsageError(f"--word-fertility {option!r}: expected WORD=MOST or WORD=LEAST:MOST")
+        found[word] = read_bounds(bounds, f"--word-fertility {option!r}")
+    return found
 
 
 def _lines(path: Path | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from regard.config import config, option
-from regard.data.vocabulary import PAD
+from regard.data.vocabulary import PAD, SINK
 from regard.errors import UsageError
 from regard.types import Bool, Float, Int, Tensor
 
@@ -39,6 +39,11 @@ class Sequences:
         positions = torch.arange(self.tokens.shape[1], device=self.tokens.device)
         return positions < self.lengths[:, None]
 
+    @property
+    def words(self) -> Bool[Tensor, "B S"]:
+        """True at real words: neither padding nor a sink."""
+        return self.mask & (self.tokens != SINK)
+
     def to(self, device: torch.device | str) -> "Sequences":
         """The same on another device."""
         return Sequences(self.tokens.to(device), self.lengths.to(device))
@@ -54,6 +59,8 @@ class Batch:
         rows: Which sentences these are: their numbers in the split, or among the lines translated.
         upper: The most attention each source token may receive (its fertility), inf at a sink; or none.
         lower: The least it must receive; or none.
+        links: For each target token a distribution over the source words it is linked to, zeros where there
+            is none, to guide attention by; or none.
     """
 
     source: Sequences
@@ -61,6 +68,7 @@ class Batch:
     rows: Int[Tensor, "B"]
     upper: Float[Tensor, "B S"] | None = None
     lower: Float[Tensor, "B S"] | None = None
+    links: Float[Tensor, "B T S"] | None = None
 
     def __len__(self) -> int:
         """The number of sentences."""
@@ -73,10 +81,11 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same on another device."""
-        target, upper, lower = (
-            None if one is None else one.to(device) for one in (self.target, self.upper, self.lower)
+        target, upper, lower, links = (
+            None if one is None else one.to(device)
+            for one in (self.target, self.upper, self.lower, self.links)
         )
-        return Batch(self.source.to(device), target, self.rows.to(device), upper, lower)  # type: ignore[arg-type]
+        return Batch(self.source.to(device), target, self.rows.to(device), upper, lower, links)  # type: ignore[arg-type]
 
 
 def collate(

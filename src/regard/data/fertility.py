@@ -23,6 +23,7 @@ __all__ = [
     "Fertilities",
     "FertilityConfig",
     "GuidedFertilityConfig",
+    "read_bounds",
     "read_fertilities",
 ]
 
@@ -157,12 +158,18 @@ def read_fertilities(line: str, words: int, where: str) -> tuple[tuple[float, fl
     fields = line.split()
     if len(fields) != words:
         raise DataError(f"{where}: {len(fields)} fertilities, and the sentence has {words} tokens")
-    found: list[tuple[float, float]] = []
-    for field in fields:
-        least, colon, most = field.rpartition(":")
-        low = _number(least, where) if colon else 0.0
-        high = math.nan if most == "-" or (colon and not most) else _number(most, where)
-        if low > high:
-            raise DataError(f"{where}: {field!r} asks for at least {low:g} and at most {high:g}")
-        found.append((low, high))
-    return tuple(found)
+    return tuple(read_bounds(field, where) for field in fields)
+
+
+def read_bounds(field: str, where: str) -> tuple[float, float]:
+    """The least and the most attention from `MOST`, `LEAST:MOST`, `LEAST:` or `-`; NaN for a most not given.
+
+    Raises:
+        DataError: if it is none of these; says where.
+    """
+    least, colon, most = field.rpartition(":")
+    low = _number(least, where) if colon else 0.0
+    high = math.nan if most == "-" or (colon and not most) else _number(most, where)
+    if low > high:
+        raise DataError(f"{where}: {field!r} asks for at least {low:g} and at most {high:g}")
+    return low, high

@@ -58,6 +58,16 @@ class Split:
         """The source and target lengths of every row, the target's `EOS` included."""
         return self.source_lengths, self.target_lengths
 
+    @property
+    def corpora(self) -> list[dict[str, Any]]:
+        """What the manifest says of each corpus: `name`, `pairs`, `kept`, `weight`..."""
+        return self._corpora
+
+    @property
+    def lines(self) -> np.ndarray:
+        """The line each row comes from, counted from 0 over the corpora one after the other."""
+        return np.asarray(self._lines)
+
     def example(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         """The source ids and the target ids, `EOS` included, of a row."""
         source = self._source[self._source_offsets[row] : self._source_offsets[row + 1]]

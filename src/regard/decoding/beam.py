@@ -6,6 +6,11 @@ others go on. A sentence is done when no unfinished hypothesis beats the worst o
 as it stands (`stop = "likely"`, with the length penalty of its present length), or if it went on to the
 maximum length at no cost (`stop = "certain"`); then its rows leave the batch.
 
+What attention adds to scores (a coverage penalty) counts for finished hypotheses, and for unfinished ones
+where they are compared with these as they stand. Among themselves unfinished ones are ranked by it only on
+request. Else which of them stay alive hangs neither on it nor on the length penalty, and one search can
+answer for several of both (`beam_searches`).
+
 Nothing here depends on which sentences share the batch. Of equal scores the one from the better hypothesis
 goes first, and the end symbol before other tokens.
 """
@@ -20,14 +25,15 @@ from regard.data.vocabulary import BOS
 from regard.decoding.config import SearchConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import Scorer
+from regard.decoding.pool import Pool
 from regard.decoding.rules import Rules
 from regard.decoding.trace import Trace
-from regard.errors import RegardError
+from regard.errors import ConfigError, RegardError
 from regard.layers.rows import Rows, select_rows
 from regard.models.base import Memories, TranslationModel
 from regard.types import Float, Int, Tensor
 
-__all__ = ["beam_search", "evaluating"]
+__all__ = ["beam_search", "beam_searches", "evaluating"]
 
 _NEVER = -float("inf")
 # Taking rows out copies the memories of all others, so it waits until this share of a batch is done.
@@ -65,7 +71,7 @@ def beam_search(
         prefixes: The tokens that each translation must start with.
         upper: The most attention each word may receive, for mechanisms that bound it.
         lower: The least each word should receive.
-        scorer: How finished hypotheses are ranked; without it, by `config.length_penalty` alone.
+        scorer: How finished hypotheses are ranked; without it, as `config` says.
 
     Returns:
         For each sentence its hypotheses, best first: `config.nbest` of them, or as many as there are.
@@ -73,11 +79,44 @@ def beam_search(
     Raises:
         RegardError: if the model's probabilities are not numbers.
     """
+    scorers = (scorer or Scorer.of(config),)
     with evaluating(model):
         memories, state = model.begin(source, upper, lower)
-        return _Search(source, config, prefixes, scorer or Scorer(config.length_penalty)).run(
-            model, memories, state
-        )
+        return _Search(source, config, prefixes, scorers).run(model, memories, state)[0]
+
+
+def beam_searches(
+    model: TranslationModel,
+    source: Sequences,
+    config: SearchConfig,
+    scorers: Sequence[Scorer],
+    prefixes: Sequence[Sequence[int]] | None = None,
+    upper: Float[Tensor, "B S"] | None = None,
+    lower: Float[Tensor, "B S"] | None = None,
+) -> list[list[list[Hypothesis]]]:
+    """Translate a batch as `beam_search` does with each of several scorers, in one search.
+
+    Args:
+        model: The model.
+        source: The sentences; these and the other arguments are those of `beam_search`.
+        config: How to search; unfinished hypotheses must not be ranked by coverage.
+        scorers: How finished hypotheses are ranked.
+        prefixes: The tokens that each translation must start with.
+        upper: The most attention each word may receive.
+        lower: The least each word should receive.
+
+    Returns:
+        For each scorer what `beam_search` returns.
+
+    Raises:
+        ConfigError: if the config ranks unfinished hypotheses by coverage.
+        RegardError: if the model's probabilities are not numbers.
+    """
+    if config.coverage_penalty.unfinished:
+        raise ConfigError("search.coverage_penalty.unfinished: every scorer then needs a search of its own")
+    with evaluating(model):
+        memories, state = model.begin(source, upper, lower)
+        return _Search(source, config, prefixes, tuple(scorers)).run(model, memories, state)
 
 
 class _Search:
@@ -88,15 +127,16 @@ class _Search:
         source: Sequences,
         config: SearchConfig,
         prefixes: Sequence[Sequence[int]] | None,
-        scorer: Scorer,
+        scorers: tuple[Scorer, ...],
     ) -> None:
         self.source = source
         self.config = config
-        self.scorer = scorer
+        self.scorers = scorers
+        self.words = source.words
         self.rules = Rules(config, source, prefixes)
         self.trace = Trace()
 
-    def run(self, model: TranslationModel, memories: Memories, state: Rows) -> list[list[Hypothesis]]:
+    def run(self, model: TranslationModel, memories: Memories, state: Rows) -> list[list[list[Hypothesis]]]:
         beam, device = self.config.beam, self.source.tokens.device
         live = torch.arange(len(self.source), device=device)  # the sentences in the batch
         width = 1  # rows of each
@@ -104,41 +144,43 @@ class _Search:
         scores = torch.zeros(
             len(live), 1, dtype=torch.float64, device=device
         )  # log-probabilities so far, [n, width]
-        pool = _Pool(len(live), self.config.nbest, device)
+        pools = [Pool(len(live), self.config.nbest, device) for _ in self.scorers]
+        looking = any(scorer.additions for scorer in self.scorers)
         history = tokens[:, None][:, :0] if self.rules.remembers else None
         attended: tuple[Tensor, ...] | None = None
         for step in range(self.rules.longest + 1):
             prediction = model.step(tokens, memories, state)
             weights = tuple(reading.weights for reading in prediction.readings)
             self.trace.read(weights)
-            if self.scorer.additions:
-                attended = (
-                    weights
-                    if attended is None
-                    else tuple(a + w for a, w in zip(attended, weights, strict=True))
-                )
             owners = live.repeat_interleave(width)
+            added: list[Tensor | None] = [None] * len(pools)  # what attention adds to each row's score
+            if looking:
+                before = attended or tuple(map(torch.zeros_like, weights))
+                attended = tuple(a + w for a, w in zip(before, weights, strict=True))
+                added = [scorer.added(attended, self.words[owners]) for scorer in self.scorers]
             values, ids = self.rules.candidates(
                 prediction.log_probs, beam, step, owners, history, prediction.ending
             )
             choices = values.shape[1]
             totals = (scores.view(-1, 1) + values).view(len(live), -1)
-            totals, order = totals.sort(dim=1, descending=True, stable=True)
+            totals, order = self._sorted(totals, added[0], step + 1)
             totals, order = totals[:, : 2 * beam], order[:, : 2 * beam]
             ended = order % choices == 0  # the end symbol stands in the first column
             rows = order // choices + torch.arange(len(live), device=device).unsqueeze(1) * width
 
             finished = totals[:, :beam].masked_fill(~ended[:, :beam], _NEVER)
             if bool((finished > _NEVER).any()):
-                ranked = self._rank(finished, step + 1, rows[:, :beam], owners, attended)
-                pool.add(live, ranked, step, rows[:, :beam], values[:, 0])
+                for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
+                    ranked = scorer(finished, step + 1)
+                    ranked = ranked if extra is None else ranked + extra[rows[:, :beam]]
+                    pool.add(live, ranked, step, rows[:, :beam], values[:, 0])
 
             width = min(beam, width * (choices - 1))
             chosen = ended.to(torch.int8).argsort(dim=1, stable=True)[:, :width]
             scores, order, rows = (item.gather(1, chosen) for item in (totals, order, rows))
-            length = step + 1 if self.config.stop == "likely" else self.rules.limits[live] + 1
-            # Written so that what is not a number counts as done.
-            done = ~(self.scorer.ceiling(scores[:, 0], length) > pool.worst(live))
+            for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
+                pool.close(live, self._ceiling(scorer, extra, scores, rows, step + 1, live))
+            done = torch.stack([pool.closed for pool in pools]).all(dim=0)[live]
             leaving = int(done.sum())
             if leaving == len(live):
                 break
@@ -155,7 +197,8 @@ class _Search:
             tokens = ids[rows, columns]
             self.trace.advance(rows, tokens, values[rows, columns])
             if (step + 1) % _FORGET == 0:
-                self.trace.forget(*pool.ends())
+                steps, ends = zip(*(pool.ends() for pool in pools), strict=True)
+                self.trace.forget(torch.cat(steps), torch.cat(ends))
             state = model.observe(prediction, rows, tokens)
             if moved:
                 memories = select_rows(memories, rows)
@@ -163,25 +206,36 @@ class _Search:
                 attended = select_rows(attended, rows)
             if history is not None:
                 history = torch.cat([history[rows], tokens.unsqueeze(1)], dim=1)
-        return self._hypotheses(pool)
+        return [self._hypotheses(pool) for pool in pools]
 
-    def _rank(
+    def _sorted(
+        self, totals: Float[Tensor, "n c"], added: Float[Tensor, "R"] | None, length: int
+    ) -> tuple[Float[Tensor, "n c"], Int[Tensor, "n c"]]:
+        """Continuations, best first: by log-probability, or by score where that is asked for."""
+        if added is None or not self.config.coverage_penalty.unfinished:
+            return totals.sort(dim=1, descending=True, stable=True)
+        own = added.view(len(totals), -1)
+        extra = own.repeat_interleave(totals.shape[1] // own.shape[1], dim=1)
+        order = (self.scorers[0](totals, length) + extra).argsort(dim=1, descending=True, stable=True)
+        return totals.gather(1, order), order
+
+    def _ceiling(
         self,
-        finished: Float[Tensor, "n k"],
-        length: int,
+        scorer: Scorer,
+        added: Float[Tensor, "R"] | None,
+        scores: Float[Tensor, "n k"],
         rows: Int[Tensor, "n k"],
-        owners: Int[Tensor, "R"],
-        attended: tuple[Tensor, ...] | None,
-    ) -> Float[Tensor, "n k"]:
-        """The scores of hypotheses that end; minus infinity where none does."""
-        if attended is None:
-            return self.scorer(finished, length)
-        flat = rows.flatten()
-        mask = self.source.mask[owners[flat]]
-        ranked = self.scorer(finished.flatten(), length, select_rows(attended, flat), mask)
-        return ranked.view_as(finished)
+        length: int,
+        live: Int[Tensor, "n"],
+    ) -> Float[Tensor, "n"]:
+        """What the best unfinished hypothesis of each sentence comes to: as it stands, or at most."""
+        if self.config.stop == "certain":
+            return scorer(scores.amax(dim=1), self.rules.limits[live] + 1)
+        if added is None:
+            return scorer(scores[:, 0], length)
+        return (scorer(scores, length) + added[rows]).amax(dim=1)
 
-    def _hypotheses(self, pool: "_Pool") -> list[list[Hypothesis]]:
+    def _hypotheses(self, pool: Pool) -> list[list[Hypothesis]]:
         """Read off what is in the pool."""
         scores = pool.scores.cpu()
         found = scores > _NEVER
@@ -202,51 +256,3 @@ class _Search:
         for number, score, path in zip(sentence.tolist(), scores[found].tolist(), paths, strict=True):
             results[number].append(path.hypothesis(score))
         return results
-
-
-class _Pool:
-    """The best finished hypotheses of each sentence, best first; minus infinity marks an empty place."""
-
-    def __init__(self, sentences: int, size: int, device: torch.device) -> None:
-        self.scores = torch.full((sentences, size), _NEVER, dtype=torch.float64, device=device)
-        self.last = torch.zeros_like(self.scores)  # log-probability of the end symbol
-        self.steps = torch.zeros_like(self.scores, dtype=torch.long)
-        self.rows = torch.zeros_like(self.steps)
-
-    def worst(self, sentences: Int[Tensor, "n"]) -> Float[Tensor, "n"]:
-        """What a hypothesis must beat to get in."""
-        return self.scores[sentences, -1]
-
-    def ends(self) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"]]:
-        """The steps and rows in which the hypotheses ended."""
-        found = self.scores > _NEVER
-        return self.steps[found], self.rows[found]
-
-    def add(
-        self,
-        sentences: Int[Tensor, "n"],
-        scores: Float[Tensor, "n k"],
-        step: int,
-        rows: Int[Tensor, "n k"],
-        ends: Float[Tensor, "R"],
-    ) -> None:
-        """Let hypotheses in that ended.
-
-        Args:
-            sentences: The sentences in the batch.
-            scores: Up to k hypotheses of each; minus infinity where there is none.
-            step: The step of all.
-            rows: The row of each.
-            ends: The end symbol's log-probability in every row.
-        """
-        size = self.scores.shape[1]
-        merged = torch.cat([self.scores[sentences], scores], dim=1)
-        best, places = merged.sort(dim=1, descending=True, stable=True)
-        self.scores[sentences] = best[:, :size]
-        for kept, new in (
-            (self.last, ends[rows]),
-            (self.steps, torch.full_like(rows, step)),
-            (self.rows, rows),
-        ):
-            both = torch.cat([kept[sentences], new.to(kept.dtype)], dim=1)
-            kept[sentences] = both.gather(1, places[:, :size])

@@ -4,7 +4,7 @@ from typing import Literal
 
 from regard.config import config, option
 
-__all__ = ["SamplingConfig", "SearchBatchConfig", "SearchConfig"]
+__all__ = ["CoveragePenaltyConfig", "SamplingConfig", "SearchBatchConfig", "SearchConfig"]
 
 
 @config
@@ -22,6 +22,22 @@ class SearchBatchConfig:
 
 
 @config
+class CoveragePenaltyConfig:
+    """The coverage penalty of Wu et al. (2016): source words that get little attention cost something."""
+
+    weight: float = option(default=0.0, help="Beta, what it weighs; 0 turns it off.", ge=0)
+    floor: float = option(
+        default=0.1,
+        help="Epsilon: a word with less attention than this costs as much as one with it.",
+        gt=0,
+        le=1,
+    )
+    unfinished: bool = option(
+        default=False, help="Rank unfinished hypotheses by it too, and not finished ones alone."
+    )
+
+
+@config
 class SearchConfig:
     """Beam search; greedy search is a beam of 1."""
 
@@ -33,6 +49,9 @@ class SearchConfig:
         default=1.0,
         help="Alpha of the length penalty ((5 + length) / 6)^alpha of Wu et al. (2016); 0 turns it off.",
         ge=0,
+    )
+    coverage_penalty: CoveragePenaltyConfig = option(
+        default=CoveragePenaltyConfig, help="What neglected source words cost."
     )
     min_length: int = option(default=0, help="The least tokens of a translation, end symbol left out.", ge=0)
     max_length_ratio: float = option(

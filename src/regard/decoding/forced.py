@@ -5,7 +5,7 @@ from regard.decoding.beam import evaluating
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import Scorer
 from regard.decoding.trace import Path
-from regard.models.base import TranslationModel
+from regard.models.base import Outcome, TranslationModel
 
 __all__ = ["force"]
 
@@ -16,7 +16,7 @@ def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -
     Args:
         model: The model.
         batch: Sources and targets (each ending in the end symbol), on the model's device.
-        scorer: What makes scores of log-probabilities; without it they are the same.
+        scorer: What makes scores of log-probabilities and attention; without it scores are log-probabilities.
     """
     if batch.target is None:
         raise ValueError("forced decoding needs a batch with targets")
@@ -25,11 +25,20 @@ def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -
         outcome = model(batch)
         found = outcome.log_likelihood.double().cpu().tolist()
         weights = [layer.float().cpu().numpy() for layer in outcome.weights]
+        added = _added(scorer, batch, outcome)
     results: list[Hypothesis] = []
     lengths = zip(batch.target.lengths.tolist(), batch.source.lengths.tolist(), strict=True)
     for row, (steps, words) in enumerate(lengths):
         tokens = tuple(batch.target.tokens[row, : steps - 1].tolist())
         log_probs = tuple(found[row][:steps])
         attention = tuple(layer[row, :steps, :, :words].copy() for layer in weights)
-        results.append(Path(tokens, log_probs, attention).hypothesis(scorer.one(log_probs)))
+        results.append(Path(tokens, log_probs, attention).hypothesis(scorer.one(log_probs) + added[row]))
     return results
+
+
+def _added(scorer: Scorer, batch: Batch, outcome: Outcome) -> list[float]:
+    """What the attention adds to each score."""
+    real = outcome.mask[:, :, None, None]
+    attended = tuple(layer.masked_fill(~real, 0.0).sum(dim=1) for layer in outcome.weights)
+    added = scorer.added(attended, batch.source.words)
+    return [0.0] * len(batch) if added is None else added.double().cpu().tolist()

@@ -2,10 +2,13 @@
 
 Wu et al. (2016), Eq. 14:
 
-    score = log P(y | x) / lp(y) + sum of what the attention adds,   lp(y) = ((5 + |y|) / 6)^alpha,
+    score = log P(y | x) / lp(y) + cp(x, y),   lp(y) = ((5 + |y|) / 6)^alpha,
+    cp(x, y) = beta sum_j log max(eps, min(1, sum_t a_tj)),
 
-|y| counting the end symbol. What the attention adds (a coverage penalty, say) is never above zero, so that
-search knows the best a hypothesis can still come to.
+|y| counting the end symbol, j going over the real words (neither padding nor a sink), t over all steps, that
+of the end symbol too. The floor eps is that of Malaviya et al. (2018), Sec. 4: sparse attention leaves words
+with nothing, whose logarithm there is not. What attention adds is never above zero, so that search knows the
+best a hypothesis can still come to.
 """
 
 import math
@@ -13,9 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from regard.decoding.config import SearchConfig
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["AttentionScore", "Scorer", "length_penalty"]
+__all__ = ["AttentionScore", "CoveragePenalty", "Scorer", "length_penalty"]
 
 
 def length_penalty(length: Any, alpha: float) -> Any:
@@ -24,8 +28,28 @@ def length_penalty(length: Any, alpha: float) -> Any:
 
 
 AttentionScore = Callable[[tuple[Tensor, ...], Tensor], Tensor]
-"""What the attention of finished hypotheses adds to their scores: from the weights [N, H, S] of each layer,
-summed over all steps, and the mask [N, S] of source tokens, to a number at most zero for each."""
+"""What attention adds to the scores of hypotheses: from the weights [N, H, S] of each layer, summed over all
+steps, and the mask [N, S] of real source words, to a number at most zero for each."""
+
+
+@dataclass(frozen=True)
+class CoveragePenalty:
+    """What neglected source words cost: an `AttentionScore` of the last layer, the mean of its heads.
+
+    Attributes:
+        weight: beta.
+        floor: eps, in (0, 1].
+    """
+
+    weight: float
+    floor: float = 0.1
+
+    def __call__(
+        self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
+    ) -> Float[Tensor, "N"]:
+        """The penalty of each hypothesis."""
+        received = attention[-1].mean(dim=1).clamp(self.floor, 1.0)
+        return self.weight * received.log().masked_fill(~words, 0.0).sum(dim=-1)
 
 
 @dataclass(frozen=True)
@@ -40,27 +64,35 @@ class Scorer:
     alpha: float = 0.0
     additions: tuple[AttentionScore, ...] = ()
 
+    @classmethod
+    def of(cls, config: SearchConfig) -> "Scorer":
+        """The scorer that search settings describe."""
+        coverage = config.coverage_penalty
+        additions = (CoveragePenalty(coverage.weight, coverage.floor),) if coverage.weight else ()
+        return cls(config.length_penalty, additions)
+
     def __call__(
-        self,
-        log_probability: Float[Tensor, "*N"],
-        length: int,
-        attention: tuple[Float[Tensor, "N H S"], ...] = (),
-        mask: Bool[Tensor, "N S"] | None = None,
+        self, log_probability: Float[Tensor, "*N"], length: int | Int[Tensor, "*N"]
     ) -> Float[Tensor, "*N"]:
-        """The scores of hypotheses of one length.
+        """The scores of hypotheses, without what the attention adds.
 
         Args:
             log_probability: log P(y | x), in nats.
             length: |y|, the end symbol counted.
-            attention: The weights summed over all steps; looked at only where there are additions.
-            mask: True at source tokens.
         """
-        score = log_probability / length_penalty(length, self.alpha)
-        if self.additions:
-            assert mask is not None
-            for addition in self.additions:
-                score = score + addition(attention, mask)
-        return score
+        return log_probability / length_penalty(length, self.alpha)
+
+    def added(
+        self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
+    ) -> Float[Tensor, "N"] | None:
+        """What the attention adds to the scores, at most zero; none where it adds nothing.
+
+        Args:
+            attention: The weights of each layer, summed over all steps.
+            words: True at real source words, see `Sequences.words`.
+        """
+        found = [addition(attention, words) for addition in self.additions]
+        return sum(found[1:], start=found[0]) if found else None
 
     def one(self, token_log_probs: Sequence[float]) -> float:
         """The score of one hypothesis, without what the attention adds.
@@ -69,9 +101,3 @@ class Scorer:
             token_log_probs: The log-probability of each token and of the end symbol.
         """
         return math.fsum(token_log_probs) / length_penalty(len(token_log_probs), self.alpha)
-
-    def ceiling(
-        self, log_probability: Float[Tensor, "N"], length: int | Int[Tensor, "N"]
-    ) -> Float[Tensor, "N"]:
-        """The highest score that hypotheses of this log-probability can have at this length."""
-        return log_probability / length_penalty(length, self.alpha)

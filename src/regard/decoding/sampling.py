@@ -16,11 +16,11 @@ from regard.decoding.config import SamplingConfig, SearchConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import Scorer
 from regard.decoding.rules import Rules
-from regard.decoding.trace import Trace
+from regard.decoding.trace import Path, Trace
 from regard.errors import RegardError
 from regard.layers.rows import select_rows
 from regard.models.base import TranslationModel
-from regard.types import Float, Int, Tensor
+from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["sample"]
 
@@ -58,7 +58,7 @@ def sample(
         RegardError: if the model's probabilities are not numbers.
     """
     device, draws = source.tokens.device, config.nbest
-    rules, trace, scorer = Rules(config, source, prefixes), Trace(), Scorer(config.length_penalty)
+    rules, trace, scorer = Rules(config, source, prefixes), Trace(), Scorer.of(config)
     noise = _noise(sampling.seed, lines, draws, rules.longest + 1).to(device)
     rows = torch.arange(len(source), device=device).repeat_interleave(draws)
     live = torch.arange(len(rows), device=device)  # the draws in the batch
@@ -102,8 +102,17 @@ def sample(
                 history = torch.cat([history[rows], tokens.unsqueeze(1)], dim=1)
     steps, places, last = ends[0].astype(np.int64), ends[1].astype(np.int64), ends[2]
     paths = trace.paths(steps, places, last, np.repeat(source.lengths.cpu().numpy(), draws))
-    found = [path.hypothesis(scorer.one(path.token_log_probs)) for path in paths]
+    words = source.words.cpu().repeat_interleave(draws, dim=0)
+    found = [path.hypothesis(_score(scorer, path, words[row])) for row, path in enumerate(paths)]
     return [found[start : start + draws] for start in range(0, len(found), draws)]
+
+
+def _score(scorer: Scorer, path: Path, words: Bool[Tensor, "S"]) -> float:
+    """The score of what was drawn."""
+    score = scorer.one(path.token_log_probs)
+    attended = tuple(torch.from_numpy(layer.sum(axis=0)).unsqueeze(0) for layer in path.attention)
+    added = scorer.added(attended, words[: attended[0].shape[-1]].unsqueeze(0)) if attended else None
+    return score if added is None else score + float(added)
 
 
 def _noise(seed: int, lines: Sequence[int], draws: int, steps: int) -> Float[Tensor, "R T"]:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from regard.data.links import Links
 from regard.data.text import TextPair
 from regard.data.vocabulary import EOS
 from regard.decoding.blocks import blocks, sorted_batches, too_long
@@ -11,6 +12,8 @@ from regard.decoding.config import SearchConfig
 from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import Scorer
+from regard.decoding.unknown import map_weights
+from regard.metrics.alignment import links_from_weights
 from regard.models.base import TranslationModel
 
 __all__ = ["LineScore", "score_lines"]
@@ -27,12 +30,14 @@ class LineScore:
         source_tokens: The tokens of the source.
         tokens: The tokens of the translation; an end symbol follows them.
         hypothesis: Their probabilities and attention; none where the source is empty or a side is too long.
+        links: The most attended source word of each target word, both counted from 0.
     """
 
     number: int
     source_tokens: tuple[str, ...]
     tokens: tuple[str, ...]
     hypothesis: Hypothesis | None
+    links: Links = frozenset()
 
 
 def score_lines(
@@ -44,12 +49,12 @@ def score_lines(
         model: The model.
         text: How its two sides are written.
         pairs: Source lines and their translations.
-        search: Its length penalty makes the score, its batch settings bound memory.
+        search: Its length and coverage penalties make the score, its batch settings bound memory.
 
     Yields:
         One result a pair, in order; a pair that cannot be scored has none, with a warning.
     """
-    scorer = Scorer(search.length_penalty)
+    scorer = Scorer.of(search)
     device = next(model.parameters()).device
     for block in blocks(enumerate(pairs, 1), search.batch.block):
         read = [_read(number, *pair, text, search.batch.longest) for number, pair in block]
@@ -64,7 +69,15 @@ def score_lines(
             for row, hypothesis in zip(rows, force(model, batch, scorer), strict=True):
                 found[row] = hypothesis
         for one, hypothesis in zip(read, found, strict=True):
-            yield LineScore(one.number, one.source_tokens, one.tokens, hypothesis)
+            links = frozenset() if hypothesis is None else _links(one, hypothesis, text)
+            yield LineScore(one.number, one.source_tokens, one.tokens, hypothesis, links)
+
+
+def _links(read: LineScore, hypothesis: Hypothesis, text: TextPair) -> Links:
+    """The links of the attention; the end symbol's is left out, and nothing links to a sink."""
+    weights = map_weights(hypothesis.attention)[: len(read.tokens)]
+    source_words = (*text.source.word_ids(read.source_tokens), *[-1] * len(text.sink))
+    return links_from_weights(weights, source_words, text.target.word_ids(read.tokens))
 
 
 def _read(number: int, source: str, target: str, text: TextPair, longest: int) -> LineScore:

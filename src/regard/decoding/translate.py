@@ -1,20 +1,23 @@
 """From lines of text to translations of them, in order and in bounded memory."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+from regard.data.batch import Batch
 from regard.data.fertility import Fertilities
 from regard.data.links import Links
 from regard.data.text import TextPair
 from regard.data.vocabulary import UNK
-from regard.decoding.beam import beam_search
+from regard.decoding.beam import beam_search, beam_searches
 from regard.decoding.blocks import blocks, sorted_batches, too_long
+from regard.decoding.by_hand import given_fertilities
 from regard.decoding.config import SamplingConfig, SearchConfig
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.penalties import Scorer
 from regard.decoding.sampling import sample
 from regard.decoding.unknown import map_weights, replace_unknown
 from regard.errors import DataError
@@ -35,14 +38,14 @@ class Line:
         number: Counted from 1.
         text: Its text.
         prefix: The text its translation must start with.
-        fertilities: How much attention each of its tokens must and may receive, for models with a budget;
-            none: the model's own.
+        fertility: How much attention each of its tokens must and may receive, in a line as `read_fertilities`
+            reads it, for models with a budget; empty: as the model has it.
     """
 
     number: int
     text: str
     prefix: str = ""
-    fertilities: Fertilities | None = None
+    fertility: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,12 +91,14 @@ class LineResult:
         source_tokens: Its tokens, as the model read them: with its sink, once there are translations.
         translations: Best first; none for a line that is empty or refused.
         refused: Why the line was refused; none where it was not.
+        fertilities: What its tokens must and may receive, where somebody said so.
     """
 
     line: Line
     source_tokens: tuple[str, ...] = ()
     translations: tuple[Translation, ...] = ()
     refused: str | None = None
+    fertilities: Fertilities | None = None
 
     @property
     def text(self) -> str:
@@ -110,12 +115,14 @@ class Translator:
         text: How its two sides are written.
         search: How to search.
         sampling: How to draw translations; without it they are searched for.
+        fertilities: The least and the most attention for words, for models with a budget.
     """
 
     model: TranslationModel
     text: TextPair
     search: SearchConfig
     sampling: SamplingConfig | None = None
+    fertilities: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
         """Translate lines, a block of `search.batch.block` at a time; results come in order.
@@ -136,8 +143,36 @@ class Translator:
                 result = results[row]
                 written = tuple(self._write(result, hypothesis) for hypothesis in found)
                 read = (*result.source_tokens, *self.text.sink)
-                results[row] = LineResult(result.line, read, written)
+                results[row] = LineResult(result.line, read, written, fertilities=result.fertilities)
         return results
+
+    def variants(self, lines: Sequence[Line], scorers: Sequence[Scorer]) -> list[list[str]]:
+        """The best translations of lines held together under each of several scorers, from one search.
+
+        Args:
+            lines: The lines; a refused one has an empty translation.
+            scorers: How finished hypotheses are ranked; see `beam_searches`.
+
+        Returns:
+            For each scorer the text of each line's translation.
+        """
+        results = [self._read(line) for line in lines]
+        lengths = [0 if result.refused else len(result.source_tokens) for result in results]
+        texts = [[""] * len(results) for _ in scorers]
+        for rows in sorted_batches(lengths, self.search.batch):
+            batch, prefixes = self._batch([results[row] for row in rows])
+            ways = beam_searches(
+                self.model, batch.source, self.search, scorers, prefixes, batch.upper, batch.lower
+            )
+            for place, row in enumerate(rows):
+                # Most scorers agree on most lines.
+                known: dict[tuple[int, ...], str] = {}
+                for own, found in zip(texts, ways, strict=True):
+                    best = found[place][0]
+                    if best.tokens not in known:
+                        known[best.tokens] = self._write(results[row], best).text
+                    own[row] = known[best.tokens]
+        return texts
 
     def _read(self, line: Line) -> LineResult:
         """Tokenise a line, or refuse it."""
@@ -147,25 +182,30 @@ class Translator:
             tokens = self.text.source.tokenize(line.text)
             refused = too_long(line.text, len(tokens), longest)
             if refused is None:
-                return LineResult(line, tuple(tokens))
+                where = f"the fertilities of line {line.number}"
+                given = given_fertilities(tokens, self.text.source, line.fertility, self.fertilities, where)
+                return LineResult(line, tuple(tokens), fertilities=given)
         return LineResult(line, refused=refused)
 
-    def _search(self, read: Sequence[LineResult]) -> list[list[Hypothesis]]:
-        """Search for a batch of lines, or draw."""
+    def _batch(self, read: Sequence[LineResult]) -> tuple[Batch, list[list[int]] | None]:
+        """Lines as a batch on the model's device, and the tokens that their translations start with."""
         ids = [self.text.source.vocabulary.ids(result.source_tokens) for result in read]
         numbers = [result.line.number for result in read]
         device = next(self.model.parameters()).device
-        given = [result.line.fertilities for result in read]
+        given = [result.fertilities for result in read]
         batch = self.text.batch(ids, None, numbers, given).to(device)
-        source = batch.source
-        prefixes = None
-        if any(result.line.prefix for result in read):
-            prefixes = [self.text.target.encode(result.line.prefix) for result in read]
+        if not any(result.line.prefix for result in read):
+            return batch, None
+        return batch, [self.text.target.encode(result.line.prefix) for result in read]
+
+    def _search(self, read: Sequence[LineResult]) -> list[list[Hypothesis]]:
+        """Search for a batch of lines, or draw."""
+        batch, prefixes = self._batch(read)
+        source, bounds = batch.source, (batch.upper, batch.lower)
         if self.sampling is not None:
-            return sample(
-                self.model, source, self.search, self.sampling, numbers, prefixes, batch.upper, batch.lower
-            )
-        return beam_search(self.model, source, self.search, prefixes, batch.upper, batch.lower)
+            numbers = [result.line.number for result in read]
+            return sample(self.model, source, self.search, self.sampling, numbers, prefixes, *bounds)
+        return beam_search(self.model, source, self.search, prefixes, *bounds)
 
     def _write(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
         """A hypothesis as text."""
@@ -188,30 +228,42 @@ class Translator:
 
 
 def number_lines(
-    lines: Iterable[str], prefixes: Iterable[str] | None = None, name: str = "the prefixes"
+    lines: Iterable[str],
+    prefixes: Iterable[str] | None = None,
+    name: str = "the prefixes",
+    fertilities: Iterable[str] | None = None,
+    fertilities_name: str = "the fertilities",
 ) -> Iterator[Line]:
-    """Lines with their numbers and the prefixes of their translations.
+    """Lines with their numbers, the prefixes of their translations and their fertilities.
 
     Args:
         lines: The lines.
         prefixes: As many prefixes.
         name: Where the prefixes come from, for messages.
+        fertilities: As many lines of fertilities.
+        fertilities_name: Where they come from.
 
     Raises:
-        DataError: if the numbers of lines and prefixes differ.
+        DataError: if the numbers of lines differ.
     """
-    if prefixes is None:
-        yield from (Line(number, text) for number, text in enumerate(lines, 1))
-        return
-    given = iter(prefixes)
+    beside = [(iter(prefixes), name)] if prefixes is not None else []
+    beside += [(iter(fertilities), fertilities_name)] if fertilities is not None else []
     number = 0
     for number, text in enumerate(lines, 1):
-        prefix = next(given, None)
-        if prefix is None:
-            raise DataError(f"{name}: ends after line {number - 1}; there is a line {number} to translate")
-        yield Line(number, text, prefix)
-    if next(given, None) is not None:
-        raise DataError(f"{name}: more lines than there are to translate ({number})")
+        found = [_beside(given, where, number) for given, where in beside]
+        prefix = found.pop(0) if prefixes is not None else ""
+        yield Line(number, text, prefix, found[0] if found else "")
+    for given, where in beside:
+        if next(given, None) is not None:
+            raise DataError(f"{where}: more lines than there are to translate ({number})")
+
+
+def _beside(given: Iterator[str], where: str, number: int) -> str:
+    """The next line of a file beside the text."""
+    found = next(given, None)
+    if found is None:
+        raise DataError(f"{where}: ends after line {number - 1}; there is a line {number} to translate")
+    return found
 
 
 def warn_refused(result: LineResult) -> None:

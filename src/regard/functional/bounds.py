@@ -83,7 +83,7 @@ class Problem:
         if bool(self.feasible.all()):
             return
         row = tuple(int(i) for i in (~self.feasible.squeeze(-1)).nonzero()[0])
-        most, least = float(self.upper[row].sum()), float(self.lower[row].sum())
+        most, least = float(self.upper[row].detach().sum()), float(self.lower[row].detach().sum())
         where = f"row {list(row)} of {list(self.scores.shape[:-1])}" if row else "the only row"
         if most < 1 and least <= most:
             why = f"its usable upper bounds sum to {most:.6g}, and must sum to at least 1"
@@ -91,7 +91,7 @@ class Problem:
             why = f"its lower bounds sum to {least:.6g}, and must sum to at most 1"
         else:
             why = "a bound is negative, or a lower one above its upper one"
-        raise InfeasibleBounds(f"no distribution fits the bounds of {where}: {why}")
+        raise InfeasibleBounds(f"no distribution fits the bounds of {where}: {why}", row)
 
     def settle(self, distribution: Tensor, form: Tensor) -> Tensor:
         """The distribution with its exceptions, and the derivatives of a form that equals it.

@@ -4,9 +4,9 @@ A map p(z) = argmax over the simplex of p . z + H(p) has a loss of its own, the 
 
     L(z, y) = p . z + H(p) - z_y = sum_j p_j (z_j - z_y) + H(p) >= 0,   dL/dz = p - onehot(y),
 
-with, for alpha-entmax, H(p) = (1 - sum_j p_j^alpha) / (alpha (alpha - 1)) (Peters et al. 2019, Sec. 3):
-alpha is 2 for the sparsemax loss (Martins & Astudillo 2016, Sec. 3). It is 0 exactly where p is the corner of y,
-that is where z_y is at least 1 / (alpha - 1) above every other score.
+with, for alpha-entmax, H(p) = (1 - sum_j p_j^alpha) / (alpha (alpha - 1)) (Peters et al. 2019, Sec. 3);
+the sparsemax loss has alpha = 2 (Martins & Astudillo 2016, Sec. 3). It is 0 exactly where p is the corner of
+y, that is where z_y is at least 1 / (alpha - 1) above every other score.
 
 Of the forward pass only p is kept. It counts as a second result, so that the gradient of the gradient, which
 passes through p, comes back to the same node as that result's.

@@ -63,7 +63,7 @@ def reference(
         try:
             weights = map.reference(exhausted(scores[:, t], bound, exhaustion), bound, None, usable)
         except InfeasibleBounds as error:
-            raise InfeasibleBounds(f"step {t}: {error}") from None
+            raise InfeasibleBounds(f"step {t}: {error}", error.row) from None
         received = received + weights
         steps.append(weights)
     return torch.stack(steps, 1) if steps else torch.zeros_like(scores)

@@ -15,7 +15,7 @@ from regard.attention.base import Memory, Reading, State, stack_readings
 from regard.attention.registry import build_attention
 from regard.data.batch import Batch, Sequences
 from regard.data.vocabulary import BOS, PAD
-from regard.errors import ConfigError
+from regard.errors import ConfigError, InfeasibleBounds
 from regard.functional import linear_log_likelihood
 from regard.kernels.products import linear
 from regard.layers.cells import CELLS, CellState
@@ -230,7 +230,10 @@ class LstmModel(TranslationModel):
         outputs: list[Tensor] = []
         scored: list[tuple[Tensor, Tensor]] = []
         for t, step_gates in enumerate(gates):
-            step = self._advance(opened, step_gates, memory, state)
+            try:
+                step = self._advance(opened, step_gates, memory, state)
+            except InfeasibleBounds as error:
+                raise _used_up(batch, error, t) from None
             seen = None
             if self.attention.observes:
                 scored.append(self._score(step.outputs, targets[:, t], average))
@@ -314,6 +317,16 @@ class _Pending(Rows):
     layers: tuple[CellState, ...]
     top: Float[Tensor, "B D"]
     output: Float[Tensor, "B D"]
+
+
+def _used_up(batch: Batch, error: InfeasibleBounds, step: int) -> InfeasibleBounds:
+    """The same error, naming the sentence."""
+    sentence = int(batch.rows[error.row[0]]) + 1 if error.row else "?"
+    return InfeasibleBounds(
+        f"sentence {sentence} of the text, target token {step + 1}: less than one unit of attention is left "
+        "of its words' fertilities; set data.fertility.sink = true, or raise the fertilities",
+        error.row,
+    )
 
 
 def _weights(part: nn.Module | Tensor) -> int:

@@ -22,6 +22,7 @@ from regard.training.config import TrainingConfig
 from regard.training.display import Display
 from regard.training.distributed import ALONE, Processes
 from regard.training.evaluate import Examples, evaluate, perplexity
+from regard.training.guided import GuidedConfig
 from regard.training.optimizer import build_optimizer, freeze
 from regard.training.progress import Progress, Window
 from regard.training.record import Record
@@ -68,6 +69,7 @@ class Trainer:
         processes: Those of the run.
         identity: What may not change between resumes, by name, such as the data's checksum.
         bleu: The BLEU of the model's translations of the validation split; called by the first process.
+        guided: What attention is taught, where the batches of `train` carry links.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Trainer:
         processes: Processes = ALONE,
         identity: dict[str, Any] | None = None,
         bleu: Callable[[TranslationModel], float] | None = None,
+        guided: GuidedConfig | None = None,
     ) -> None:
         """Build optimizer and schedule."""
         self.train, self.valid, self.config, self.seed = train, valid, config, seed
@@ -94,7 +97,7 @@ class Trainer:
             model, build_optimizer(config.optimizer, trained), build_schedule(config.schedule), Progress()
         )
         self.checkpoints = Checkpoints(folder, identity or {})
-        self.updater = Updater(self.state, train, config, processes, seed)
+        self.updater = Updater(self.state, train, config, processes, seed, guided)
         self.record: Record | None = None
         self.display = Display(processes.is_main)
         self._mark = time.monotonic()

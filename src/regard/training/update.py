@@ -16,6 +16,7 @@ from regard.training.config import TrainingConfig
 from regard.training.device import autocast, give_back_memory
 from regard.training.distributed import Processes
 from regard.training.evaluate import Examples
+from regard.training.guided import GuidedConfig, guided_loss
 from regard.training.objectives import Loss, loss_of
 from regard.training.optimizer import clip_gradients
 
@@ -70,6 +71,7 @@ class Updater:
         config: The run's settings.
         processes: Those of the run.
         seed: The run's seed.
+        guided: What attention is taught by the links of the batches.
     """
 
     def __init__(
@@ -79,9 +81,11 @@ class Updater:
         config: TrainingConfig,
         processes: Processes,
         seed: int,
+        guided: GuidedConfig | None = None,
     ) -> None:
         """Wrap the model for several processes where there are."""
         self.state, self.data, self.config, self.processes, self.seed = state, data, config, processes, seed
+        self.guided = guided
         self.loss = loss_of(state.model.objective)
         self.target_lengths = data.lengths[1]
         self.parameters = [value for value in state.model.parameters() if value.requires_grad]
@@ -157,8 +161,11 @@ class Updater:
         torch.manual_seed(noise_seed(self.seed, self.state.progress.update + 1, micro, processes.rank))
         with self._communicating(last):
             with autocast(processes.device, config.precision):
-                outcome = self.replica(batch.to(processes.device), average=config.label_smoothing > 0)
+                moved = batch.to(processes.device)
+                outcome = self.replica(moved, average=config.label_smoothing > 0)
             loss = self.loss(outcome, config.label_smoothing)
+            if self.guided is not None and moved.links is not None:
+                loss = Loss(loss.total + guided_loss(outcome, moved.links, self.guided), loss.nll)
             del outcome
             (loss.total * (scale * weight)).backward()
         # Without its graph, which holds the activations.

@@ -1,0 +1,111 @@
+"""Soft attention that knows what each word has received: the coverage vector (Tu et al. 2016).
+
+With s_t the decoder's state, h_j a source word and beta_{t-1,j} the attention it has received before, the
+scores are, as Malaviya et al. (2018), Sec. 4, have them for bilinear attention,
+
+    z_tj = s_t^T (W h_j + v beta_{t-1,j}),   a_t = map(z_t),   beta_t = beta_{t-1} + a_t,   beta_0 = 0,
+
+the linguistic coverage of Tu et al. (2016) without their fertilities. Where s_t^T v is below zero, a word's
+score falls with what the word has received. The gradient flows through beta.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from regard.attention.base import Attention, Memory, Reading, State
+from regard.attention.scorers import GeneralScorer
+from regard.attention.soft import MAPS
+from regard.config import config, option
+from regard.functional.masking import exact_dtype
+from regard.layers.rows import Rows
+from regard.layers.steps import StepProduct
+from regard.types import Float, Tensor
+
+__all__ = ["CoverageAttention", "CoverageAttentionConfig", "CoverageState"]
+
+
+@config
+class CoverageAttentionConfig:
+    """Soft attention, bilinear, with a coverage vector."""
+
+    kind: Literal["coverage"] = option(
+        default="coverage", help="The mechanism: what a word has received adds to its score."
+    )
+    map: Literal["softmax", "entmax15", "sparsemax"] = option(
+        default="softmax", help="From scores to weights, from the fullest to the sparsest."
+    )
+
+
+@dataclass(frozen=True)
+class CoverageState(State):
+    """The state with what each word has received.
+
+    Attributes:
+        received: [B, S], beta: float32 at least.
+    """
+
+    received: Float[Tensor, "B S"]
+
+
+@dataclass(frozen=True)
+class CoverageKeys(Rows):
+    """W h_j for each word, and v, both opened for the steps."""
+
+    words: StepProduct
+    coverage: StepProduct
+
+
+class CoverageAttention(Attention):
+    """Soft attention with a coverage vector.
+
+    Args:
+        config: The map.
+        query: Width of the decoder's state.
+        width: Width of the memory's states.
+    """
+
+    def __init__(self, config: CoverageAttentionConfig, query: int, width: int) -> None:
+        """Make the weights W and v."""
+        super().__init__()
+        self.map = MAPS[config.map]
+        self.width = width
+        self.scorer = GeneralScorer(query, width)
+        self.vector = nn.Parameter(nn.init.uniform_(torch.empty(query, 1), -(query**-0.5), query**-0.5))
+
+    def prepare(self, memory: Memory) -> Memory:
+        """Make the keys, open the values."""
+        keys = CoverageKeys(self.scorer.keys(memory.states), StepProduct.open(self.vector))
+        return memory.with_products(keys, StepProduct.open(memory.states))
+
+    def start(self, memory: Memory, target: object = None) -> CoverageState:
+        """Nothing has been received."""
+        state = super().start(memory)
+        return CoverageState(state.weights, state.context, torch.zeros_like(state.weights[:, 0]))
+
+    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """The scorer's, s^T v for each step, and a weighted sum of the words."""
+        made = self.scorer.multiply_adds(source, target, pairs)
+        return made + target * self.vector.numel() + pairs * self.width
+
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+        """One step."""
+        keys, values = memory.keys, memory.values
+        assert isinstance(state, CoverageState) and isinstance(keys, CoverageKeys) and values is not None
+        scores = self.scorer(query.unsqueeze(1), keys.words)[:, 0]
+        dtype = exact_dtype(scores.dtype)
+        scores = scores.to(dtype) + keys.coverage(query).to(dtype) * state.received
+        weights = self.map(scores, mask=memory.mask)  # (B, S)
+        context = values(weights.unsqueeze(1))  # (B, 1, D)
+        zeros = weights.new_zeros(len(weights), 1)
+        heads = weights.unsqueeze(1)  # (B, 1, S)
+        return Reading(
+            contexts=context,
+            log_weights=zeros,
+            weights=heads,
+            log_policy=zeros,
+            penalty=zeros.squeeze(1),
+            state=CoverageState(heads, context.squeeze(1), state.received + weights),
+        )

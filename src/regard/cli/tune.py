@@ -1,0 +1,150 @@
+"""`regard tune`: which length and coverage penalties translate validation text best."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from regard.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from regard.decoding.tune import Trial
+
+__all__ = ["tune"]
+
+_GRID = "0,0.2,0.4,0.6,0.8,1.0"
+
+
+def tune(
+    models: Annotated[
+        list[Path], typer.Argument(help="A model folder; several make an ensemble.", show_default=False)
+    ],
+    source: Annotated[
+        Path, typer.Option(help="Validation text, plain or gzip: not the test text.", show_default=False)
+    ],
+    reference: Annotated[Path, typer.Option(help="Its translations, line by line.", show_default=False)],
+    alpha: Annotated[str, typer.Option(help="Length penalties to try, separated by commas.")] = _GRID,
+    beta: Annotated[str, typer.Option(help="Coverage penalties to try, separated by commas.")] = _GRID,
+    coverage_floor: Annotated[float | None, typer.Option(help="Epsilon of the coverage penalty.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses kept alive.")] = None,
+    tokenize: Annotated[
+        str,
+        typer.Option(help="For BLEU: 13a, none (text is tokenised), intl, char, zh, ja-mecab, ko-mecab."),
+    ] = "13a",
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+    batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.")] = None,
+    precision: Annotated[str, typer.Option(help="float32, or bfloat16 (faster).")] = "float32",
+    device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1)] = None,
+) -> None:
+    """Try pairs of length penalty (alpha) and coverage penalty (beta); the best pair by BLEU comes last.
+
+    Each pair is judged by what beam search finds with it, not by rescoring one n-best list; one search does
+    the work for all pairs. Other settings are those the model was trained with.
+
+    Example: regard tune runs/first --source valid.de --reference valid.en
+    """
+    grid = {"alpha": _numbers("--alpha", alpha), "beta": _numbers("--beta", beta)}
+
+    from dataclasses import asdict
+
+    from regard.cli.models import load_models, search_settings
+    from regard.cli.output import write_json
+    from regard.config import from_dict
+    from regard.data.corpus import CorpusConfig, read_pairs
+    from regard.decoding.translate import Translator
+    from regard.decoding.tune import best_trial
+    from regard.decoding.tune import tune as try_all
+    from regard.metrics.translation import Tokenizer
+    from regard.training.device import use_threads
+
+    if tokenize not in get_args(Tokenizer):
+        raise UsageError(f"--tokenize {tokenize!r}: expected one of {', '.join(get_args(Tokenizer))}")
+    use_threads(threads)
+    pairs = list(read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(reference)})))
+    model, text, base = load_models(models, device, precision)
+    options = {"beam": beam, "nbest": 1, "coverage_floor": coverage_floor, "batch": batch}
+    search = search_settings(base, options)
+    sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
+    if not any(line.strip() for line in sources):
+        raise DataError(f"{source}: holds no text to translate")
+    times = len(grid["alpha"]) * len(grid["beta"]) if search.coverage_penalty.unfinished else 1
+    with _watched(len(pairs) * times) as tick:
+        trials = try_all(
+            Translator(model, text, search),
+            sources,
+            references,
+            grid["alpha"],
+            grid["beta"],
+            tokenize,  # type: ignore[arg-type]
+            lowercase,
+            tick,
+        )
+    best = best_trial(trials)
+    _show(trials, best)
+    figures = {
+        "models": [str(folder) for folder in models],
+        "source": str(source),
+        "reference": str(reference),
+        "sentences": len(pairs),
+        "beam": search.beam,
+        "tokenize": tokenize,
+        "lowercase": lowercase,
+        "trials": [asdict(trial) for trial in trials],
+        "best": asdict(best),
+    }
+    write_json(json_file, figures)
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    """The values of a list such as `0,0.2`, each once."""
+    try:
+        found = [float(field) for field in text.split(",")]
+        if not all(0 <= value < float("inf") for value in found):
+            raise ValueError
+    except ValueError:
+        raise UsageError(
+            f"{option} {text!r}: expected numbers from 0 up, separated by commas: {_GRID}"
+        ) from None
+    return list(dict.fromkeys(found))
+
+
+@contextmanager
+def _watched(total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda lines: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("tune", total=total)
+        yield lambda lines: bar.update(task, advance=lines)
+
+
+def _show(trials: "list[Trial]", best: "Trial") -> None:
+    """A table of alpha by beta on a terminal, a line for each pair in a pipe; then the best pair."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        print("length_penalty\tcoverage_penalty\tBLEU")
+        for trial in trials:
+            print(f"{trial.length_penalty:g}\t{trial.coverage_penalty:g}\t{trial.bleu:.2f}")
+    else:
+        betas = list(dict.fromkeys(trial.coverage_penalty for trial in trials))
+        table = Table(box=None, pad_edge=False, title="BLEU by length penalty (down) and coverage penalty")
+        for name in ("", *(f"{beta:g}" for beta in betas)):
+            table.add_column(name, justify="right", no_wrap=True)
+        for start in range(0, len(trials), len(betas)):
+            row = trials[start : start + len(betas)]
+            table.add_row(f"{row[0].length_penalty:g}", *(f"{trial.bleu:.2f}" for trial in row))
+        console.print(table)
+    found = f"--length-penalty {best.length_penalty:g} --coverage-penalty {best.coverage_penalty:g}"
+    print(f"best: {found} (BLEU {best.bleu:.2f})")

@@ -1,0 +1,96 @@
+"""Constrained attention: bounds over a sentence, demands, and the end they force or forbid."""
+
+import pytest
+import torch
+
+from regard.attention import Memory, build_attention
+from regard.attention.constrained import ConstrainedAttentionConfig
+from regard.errors import ConfigError, InfeasibleBounds
+
+INF = float("inf")
+every = pytest.mark.parametrize("name", ["softmax", "sparsemax"])
+
+
+def build(name: str, **settings):
+    torch.manual_seed(2)
+    return build_attention(ConstrainedAttentionConfig(map=name, **settings), 4, 4).double()
+
+
+def memory(upper, lower=None, length: int = 4) -> Memory:
+    generator = torch.Generator().manual_seed(5)
+    states = torch.randn(len(upper), length, 4, generator=generator, dtype=torch.float64)
+    mask = torch.ones(len(upper), length, dtype=torch.bool)
+    return Memory(states, mask, torch.tensor(upper), None if lower is None else torch.tensor(lower))
+
+
+def run(mechanism, memory: Memory, steps: int):
+    prepared = mechanism.prepare(memory)
+    queries = torch.randn(steps, len(memory.mask), 4, generator=torch.Generator().manual_seed(6)).double()
+    state, readings = mechanism.start(prepared), []
+    for query in queries:
+        readings.append(mechanism.read(query, prepared, state))
+        state = readings[-1].state
+    return prepared, state, torch.stack([reading.weights[:, 0] for reading in readings], 1)
+
+
+@every
+def test_no_word_receives_more_than_its_fertility(name) -> None:
+    upper = [[1.0, 0.5, 2.0, INF], [3.0, 0.0, 1.0, 1.0]]
+    _, state, weights = run(build(name), memory(upper), 5)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 5, dtype=torch.float64))
+    assert (weights.sum(1) <= torch.tensor(upper) + 1e-6).all()
+    torch.testing.assert_close(state.received, weights.sum(1))
+
+
+@every
+def test_attention_that_runs_out_in_training_is_an_error_that_says_how_much_is_left(name) -> None:
+    with pytest.raises(InfeasibleBounds, match=r"sum to 0\.5"):
+        run(build(name), memory([[1.0, 0.5, 0.0, 1.0]]), 3)
+
+
+@every
+def test_in_search_what_is_left_is_shared_out_and_the_hypothesis_must_end(name) -> None:
+    mechanism = build(name).eval()
+    prepared, state, weights = run(mechanism, memory([[1.0, 0.5, 0.0, 1.0]]), 2)
+    assert mechanism.ending(prepared, state).must.tolist() == [True]
+    _, _, weights = run(mechanism, memory([[1.0, 0.5, 0.0, 1.0]]), 4)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 4, dtype=torch.float64))
+
+
+@every
+def test_a_hypothesis_may_not_end_before_every_word_has_what_it_demands(name) -> None:
+    mechanism = build(name).eval()
+    demanding = memory([[INF, INF, INF, INF]], [[0.0, 1.0, 0.0, 0.0]])
+    prepared = mechanism.prepare(demanding)
+    assert mechanism.ending(prepared, mechanism.start(prepared)).may.tolist() == [False]
+    free = mechanism.prepare(memory([[INF, INF, INF, INF]]))
+    assert mechanism.ending(free, mechanism.start(free)).may.tolist() == [True]
+    # The demand is added to the word's score, so that it is met sooner.
+    eager = build(name, demand=10.0).eval()
+    _, state, _ = run(eager, demanding, 1)
+    assert state.received[0, 1] > 0.9
+
+
+def test_exhaustion_prefers_words_with_much_left() -> None:
+    _, _, without = run(build("sparsemax"), memory([[0.3, 3.0, 0.3, 0.3]]), 1)
+    _, _, with_it = run(build("sparsemax", exhaustion=5.0), memory([[0.3, 3.0, 0.3, 0.3]]), 1)
+    assert with_it[0, 0, 1] > without[0, 0, 1]
+
+
+def test_gradients_flow_through_what_was_received() -> None:
+    mechanism = build("sparsemax")
+    made = memory([[0.6, 0.8, 0.7, INF]])
+    states = made.states.clone().requires_grad_()
+    queries = torch.randn(2, 1, 4, generator=torch.Generator().manual_seed(6)).double()
+
+    def second(states):
+        prepared = mechanism.prepare(Memory(states, made.mask, made.upper.double()))
+        state = mechanism.read(queries[0], prepared, mechanism.start(prepared)).state
+        return mechanism.read(queries[1], prepared, state).weights
+
+    assert torch.autograd.gradcheck(second, states)
+
+
+def test_without_fertilities_it_says_what_to_set() -> None:
+    with pytest.raises(ConfigError, match=r"data\.fertility"):
+        build("softmax").prepare(Memory(torch.zeros(1, 2, 4), torch.ones(1, 2, dtype=torch.bool)))

@@ -1,0 +1,97 @@
+"""The coverage vector: its scores are the printed formula, and its gradients those of autograd."""
+
+import pytest
+import torch
+
+from regard.attention import Memory, SoftAttentionConfig, build_attention
+from regard.attention.coverage import CoverageAttention, CoverageAttentionConfig
+from regard.functional import entmax15, softmax, sparsemax
+
+MAPS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
+every = pytest.mark.parametrize("map", MAPS)
+
+
+def build(map: str) -> CoverageAttention:
+    made = build_attention(CoverageAttentionConfig(map=map), 4, 3).double()
+    assert isinstance(made, CoverageAttention)
+    return made
+
+
+def memory(states: torch.Tensor | None = None) -> Memory:
+    given = torch.randn(2, 5, 3, dtype=torch.float64) if states is None else states
+    return Memory(given, torch.tensor([[True] * 5, [True] * 3 + [False] * 2]))
+
+
+def read(mechanism: CoverageAttention, queries: torch.Tensor, memory: Memory) -> list[torch.Tensor]:
+    prepared = mechanism.prepare(memory)
+    state, found = mechanism.start(prepared), []
+    for query in queries.unbind(1):
+        reading = mechanism.read(query, prepared, state)
+        state = reading.state
+        found.append(reading.weights[:, 0])
+    return found
+
+
+@every
+def test_weights_are_those_of_the_printed_formula(map: str) -> None:
+    """Malaviya et al. (2018), Sec. 4: z_tj = s^T (W h_j + v beta_{t-1,j})."""
+    mechanism, queries, given = build(map), torch.randn(2, 4, 4, dtype=torch.float64), memory()
+    received = torch.zeros(2, 5, dtype=torch.float64)
+    for t, weights in enumerate(read(mechanism, queries, given)):
+        for row in range(2):
+            scores = torch.stack(
+                [
+                    queries[row, t]
+                    @ (
+                        mechanism.scorer.weight @ given.states[row, j]
+                        + mechanism.vector[:, 0] * received[row, j]
+                    )
+                    for j in range(5)
+                ]
+            )
+            torch.testing.assert_close(weights[row], MAPS[map](scores, mask=given.mask[row]))
+        received = received + weights
+
+
+@every
+def test_gradients_flow_through_what_was_received(map: str) -> None:
+    mechanism = build(map)
+    goal = torch.randn(2, 3, 5, dtype=torch.float64)
+
+    def loss(queries: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        return (torch.stack(read(mechanism, queries, memory(states)), 1) * goal).sum()
+
+    queries = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    states = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(loss, (queries, states), eps=1e-7)
+    # The first query is felt by later steps through coverage alone.
+    late = (torch.stack(read(mechanism, queries, memory(states.detach())), 1)[:, 1:] * goal[:, 1:]).sum()
+    late.backward()
+    assert queries.grad is not None and (queries.grad[:, 0] != 0).any()
+    assert mechanism.vector.grad is not None and (mechanism.vector.grad != 0).any()
+
+
+@every
+def test_without_its_vector_it_is_soft_attention(map: str) -> None:
+    mechanism, queries, given = build(map), torch.randn(2, 3, 4, dtype=torch.float64), memory()
+    with torch.no_grad():
+        mechanism.vector.zero_()
+    soft = build_attention(SoftAttentionConfig(map=map), 4, 3).double()
+    soft.load_state_dict({"scorer.weight": mechanism.scorer.weight})
+    prepared = soft.prepare(given)
+    expected = soft.read_all(queries, prepared, soft.start(prepared)).weights[:, :, 0]
+    torch.testing.assert_close(torch.stack(read(mechanism, queries, given), 1), expected)
+
+
+def test_a_word_that_received_much_is_left_alone_where_the_vector_says_so() -> None:
+    mechanism = build("softmax")
+    with torch.no_grad():
+        mechanism.scorer.weight.zero_()
+        mechanism.scorer.weight[0, 0] = 1.0
+        mechanism.vector.zero_()
+        mechanism.vector[0] = -5.0
+    states = torch.zeros(1, 2, 3, dtype=torch.float64)
+    states[0, 0, 0] = 1.0
+    queries = torch.tensor([[[1.0, 0, 0, 0], [1.0, 0, 0, 0]]], dtype=torch.float64)
+    first, second = read(mechanism, queries, Memory(states, torch.ones(1, 2, dtype=torch.bool)))
+    assert first[0, 0] > first[0, 1] and second[0, 0] < second[0, 1]

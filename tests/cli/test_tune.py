@@ -1,0 +1,102 @@
+"""`regard tune`, the penalties of `translate` and `score`, and links of given translations."""
+
+import json
+import re
+
+import pytest
+from test_translate import run, save_model
+
+from regard.errors import ConfigError, DataError, UsageError
+
+SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("models") / "first")
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Sources, and references that a search with strong penalties finds."""
+    source, reference = tmp_path / "in.txt", tmp_path / "ref.txt"
+    source.write_text("".join(f"{line}\n" for line in SOURCE), encoding="utf-8")
+    reference.write_text("".join(f"{line.upper()} A B C D\n" for line in SOURCE), encoding="utf-8")
+    return source, reference
+
+
+def tune(model, files, *arguments):
+    result = run("tune", model, "--source", files[0], "--reference", files[1], *arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+@pytest.mark.parametrize("extra", [[], ["--beam", "2", "--tokenize", "none", "--lowercase", "--batch", "2"]])
+def test_each_pair_has_the_bleu_of_its_own_translation(model, files, tmp_path, extra):
+    figures = tmp_path / "figures.json"
+    lines = tune(model, files, "--alpha", "0,1.5", "--beta", "0,2", "--json", figures, *extra)
+    content = json.loads(figures.read_text())
+    assert content["sentences"] == len(SOURCE)
+    seen = []
+    for trial, line in zip(content["trials"], lines[1:-1], strict=True):
+        alpha, beta = trial["length_penalty"], trial["coverage_penalty"]
+        out, scores = tmp_path / "out.txt", tmp_path / "scores.json"
+        options = ["--length-penalty", alpha, "--coverage-penalty", beta]
+        shared = [extra[i] for i in (0, 1, 5, 6)] if extra else []
+        run("translate", model, "--input", files[0], "--output", out, *options, *shared)
+        run("evaluate", out, files[1], "--metric", "bleu", "--json", scores, *extra[2:5])
+        expected = json.loads(scores.read_text())["bleu"]
+        assert trial["bleu"] == pytest.approx(expected)
+        assert line == f"{alpha:g}\t{beta:g}\t{expected:.2f}"
+        seen.append((alpha, beta))
+    assert seen == [(0, 0), (0, 2), (1.5, 0), (1.5, 2)]
+    best = max(trial["bleu"] for trial in content["trials"])
+    assert content["best"]["bleu"] == best and lines[-1].endswith(f"(BLEU {best:.2f})")
+    assert re.match(r"best: --length-penalty \S+ --coverage-penalty \S+ ", lines[-1])
+
+
+def test_of_equal_pairs_the_least_penalties_are_best(model, files):
+    lines = tune(model, files, "--alpha", "1,0", "--beta", "0", "--beam", "1")
+    assert lines[-1].startswith("best: --length-penalty 0 --coverage-penalty 0 ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (["--alpha", "0,x"], UsageError, "--alpha '0,x': expected numbers"),
+        (["--beta", "-1"], UsageError, "--beta '-1'"),
+        (["--beta", ""], UsageError, "--beta ''"),
+        (["--tokenize", "words"], UsageError, "--tokenize 'words'"),
+        (["--coverage-floor", "0"], ConfigError, "floor"),
+        (["--reference", "nowhere"], DataError, "nowhere"),
+    ],
+)
+def test_mistakes_are_named(model, files, arguments, error, message):
+    with pytest.raises(error, match=message):
+        tune(model, files, *arguments)
+
+
+def test_another_number_of_references_is_refused(model, files):
+    files[1].write_text("A\n")
+    with pytest.raises(DataError, match=r"in\.txt has 6 lines but .*ref\.txt has 1"):
+        tune(model, files)
+
+
+def test_penalties_of_translate_and_score_agree(model, files, tmp_path):
+    options = ["--length-penalty", 0.7, "--coverage-penalty", 0.8, "--coverage-floor", 0.2]
+    out = tmp_path / "out.txt"
+    run("translate", model, "--input", files[0], "--output", out, "--scores", *options)
+    lines = [line.split("\t") for line in out.read_text().splitlines()]
+    out.write_text("".join(f"{text}\n" for _, text in lines))
+    scored = run("score", model, files[0], out, *options).stdout.splitlines()
+    plain = run("score", model, files[0], out, *options[:2]).stdout.splitlines()
+    assert plain != scored
+    for (score, _), found in zip(lines, scored, strict=True):
+        assert found == "nan" if not score else float(found) == pytest.approx(float(score), abs=2e-4)
+
+
+def test_links_of_given_translations_are_those_of_translate(model, files, tmp_path):
+    out, own, given = (tmp_path / name for name in ("out.txt", "own", "given"))
+    run("translate", model, "--input", files[0], "--output", out, "--alignment", own)
+    run("score", model, files[0], out, "--alignment", given)
+    assert given.read_text() == own.read_text() and "-" in own.read_text()

@@ -1,0 +1,70 @@
+"""What source tokens may receive: budgets, the sink, lines of fertilities."""
+
+import math
+
+import numpy as np
+import pytest
+
+from regard.data.fertility import Budget, ConstantFertilityConfig, GuidedFertilityConfig, read_fertilities
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import SINK, SPECIALS, Vocabulary
+from regard.errors import DataError
+
+VOCABULARY = Vocabulary((*SPECIALS, "ein", "Hund"))
+EIN, HUND = 5, 6
+
+
+def text(budget: Budget | None) -> TextPair:
+    side = Side(WordsTokenizer(WordsConfig()), VOCABULARY)
+    return TextPair(side, side, budget)
+
+
+def test_the_sink_stands_after_the_last_word_and_never_in_padding() -> None:
+    batch = text(Budget.constant(ConstantFertilityConfig(value=2.0), 7)).batch(
+        [[EIN], [EIN, HUND]], None, [0, 1]
+    )
+    assert batch.source.tokens.tolist() == [[EIN, SINK, 0], [EIN, HUND, SINK]]
+    assert batch.upper is not None and batch.lower is None
+    assert batch.upper.tolist() == [[2.0, math.inf, 0.0], [2.0, 2.0, math.inf]]
+
+
+def test_without_a_sink_or_a_budget_sentences_stay_as_they_are() -> None:
+    bare = text(Budget.constant(ConstantFertilityConfig(value=3.0, sink=False), 7))
+    assert bare.sink == () and bare.batch([[EIN]], None, [0]).source.tokens.tolist() == [[EIN]]
+    free = text(None).batch([[EIN]], None, [0])
+    assert free.upper is None and free.source.tokens.tolist() == [[EIN]]
+
+
+def test_given_fertilities_take_the_place_of_the_models() -> None:
+    made = text(Budget.constant(ConstantFertilityConfig(value=2.0), 7))
+    batch = made.batch([[EIN, HUND], [HUND]], None, [0, 1], [read_fertilities("- 1:4", 2, "here"), None])
+    assert batch.upper is not None and batch.lower is not None
+    assert batch.upper.tolist() == [[2.0, 4.0, math.inf], [2.0, math.inf, 0.0]]
+    assert batch.lower.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1 2", "2 fertilities, and the sentence has 3 tokens"),
+        ("1 2 -3", "'-3'"),
+        ("1 x 2", "'x'"),
+        ("1 3:2 2", "at least 3 and at most 2"),
+    ],
+)
+def test_wrong_fertilities_are_one_clear_message_with_the_line(line, message) -> None:
+    with pytest.raises(DataError, match=message) as raised:
+        read_fertilities(line, 3, "file, line 7")
+    assert "file, line 7" in str(raised.value)
+
+
+def test_a_guided_budget_is_kept_beside_the_vocabulary(tmp_path) -> None:
+    budget = Budget(GuidedFertilityConfig(), np.array([1, 1, 1, 1, 1, 3, 2], dtype=np.float32))
+    text(budget).save(tmp_path)
+    loaded = TextPair.load(tmp_path).budget
+    assert loaded is not None and loaded.config == budget.config
+    np.testing.assert_array_equal(loaded.table, budget.table)
+    path = tmp_path / "source.fertility"
+    with pytest.raises(DataError, match="line 6: token 'ein', expected 'kein'"):
+        Budget.load(path, GuidedFertilityConfig(), Vocabulary((*SPECIALS, "kein", "Hund")))

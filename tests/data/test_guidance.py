@@ -1,0 +1,91 @@
+"""Links of training pairs: which rows they belong to, what a batch makes of them, what is refused."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.config import from_dict
+from regard.data.corpus import DataConfig
+from regard.data.fertility import Budget, ConstantFertilityConfig
+from regard.data.guidance import GuidedSplit, guide
+from regard.data.prepared import Prepared, prepare
+from regard.errors import DataError
+
+SOURCE = ["a b c", "a b c d e f g", "b a", "c"]
+TARGET = ["A B", "A", "B A C", "C"]
+LINKS = ["0-0 1p0 2-1", "6-0", "1-2", ""]
+
+
+@pytest.fixture
+def made(tmp_path: Path):
+    """Prepares two corpora, the second with a tag, and reads their links."""
+
+    def make(links: list[str], sink: bool = False) -> GuidedSplit:
+        text = {"1.s": SOURCE[:2], "1.t": TARGET[:2], "2.s": SOURCE[2:], "2.t": TARGET[2:]}
+        for name, lines in {**text, "links": links}.items():
+            (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        names = [{"source": str(tmp_path / f"{n}.s"), "target": str(tmp_path / f"{n}.t")} for n in (1, 2)]
+        train = [names[0], {**names[1], "tag": "<x>"}]
+        plain = {"folder": str(tmp_path / "p"), "train": train, "valid": names[0], "max_length": 5}
+        config = from_dict(DataConfig, plain)
+        prepared: Prepared = prepare(config, processes=1)
+        if sink:
+            size = len(prepared.text.source.vocabulary)
+            prepared = prepared.within(Budget.constant(ConstantFertilityConfig(), size))
+        found = guide(prepared.split("train"), config.train, str(tmp_path / "links"))
+        assert isinstance(found, GuidedSplit)
+        return found
+
+    return make
+
+
+def test_each_target_token_shares_itself_out_among_its_links(made) -> None:
+    split = made(LINKS)
+    assert len(split.split) == 3  # the second pair is too long
+    links = split.batch([0]).links
+    assert torch.equal(links, torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]]))
+
+
+def test_rows_keep_their_links_in_any_order_past_dropped_pairs_tags_and_padding(made) -> None:
+    split = made(LINKS)
+    batch = split.batch([2, 1, 0])
+    assert batch.links.shape == (3, 4, 3)
+    assert batch.links[0].sum() == 0
+    found = batch.links[1].nonzero().tolist()
+    assert found == [[2, 2]]  # token 1 of `b a` stands behind the tag
+    assert torch.equal(batch.links[2, :3], split.batch([0]).links[0])
+    assert batch.to("cpu").links is not None
+
+
+def test_a_sink_is_linked_to_nothing(made) -> None:
+    batch = made(LINKS, sink=True).batch([0])
+    assert batch.links.shape == (1, 3, 4) and batch.links[..., 3].sum() == 0
+
+
+def test_lengths_and_order_are_those_of_the_split(made) -> None:
+    split = made(LINKS)
+    assert split.lengths[0].tolist() == split.split.lengths[0].tolist() == [3, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        (["3-0", *LINKS[1:]], r"links, line 1: link 3-0, and the pair has 3 source and 2 target tokens"),
+        (["0-2", *LINKS[1:]], r"links, line 1: link 0-2, and the pair has 3 source and 2 target tokens"),
+        ([*LINKS[:2], "2-0", ""], r"links, line 3: link 2-0, and the pair has 2 source and 3 target tokens"),
+        ([*LINKS[:3], f"{10**30}-0"], r"links, line 4: link 10+-0, and"),
+        ([LINKS[0], "0:1", *LINKS[2:]], r"links, line 2: '0:1' is not a link"),
+        (LINKS[:3], r"links: 3 lines, expected 4: one for each training pair"),
+        ([*LINKS, "0-0"], r"links: 5 lines, expected 4: one for each training pair"),
+    ],
+)
+def test_links_that_do_not_fit_are_refused_naming_the_line(made, links, message) -> None:
+    with pytest.raises(DataError, match=message):
+        made(links)
+
+
+def test_a_missing_file_is_named(made, tmp_path: Path) -> None:
+    split = made(LINKS).split
+    with pytest.raises(DataError, match="nowhere"):
+        guide(split, [], str(tmp_path / "nowhere"))

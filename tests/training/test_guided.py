@@ -1,0 +1,164 @@
+"""Guided alignment: the loss is the cross-entropy it says, and attention learns the links."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.vocabulary import EOS
+from regard.errors import CheckpointError, ConfigError, DataError
+from regard.experiment import RunConfig, load_model, train
+from regard.models.base import Outcome
+from regard.training.guided import GuidedConfig, guided_loss
+
+
+def outcome(*weights: torch.Tensor) -> Outcome:
+    zero = torch.zeros(*weights[0].shape[:2], 1)
+    mask = torch.ones(weights[0].shape[:2], dtype=torch.bool)
+    return Outcome(zero, zero, zero, zero, zero[..., 0], mask, weights)
+
+
+def config(**options) -> GuidedConfig:
+    return from_dict(GuidedConfig, {"links": "x", **options})
+
+
+def scores(heads: int = 1) -> torch.Tensor:
+    return torch.randn(2, 3, heads, 4, dtype=torch.float64, requires_grad=True)
+
+
+LINKS = torch.zeros(2, 3, 4, dtype=torch.float64)
+LINKS[0, 0, 1] = LINKS[1, 2, 3] = 1
+LINKS[0, 1, 0] = LINKS[0, 1, 2] = 0.5
+
+
+def test_it_is_the_cross_entropy_of_the_linked_target_tokens() -> None:
+    z = scores()
+    assert z.softmax(-1).min() > 0.01
+    found = guided_loss(outcome(z.softmax(-1)), LINKS, config(weight=0.3))
+    linked = LINKS.sum(-1) > 0
+    expected = 0.3 * F.cross_entropy(z[:, :, 0][linked], LINKS[linked], reduction="sum")
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad(loss, z, retain_graph=True)[0] for loss in (found, expected)]
+    torch.testing.assert_close(*gradients)
+    assert (gradients[0][:, :, 0][~linked] == 0).all()
+
+
+def test_the_named_heads_of_the_named_layer_are_taught() -> None:
+    first, second = scores(3), scores(3)
+    weights = outcome(first.softmax(-1), second.softmax(-1))
+    found = guided_loss(weights, LINKS, config(layer=0, heads=[0, 2]))
+    expected = -(LINKS * first.softmax(-1)[:, :, [0, 2]].mean(2).log()).sum()
+    torch.testing.assert_close(found, expected)
+    found.backward()
+    assert second.grad is None and first.grad is not None and (first.grad[:, :, 1] == 0).all()
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.004, 0.01, 0.3])
+def test_below_one_in_a_hundred_the_logarithm_goes_on_as_its_tangent(weight: float) -> None:
+    weights = torch.tensor([[[[weight, 1.0 - weight]]]], dtype=torch.float64, requires_grad=True)
+    found = guided_loss(outcome(weights), torch.tensor([[[1.0, 0.0]]], dtype=torch.float64), config())
+    tangent = np.log(0.01) + (weight - 0.01) / 0.01
+    assert found.item() == pytest.approx(-np.log(weight) if weight >= 0.01 else -tangent)
+    found.backward()
+    assert weights.grad is not None
+    assert weights.grad[0, 0, 0].tolist() == pytest.approx([-1 / max(weight, 0.01), 0.0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layer": 1}, "guided.layer = 1: the model has 1 attending"),
+        ({"heads": [2]}, "heads 0 to 1"),
+    ],
+)
+def test_layers_and_heads_that_are_not_there_are_refused(options, message) -> None:
+    with pytest.raises(ConfigError, match=message):
+        guided_loss(outcome(scores(2).softmax(-1)), LINKS, config(**options))
+
+
+def test_a_model_without_attention_has_nothing_to_learn() -> None:
+    with pytest.raises(ConfigError, match="nothing that could learn"):
+        guided_loss(outcome(torch.zeros(2, 3, 1, 4)), LINKS, config())
+
+
+def plain(folder: Path, attention: dict, **training: object) -> dict:
+    """A run on sentences and their mirror images, with their links."""
+    draw = random.Random(3)
+    lines = [[f"w{draw.randrange(9)}" for _ in range(draw.randint(2, 6))] for _ in range(300)]
+    folder.mkdir()
+    (folder / "s").write_text("".join(" ".join(line) + "\n" for line in lines))
+    (folder / "t").write_text("".join(" ".join(reversed(line)) + "\n" for line in lines))
+    links = (" ".join(f"{i}-{len(line) - 1 - i}" for i in range(len(line))) for line in lines)
+    (folder / "links").write_text("".join(f"{line}\n" for line in links))
+    corpus = {"source": str(folder / "s"), "target": str(folder / "t")}
+    layers = {"layers": 1, "width": 16}
+    return {
+        "device": "cpu",
+        "data": {"folder": str(folder / "prepared"), "train": [corpus], "valid": corpus},
+        "model": {
+            "embedding": 16,
+            "encoder": layers,
+            "decoder": layers,
+            "dropout": 0.0,
+            "attention": attention,
+        },
+        "training": {
+            "batch": {"size": 16},
+            "optimizer": {"rate": 0.01},
+            "stop": {"epochs": 4},
+            **training,
+        },
+    }
+
+
+def errors(folder: Path) -> float:
+    """The share of target tokens that attend most to another word than their mirror image."""
+    model, text = (loaded := load_model(folder, "cpu")).model, loaded.text
+    words = [f"w{i} w{(i + 3) % 9} w{(i + 5) % 9} w{(i + 1) % 9}" for i in range(9)]
+    sources = [text.source.encode(line) for line in words]
+    targets = [[*text.target.encode(" ".join(reversed(line.split()))), EOS] for line in words]
+    with torch.no_grad():
+        best = model(collate(sources, targets, range(9))).weights[0][:, :4, 0].argmax(-1)
+    return float((best != torch.tensor([3, 2, 1, 0])).double().mean())
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [{"map": "softmax"}, {"map": "sparsemax"}, {"kind": "coverage", "map": "sparsemax"}],
+    ids=str,
+)
+def test_attention_learns_the_links(tmp_path: Path, attention: dict) -> None:
+    run = plain(tmp_path / "data", attention)
+    guided = {**run, "guided": {"links": str(tmp_path / "data" / "links")}}
+    train(from_dict(RunConfig, guided), tmp_path / "guided")
+    assert errors(tmp_path / "guided") <= 0.2  # of what finds its own links, three in four are wrong
+
+
+def test_what_was_guided_goes_on_with_the_same_links_only(tmp_path: Path) -> None:
+    run = plain(tmp_path / "data", {}, stop={"updates": 2})
+    links = tmp_path / "data" / "links"
+    run["guided"] = {"links": str(links), "weight": 0.5}
+    train(from_dict(RunConfig, run), tmp_path / "model")
+    run["training"]["stop"] = {"updates": 4}
+    moved = links.rename(tmp_path / "moved")
+    run["guided"]["links"] = str(moved)
+    assert train(from_dict(RunConfig, run), tmp_path / "model").progress.update == 4
+    moved.write_text(moved.read_text().replace("0-1", "0-0"))
+    run["training"]["stop"] = {"updates": 6}
+    with pytest.raises(CheckpointError, match="guided links has changed"):
+        train(from_dict(RunConfig, run), tmp_path / "model")
+
+
+def test_links_that_do_not_fit_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    run = plain(tmp_path / "data", {})
+    links = tmp_path / "data" / "links"
+    links.write_text("0-99\n" * 300)
+    run["guided"] = {"links": str(links)}
+    with pytest.raises(DataError, match="line 1: link 0-99"):
+        train(from_dict(RunConfig, run), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
