@@ -206,9 +206,10 @@ def main() -> None:
     record: dict[str, Any] = {"torch": torch.__version__, "threads": args.threads, "device": args.device}
     for shape in shapes:
         record[str(list(shape))] = found = maps(shape, args)
+        beside = yardstick(args)
         for name, each in found.items():
             print(
-                f"{list(shape)!s:18} {name:32} {each['us']:10.1f} us {each['ratio']:8.2f} x {yardstick(args)}",
+                f"{list(shape)!s:18} {name:32} {each['us']:10.1f} us {each['ratio']:7.2f} x {beside}",
                 flush=True,
             )
     for shape in CUDA_SCANS if args.device == "cuda" else (SCAN,):
