@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["align"]
 
+MANY = 20  # passes of which not every one gets a line
+
 
 def align(
     source: Annotated[
@@ -223,7 +225,8 @@ def _reporting(
             if (direction, iteration.stage) not in tasks:
                 tasks[direction, iteration.stage] = bar.add_task(name, total=iteration.of)
             bar.update(tasks[direction, iteration.stage], completed=iteration.number)
-            if talks:
+            # A sampler passes hundreds of times.
+            if talks and (iteration.of <= MANY or iteration.number == iteration.of):
                 shown = ", ".join(f"{key} {value:.4g}" for key, value in (found | figures).items())
                 console.print(f"{name} {iteration.number}/{iteration.of}: {shown}")
 
