@@ -1,4 +1,4 @@
-"""`regard fertility`: how many target words each source word is linked to."""
+"""`regard fertility`: how many target words each source word is linked to, or will be."""
 
 import itertools
 from collections import Counter
@@ -35,6 +35,24 @@ def fertility(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The fertilities; else standard output.")
     ] = None,
+    train_predictor: Annotated[
+        Path | None,
+        typer.Option(
+            help="Train a tagger into this folder that predicts fertilities from source text; needs --valid.",
+            show_default=False,
+        ),
+    ] = None,
+    valid: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            help="Source text and its translations (beside --links: its links) to choose the best epoch on.",
+            show_default=False,
+        ),
+    ] = None,
+    predict: Annotated[
+        Path | None,
+        typer.Option(help="Write what the tagger in this folder expects, instead.", show_default=False),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of what is drawn at random.", min=0)] = 1,
     threads: Annotated[int, typer.Option(help="Threads; 0: as many as there are processors.", min=0)] = 0,
     json_file: Annotated[
@@ -44,28 +62,45 @@ def fertility(
     """Count how many target words each source word is linked to, 1 for a word that is linked to none.
 
     Writes the fertilities of each sentence, as `regard translate --fertility` reads them. The links are those
-    of the forward direction, at most one source word a target word.
+    of the forward direction, at most one source word a target word. Where there are no translations yet, a
+    tagger trained with --train-predictor gives the fertilities to expect.
 
     Example: regard fertility train.de train.en --words -o fertility.tsv
     """
-    from regard.cli.output import open_output, write_json
+    from regard.cli.output import write_json
     from regard.data.corpus import read_lines
 
-    if (target is None) == (links is None):
+    if predict is not None:
+        if not (target is links is train_predictor is valid is None):
+            raise UsageError("--predict reads source text alone: neither translations nor links, nor --valid")
+    elif (target is None) == (links is None):
         raise UsageError("give the translations, or --links with the word links of each line")
+    if (train_predictor is None) != (valid is None):
+        raise UsageError("--train-predictor and --valid go together")
+    if train_predictor is not None and (words or add or output is not None):
+        raise UsageError("--train-predictor writes a folder; --words, --add and --output are for fertilities")
     sentences = [line.split() for line in read_lines(source)]
-    if target is not None:
-        counts = _aligned(source, target, threads, seed)
+    counts: list[list[int]] | list[list[float]]
+    if predict is not None:
+        counts = _predicted(sentences, predict, threads)
+        _write(sentences, counts, words, add, output)
+        total, amount = sum(map(len, counts)), sum(map(sum, counts))
+        write_json(json_file, {"sentences": len(counts), "words": total, "mean": amount / max(1, total)})
+        return
+    other = target if links is None else links
+    assert other is not None
+    texts = [(sentences, source, other)]
+    if valid is not None:
+        texts.append(([line.split() for line in read_lines(valid[0])], *valid))
+    if links is not None:
+        counted = [_linked(*text) for text in texts]
     else:
-        assert links is not None
-        counts = _linked(sentences, source, links)
-    with open_output(output) as file:
-        if words:
-            for line in _by_word(sentences, counts, add):
-                file.write(line + "\n")
-        else:
-            for own in counts:
-                file.write(" ".join(f"{max(count, 1) + add:g}" for count in own) + "\n")
+        counted = _aligned([text[1:] for text in texts], threads, seed)
+    if train_predictor is not None:
+        write_json(json_file, _train(train_predictor, [text[0] for text in texts], counted, threads, seed))
+        return
+    counts = counted[0]
+    _write(sentences, counts, words, add, output)
     found = Counter(count for own in counts for count in own)
     total = sum(found.values())
     figures: dict[str, Any] = {
@@ -79,15 +114,70 @@ def fertility(
     write_json(json_file, figures)
 
 
-def _aligned(source: Path, target: Path, threads: int, seed: int) -> list[list[int]]:
-    """How often each source word is linked, from the aligner."""
-    from regard.alignment import Corpus, Setting
-    from regard.alignment.fertility import align_forward, count_fertilities
+def _write(
+    sentences: list[list[str]],
+    counts: list[list[int]] | list[list[float]],
+    words: bool,
+    add: float,
+    output: Path | None,
+) -> None:
+    """The fertilities, a line a sentence or a word."""
+    from regard.cli.output import open_output
 
-    corpus = Corpus.read(source, target)
-    counts = count_fertilities(corpus, align_forward(corpus, Setting(threads=threads, seed=seed)))
-    edges = corpus.source.offsets
-    return [counts[first:last].tolist() for first, last in itertools.pairwise(edges.tolist())]
+    with open_output(output) as file:
+        if words:
+            for line in _by_word(sentences, counts, add):
+                file.write(line + "\n")
+        else:
+            for own in counts:
+                file.write(" ".join(f"{max(count, 1) + add:g}" for count in own) + "\n")
+
+
+def _predicted(sentences: list[list[str]], folder: Path, threads: int) -> list[list[float]]:
+    """What a tagger expects of each source word."""
+    from regard.training.device import use_threads
+    from regard.training.predictor import FertilityPredictor
+
+    use_threads(threads or None)
+    return FertilityPredictor.load(folder).expected(sentences)
+
+
+def _train(
+    folder: Path, sentences: list[list[list[str]]], counted: list[list[list[int]]], threads: int, seed: int
+) -> dict[str, Any]:
+    """Train a tagger on the first text's fertilities, the second to validate; returns how well it does."""
+    from regard.training.device import use_threads
+    from regard.training.predictor import FertilityPredictor, Tagged
+    from regard.training.predictor import train_predictor as run
+
+    use_threads(threads or None)
+    train, valid = (Tagged(*text) for text in zip(sentences, counted, strict=True))
+    result = run(folder, train, valid, seed=seed)
+    if result.signal is not None:
+        typer.echo("Everything is saved: the same command goes on from here.", err=True)
+        raise typer.Exit(128 + result.signal)
+    score = FertilityPredictor.load(folder).score(valid)
+    shares = f"accuracy {100 * score.accuracy:.2f} %, F1 on fertilities other than 1 {100 * score.f1:.2f} %"
+    typer.echo(f"validation {shares}. The predictor is {folder}.", err=True)
+    return {"words": score.words, "loss": score.loss, "accuracy": score.accuracy, "f1": score.f1}
+
+
+def _aligned(texts: list[tuple[Path, Path]], threads: int, seed: int) -> list[list[list[int]]]:
+    """How often each source word of texts is linked, from the aligner trained on the first."""
+    from regard.alignment import Corpus, Setting
+    from regard.alignment.fertility import count_fertilities
+    from regard.alignment.registry import DEFAULT, TRAINERS, kinds, train_direction
+
+    first = Corpus.read(*texts[0])
+    names = first.source.words, first.target.words
+    corpora = [first, *(Corpus.read(*text, names) for text in texts[1:])]
+    config = list(TRAINERS)[kinds().index(DEFAULT)]()
+    aligner = train_direction(first, config, Setting(threads=threads, seed=seed))
+    found: list[list[list[int]]] = []
+    for corpus in corpora:
+        counts, edges = count_fertilities(corpus, aligner.align(corpus, threads)), corpus.source.offsets
+        found.append([counts[i:j].tolist() for i, j in itertools.pairwise(edges.tolist())])
+    return found
 
 
 def _linked(sentences: list[list[str]], source: Path, links: Path) -> list[list[int]]:
@@ -107,9 +197,11 @@ def _linked(sentences: list[list[str]], source: Path, links: Path) -> list[list[
     return counts
 
 
-def _by_word(sentences: list[list[str]], counts: list[list[int]], add: float) -> Iterator[str]:
+def _by_word(
+    sentences: list[list[str]], counts: list[list[int]] | list[list[float]], add: float
+) -> Iterator[str]:
     """WORD, largest fertility, mean, number: the most frequent words first."""
-    found: dict[str, list[int]] = {}
+    found: dict[str, list[float]] = {}
     for words, own in zip(sentences, counts, strict=True):
         for word, count in zip(words, own, strict=True):
             found.setdefault(word, []).append(count)

@@ -1,0 +1,283 @@
+"""The fertility predictor: a tagger with its vocabulary, trained by the trainer, in a folder of its own.
+
+    FOLDER/predictor.json                  sizes, the largest fertility, what it was trained on
+    FOLDER/source.vocabulary               the words it knows
+    FOLDER/model.safetensors               the weights of the epoch with the best F1 (Malaviya et al. 2018)
+    FOLDER/record.jsonl, FOLDER/training/  as of any other run
+
+Training that was stopped goes on when it is asked for again with the same texts.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+
+from regard.config import config, from_dict, option, to_dict
+from regard.data.batch import Batch, BatchConfig, batches, collate
+from regard.data.files import read_bytes, write_atomic
+from regard.data.vocabulary import Vocabulary
+from regard.errors import CheckpointError, ConfigError, DataError, UsageError
+from regard.models.base import TranslationModel
+from regard.models.tagger import FertilityTagger, TaggerConfig
+from regard.training.config import StopConfig, TrainingConfig
+from regard.training.evaluate import perplexity
+from regard.training.optimizer import AdamConfig
+from regard.training.schedule import ConstantConfig
+from regard.training.trainer import Result, Trainer
+from regard.training.weights import load_weights, put_weights
+
+__all__ = ["SETTINGS", "FertilityPredictor", "PredictorScore", "Tagged", "TaggedExamples", "train_predictor"]
+
+FILE, VOCABULARY_FILE = "predictor.json", "source.vocabulary"
+BATCH = BatchConfig(size=64)
+
+SETTINGS = TrainingConfig(
+    batch=BATCH,
+    optimizer=AdamConfig(rate=1e-3, clip=0.0),
+    schedule=ConstantConfig(),
+    stop=StopConfig(epochs=10),
+)
+"""Those of the scripts of Malaviya et al. (2018)."""
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """Sentences and the fertilities of their words.
+
+    Attributes:
+        sentences: The words of each.
+        fertilities: As many numbers for each; less than 1 counts as 1.
+    """
+
+    sentences: Sequence[Sequence[str]]
+    fertilities: Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class PredictorScore:
+    """How well fertilities are predicted.
+
+    Attributes:
+        loss: The mean of -log p over words, in nats.
+        accuracy: The share of words whose most probable fertility is the true one.
+        f1: Of fertilities other than 1, the harmonic mean of precision and recall:
+            2 right / (predicted + true), right being those predicted to the number.
+        words: How many there are.
+    """
+
+    loss: float
+    accuracy: float
+    f1: float
+    words: int
+
+
+class TaggedExamples:
+    """Sentences to train or validate on: words as sources, fertilities as targets; empty ones left out.
+
+    Args:
+        tagged: The sentences.
+        vocabulary: The numbers of words.
+    """
+
+    def __init__(self, tagged: Tagged, vocabulary: Vocabulary) -> None:
+        """Number the words."""
+        pairs = [(w, f) for w, f in zip(tagged.sentences, tagged.fertilities, strict=True) if len(w)]
+        self.sources = [np.array(vocabulary.ids(words), dtype=np.int32) for words, _ in pairs]
+        self.targets = [np.maximum(np.array(counts, dtype=np.int32), 1) for _, counts in pairs]
+        self._lengths = np.array([len(ids) for ids in self.sources], dtype=np.int64)
+
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """The number of words of every row, twice."""
+        return self._lengths, self._lengths
+
+    def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
+        """The rows of each batch of an epoch."""
+        return batches(*self.lengths, config, seed, epoch)
+
+    def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
+        """The rows as a batch."""
+        return collate([self.sources[row] for row in rows], [self.targets[row] for row in rows], rows)
+
+    def score(self, model: FertilityTagger) -> PredictorScore:
+        """How well a tagger predicts these fertilities; it is put into evaluation mode meanwhile."""
+        was_training = model.training
+        model.eval()
+        nll, right, matches, others = 0.0, 0, 0, 0
+        with torch.inference_mode():
+            for rows in self.batches(BATCH, seed=0, epoch=0):
+                batch = self.batch(rows)
+                assert batch.target is not None
+                log_probs = model.log_probs(batch.source)[batch.target.mask]
+                true = batch.target.tokens[batch.target.mask]
+                guess = log_probs.argmax(-1) + 1
+                known = true.clamp(max=model.classes).unsqueeze(-1) - 1
+                nll -= float(log_probs.gather(-1, known).sum(dtype=torch.float64))
+                right += int((guess == true).sum())
+                matches += int(((guess == true) & (true != 1)).sum())
+                others += int((guess != 1).sum()) + int((true != 1).sum())
+        model.train(was_training)
+        words = int(self._lengths.sum())
+        return PredictorScore(nll / words, right / words, 2 * matches / max(1, others), words)
+
+
+class _TaggerTrainer(Trainer):
+    """The trainer, with the best model chosen by F1."""
+
+    def _validate(self, epoch: int) -> float:
+        """Try the tagger on the validation split; the best is kept. Returns the perplexity."""
+        progress, model = self.state.progress, self.state.model
+        assert isinstance(model, FertilityTagger) and isinstance(self.valid, TaggedExamples)
+        self._tick()
+        score = self.valid.score(model)
+        best = progress.judge(score.f1, higher_is_better=True)
+        self.state.schedule.validated(best)
+        entry = {"loss": score.loss, "perplexity": perplexity(score.loss)}
+        entry |= {"accuracy": score.accuracy, "f1": score.f1}
+        if best:
+            self.checkpoints.save_model(model, {"update": progress.update, "epoch": epoch, **entry})
+        self._tick()
+        self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
+        return entry["perplexity"]
+
+
+@config
+class _Description:
+    """The content of `predictor.json`."""
+
+    tagger: TaggerConfig = option(help="The sizes of the tagger.")
+    classes: int = option(help="The largest fertility that it predicts.", ge=1)
+    text: str = option(help="The checksum of what it was trained and validated on.")
+    seed: int = option(help="The run's seed.")
+
+
+@dataclass(frozen=True)
+class FertilityPredictor:
+    """A trained tagger and the words it knows."""
+
+    model: FertilityTagger
+    vocabulary: Vocabulary
+
+    @torch.inference_mode()
+    def expected(self, sentences: Sequence[Sequence[str]]) -> list[list[float]]:
+        """The expected fertility of each word, at least 1; of an empty sentence none."""
+        self.model.eval()
+        found: list[list[float]] = [[] for _ in sentences]
+        order = sorted(
+            (row for row in range(len(sentences)) if len(sentences[row])), key=lambda row: len(sentences[row])
+        )
+        for first in range(0, len(order), BATCH.size):
+            rows = order[first : first + BATCH.size]
+            batch = collate([self.vocabulary.ids(sentences[row]) for row in rows], None, rows)
+            for row, values in zip(rows, self.model.expected(batch.source).tolist(), strict=True):
+                found[row] = values[: len(sentences[row])]
+        return found
+
+    def score(self, tagged: Tagged) -> PredictorScore:
+        """How well it predicts the fertilities of sentences, of which one has a word at least."""
+        return TaggedExamples(tagged, self.vocabulary).score(self.model)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "FertilityPredictor":
+        """Read what `train_predictor` wrote.
+
+        Raises:
+            DataError: if the folder holds no predictor.
+            CheckpointError: if its weights are missing, truncated or altered.
+        """
+        folder = Path(folder)
+        try:
+            about = from_dict(_Description, json.loads(read_bytes(folder / FILE)))
+        except (ValueError, ConfigError):
+            raise DataError(f"{folder / FILE}: not the description of a fertility predictor") from None
+        vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
+        model = FertilityTagger(about.tagger, len(vocabulary), about.classes)
+        put_weights(model, load_weights(folder), str(folder))
+        return cls(model.eval(), vocabulary)
+
+
+def train_predictor(
+    folder: Path | str,
+    train: Tagged,
+    valid: Tagged,
+    config: TaggerConfig | None = None,
+    settings: TrainingConfig = SETTINGS,
+    seed: int = 1,
+) -> Result:
+    """Train a predictor into a folder, or go on where training was stopped.
+
+    Words seen once are unknown words, so that the tagger learns what to say of these.
+
+    Args:
+        folder: Made if it is not there.
+        train: What to train on.
+        valid: What the best epoch is chosen on, by F1.
+        config: The tagger's sizes.
+        settings: How to train.
+        seed: Of parameters, order and noise.
+
+    Returns:
+        How the run ended.
+
+    Raises:
+        DataError: if there is no word to train or validate on.
+        UsageError: if the folder holds something else.
+        CheckpointError: if something cannot be written.
+    """
+    folder = Path(folder)
+    counts = Counter(word for words in train.sentences for word in words)
+    if not counts or not any(valid.sentences):
+        raise DataError(f"there is no word to {'validate' if counts else 'train'} a fertility predictor on")
+    vocabulary = Vocabulary.build(counts, min_count=2)
+    config = TaggerConfig() if config is None else config
+    classes = max(config.least_classes, *(count for own in train.fertilities for count in own))
+    about = _Description(tagger=config, classes=classes, text=_digest(train, valid), seed=seed)
+    _describe(folder, about)
+    vocabulary.save(folder / VOCABULARY_FILE)
+    torch.manual_seed(seed)
+    model = FertilityTagger(config, len(vocabulary), classes)
+    trainer = _TaggerTrainer(
+        cast(TranslationModel, model),  # of a model the trainer asks its objective, outcome and flops alone
+        TaggedExamples(train, vocabulary),
+        TaggedExamples(valid, vocabulary),
+        settings,
+        folder=folder,
+        seed=seed,
+        identity={"text": about.text},
+    )
+    return trainer.run()
+
+
+def _describe(folder: Path, about: _Description) -> None:
+    """Write `predictor.json`, unless the folder holds something else."""
+    text = (json.dumps(to_dict(about), indent=2) + "\n").encode()
+    if (folder / FILE).is_file():
+        if read_bytes(folder / FILE) != text:
+            raise UsageError(f"{folder}: holds a predictor of other texts or settings; give another folder")
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UsageError(
+                f"{folder}: holds something else than a fertility predictor; give another folder"
+            )
+    except OSError as error:
+        raise CheckpointError(f"{folder}: cannot be made: {error.strerror}") from None
+    write_atomic(folder / FILE, text)
+
+
+def _digest(*texts: Tagged) -> str:
+    """SHA-256 over sentences and fertilities."""
+    total = hashlib.sha256()
+    for tagged in texts:
+        for words, counts in zip(tagged.sentences, tagged.fertilities, strict=True):
+            total.update(f"{' '.join(words)}\t{' '.join(map(str, counts))}\n".encode())
+        total.update(b"\0")
+    return total.hexdigest()

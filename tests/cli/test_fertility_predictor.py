@@ -1,0 +1,88 @@
+"""`regard fertility` trains a predictor and uses it, from files to files."""
+
+import json
+
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+from regard.cli.fertility import fertility
+from regard.data.fertility import read_fertilities
+from regard.data.phrasebook import write
+from regard.errors import UsageError
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Products this small are slower on several threads, by far where others want the processors too."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def run(*arguments):
+    app = typer.Typer()
+    app.command()(fertility)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    write(folder, {"train": 40, "valid": 10, "test": 10}, seed=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    links = ("--links", corpus / "train.talp", "--valid", corpus / "valid.de", corpus / "valid.talp")
+    result = run(
+        corpus / "train.de",
+        *links,
+        *("--train-predictor", folder / "p", "--threads", 1, "--json", folder / "out.json"),
+    )
+    assert result.exit_code == 0, result.exception
+    assert "accuracy" in result.stderr and "other than 1" in result.stderr and not result.stdout
+    return folder
+
+
+def test_training_reports_accuracy_and_f1_on_the_validation_text(trained, corpus):
+    found = json.loads((trained / "out.json").read_text())
+    assert found["words"] == len((corpus / "valid.de").read_text(encoding="utf-8").split())
+    assert 0.5 < found["accuracy"] <= 1 and 0 <= found["f1"] <= 1
+
+
+def test_what_is_predicted_is_what_translation_reads(trained, corpus, tmp_path):
+    result = run(corpus / "test.de", "--predict", trained / "p", "--add", 1, "-o", tmp_path / "f")
+    assert result.exit_code == 0, result.exception
+    sentences = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
+    lines = (tmp_path / "f").read_text().splitlines()
+    for number, (sentence, line) in enumerate(zip(sentences, lines, strict=True), 1):
+        bounds = read_fertilities(line, len(sentence.split()), f"line {number}")
+        assert all(least == 0 and 2 <= most <= 11 for least, most in bounds)
+
+
+def test_an_aligner_gives_the_fertilities_where_there_are_no_links(corpus, tmp_path):
+    result = run(
+        *(corpus / "train.de", corpus / "train.en", "--valid", corpus / "valid.de", corpus / "valid.en"),
+        *("--train-predictor", tmp_path / "p", "--threads", 1),
+    )
+    assert result.exit_code == 0, result.exception
+    assert (tmp_path / "p" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("x.en", "--train-predictor", "p"), "--valid"),
+        (("x.en", "--valid", "v.de", "v.en"), "--valid"),
+        (("x.en", "--predict", "p"), "source text alone"),
+        (("x.en", "--train-predictor", "p", "--valid", "v", "w", "--words"), "--words"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options, message):
+    result = run("x.de", *options)
+    assert isinstance(result.exception, UsageError) and message in str(result.exception)
