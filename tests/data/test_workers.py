@@ -36,7 +36,8 @@ def test_a_process_that_dies_is_an_error_and_nothing_is_left_running():
 
 def test_what_a_library_prints_does_no_harm(capfd):
     assert list(ordered_map(print, ["a", "b"], 2)) == [None, None]
-    assert sorted(capfd.readouterr().err.split()) == ["a", "b"]
+    # Two processes may print at once: only what they print is certain, not where a line ends.
+    assert sorted("".join(capfd.readouterr().err.split())) == ["a", "b"]
 
 
 def test_large_items_do_not_block():
