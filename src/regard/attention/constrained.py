@@ -15,12 +15,12 @@ less than 1 is left of all fertilities a hypothesis must end, and the step of it
 is left, scaled.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
 from regard.attention.base import Attention, Ending, Likelihood, Memory, Reading, State, one_step
+from regard.attention.expectation import ReceivedState, expectation, nothing_received
 from regard.attention.scorers import ScorerKind, build_scorer
 from regard.config import config, option
 from regard.errors import ConfigError
@@ -35,7 +35,7 @@ from regard.functional.scans import exhausted, remaining
 from regard.layers.steps import StepProduct
 from regard.types import Float, Tensor
 
-__all__ = ["ConstrainedAttention", "ConstrainedAttentionConfig", "ConstrainedState"]
+__all__ = ["ConstrainedAttention", "ConstrainedAttentionConfig"]
 
 MAPS = {
     "softmax": (constrained_softmax, constrained_softmax_scan),
@@ -67,17 +67,6 @@ class ConstrainedAttentionConfig:
     )
 
 
-@dataclass(frozen=True)
-class ConstrainedState(State):
-    """The state with what each word has received.
-
-    Attributes:
-        received: [B, S], beta: float32 at least.
-    """
-
-    received: Float[Tensor, "B S"]
-
-
 class ConstrainedAttention(Attention):
     """Attention within fertilities.
 
@@ -107,10 +96,9 @@ class ConstrainedAttention(Attention):
             )
         return memory.with_products(self.scorer.keys(memory.states), StepProduct.open(memory.states))
 
-    def start(self, memory: Memory, target: object = None) -> ConstrainedState:
+    def start(self, memory: Memory, target: object = None) -> ReceivedState:
         """Nothing has been received."""
-        state = super().start(memory)
-        return ConstrainedState(state.weights, state.context, torch.zeros_like(state.weights[:, 0]))
+        return nothing_received(super().start(memory))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """The scorer's, and a weighted sum of the words for each step."""
@@ -118,7 +106,7 @@ class ConstrainedAttention(Attention):
 
     def ending(self, memory: Memory, state: State) -> Ending:
         """An end where fertilities are used up, and none while a word lacks what it must receive."""
-        assert isinstance(state, ConstrainedState) and memory.upper is not None
+        assert isinstance(state, ReceivedState) and memory.upper is not None
         must = self._left(memory, state).sum(-1) < ENOUGH
         may = torch.ones_like(must)
         if memory.lower is not None:
@@ -127,7 +115,7 @@ class ConstrainedAttention(Attention):
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
         """One step."""
-        assert isinstance(state, ConstrainedState) and memory.upper is not None
+        assert isinstance(state, ReceivedState) and memory.upper is not None
         scores = self._scores(query.unsqueeze(1), memory)[:, 0]
         upper = memory.upper.to(scores.dtype)
         if memory.lower is not None:
@@ -150,7 +138,7 @@ class ConstrainedAttention(Attention):
         likelihood: Likelihood | None = None,
     ) -> Reading:
         """All steps in one scan, where nothing is demanded and nobody has to end early."""
-        assert isinstance(state, ConstrainedState) and memory.upper is not None
+        assert isinstance(state, ReceivedState) and memory.upper is not None
         if memory.lower is not None or not self.training:
             return super().read_all(queries, memory, state, likelihood)
         scores = self._scores(queries, memory)
@@ -164,7 +152,7 @@ class ConstrainedAttention(Attention):
         scores = self.scorer(queries, memory.keys)
         return scores.to(exact_dtype(scores.dtype))
 
-    def _left(self, memory: Memory, state: ConstrainedState) -> Float[Tensor, "B S"]:
+    def _left(self, memory: Memory, state: ReceivedState) -> Float[Tensor, "B S"]:
         """What is left of each word's fertility."""
         assert memory.upper is not None
         return (memory.upper - state.received).clamp_min(0).masked_fill(~memory.mask, 0)
@@ -173,14 +161,4 @@ class ConstrainedAttention(Attention):
         self, weights: Float[Tensor, "B T S"], memory: Memory, received: Float[Tensor, "B S"]
     ) -> Reading:
         """The expectation of the memory under the weights."""
-        assert memory.values is not None
-        contexts = memory.values(weights)  # (B, T, D)
-        zeros = weights.new_zeros(weights.shape[0], weights.shape[1], 1)
-        return Reading(
-            contexts=contexts.unsqueeze(2),
-            log_weights=zeros,
-            weights=weights.unsqueeze(2),
-            log_policy=zeros,
-            penalty=zeros.squeeze(2),
-            state=ConstrainedState(weights[:, -1:], contexts[:, -1], received),
-        )
+        return expectation(weights, memory, lambda last, context: ReceivedState(last, context, received))

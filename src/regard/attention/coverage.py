@@ -15,7 +15,8 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Memory, Reading, State
+from regard.attention.base import Attention, Memory, Reading, State, one_step
+from regard.attention.expectation import ReceivedState, expectation, nothing_received
 from regard.attention.scorers import GeneralScorer
 from regard.attention.soft import MAPS
 from regard.config import config, option
@@ -24,7 +25,7 @@ from regard.layers.rows import Rows
 from regard.layers.steps import StepProduct
 from regard.types import Float, Tensor
 
-__all__ = ["CoverageAttention", "CoverageAttentionConfig", "CoverageState"]
+__all__ = ["CoverageAttention", "CoverageAttentionConfig"]
 
 
 @config
@@ -37,17 +38,6 @@ class CoverageAttentionConfig:
     map: Literal["softmax", "entmax15", "sparsemax"] = option(
         default="softmax", help="From scores to weights, from the fullest to the sparsest."
     )
-
-
-@dataclass(frozen=True)
-class CoverageState(State):
-    """The state with what each word has received.
-
-    Attributes:
-        received: [B, S], beta: float32 at least.
-    """
-
-    received: Float[Tensor, "B S"]
 
 
 @dataclass(frozen=True)
@@ -80,10 +70,9 @@ class CoverageAttention(Attention):
         keys = CoverageKeys(self.scorer.keys(memory.states), StepProduct.open(self.vector))
         return memory.with_products(keys, StepProduct.open(memory.states))
 
-    def start(self, memory: Memory, target: object = None) -> CoverageState:
+    def start(self, memory: Memory, target: object = None) -> ReceivedState:
         """Nothing has been received."""
-        state = super().start(memory)
-        return CoverageState(state.weights, state.context, torch.zeros_like(state.weights[:, 0]))
+        return nothing_received(super().start(memory))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """The scorer's, s^T v for each step, and a weighted sum of the words."""
@@ -92,20 +81,14 @@ class CoverageAttention(Attention):
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
         """One step."""
-        keys, values = memory.keys, memory.values
-        assert isinstance(state, CoverageState) and isinstance(keys, CoverageKeys) and values is not None
+        keys = memory.keys
+        assert isinstance(state, ReceivedState) and isinstance(keys, CoverageKeys)
         scores = self.scorer(query.unsqueeze(1), keys.words)[:, 0]
         dtype = exact_dtype(scores.dtype)
         scores = scores.to(dtype) + keys.coverage(query).to(dtype) * state.received
         weights = self.map(scores, mask=memory.mask)  # (B, S)
-        context = values(weights.unsqueeze(1))  # (B, 1, D)
-        zeros = weights.new_zeros(len(weights), 1)
-        heads = weights.unsqueeze(1)  # (B, 1, S)
-        return Reading(
-            contexts=context,
-            log_weights=zeros,
-            weights=heads,
-            log_policy=zeros,
-            penalty=zeros.squeeze(1),
-            state=CoverageState(heads, context.squeeze(1), state.received + weights),
+        received = state.received + weights
+        reading = expectation(
+            weights.unsqueeze(1), memory, lambda last, context: ReceivedState(last, context, received)
         )
+        return one_step(reading)

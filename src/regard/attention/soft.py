@@ -9,6 +9,7 @@ The map is softmax; sparsemax (Martins & Astudillo 2016), which gives most words
 from typing import Literal
 
 from regard.attention.base import Attention, Likelihood, Memory, Reading, State, one_step
+from regard.attention.expectation import expectation
 from regard.attention.scorers import ScorerKind, build_scorer
 from regard.config import config, option
 from regard.functional import entmax15, softmax, sparsemax
@@ -73,17 +74,7 @@ class SoftAttention(Attention):
         likelihood: Likelihood | None = None,
     ) -> Reading:
         """All steps in parallel: nothing is carried from one to the next."""
-        assert memory.keys is not None and memory.values is not None
+        assert memory.keys is not None
         scores = self.scorer(queries, memory.keys)
         scores = scores.to(exact_dtype(scores.dtype))
-        weights = self.map(scores, mask=memory.mask.unsqueeze(1))  # (B, T, S)
-        contexts = memory.values(weights)  # (B, T, D)
-        zeros = weights.new_zeros(weights.shape[0], weights.shape[1], 1)
-        return Reading(
-            contexts=contexts.unsqueeze(2),
-            log_weights=zeros,
-            weights=weights.unsqueeze(2),
-            log_policy=zeros,
-            penalty=zeros.squeeze(2),
-            state=State(weights[:, -1:], contexts[:, -1]),
-        )
+        return expectation(self.map(scores, mask=memory.mask.unsqueeze(1)), memory)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.errors import InfeasibleBounds
+from regard.functional.masking import attendable
 from regard.kernels.versions import transforming
 from regard.types import Bool, Float, Tensor
 
@@ -62,9 +63,7 @@ class Problem:
             InfeasibleBounds: In a row no distribution fits, and raising neither stalls nor is impossible.
         """
         exact = scores.dtype if scores.device.type == "mps" else torch.float64
-        usable = scores != -torch.inf
-        if mask is not None:
-            usable = usable & mask
+        usable = attendable(scores, mask)
         z = scores.to(exact).masked_fill(~usable, 0)
         u = upper.to(exact).expand_as(z).clamp_max(1).masked_fill(~usable, 0)
         low = torch.zeros_like(z) if lower is None else lower.to(exact).expand_as(z).masked_fill(~usable, 0)

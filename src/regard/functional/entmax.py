@@ -23,17 +23,12 @@ from typing import Any
 
 import torch
 
-from regard.functional.masking import exact_dtype
+from regard.functional.masking import attendable, exact_dtype, shifted
 from regard.functional.rows import Map, mapped
 from regard.kernels.autograd import apply
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["entmax", "entmax15"]
-
-
-def _usable(scores: Tensor, mask: Tensor | None) -> Tensor:
-    usable = scores != -torch.inf
-    return usable if mask is None else usable & mask
 
 
 def reference15(
@@ -43,11 +38,8 @@ def reference15(
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
     """1.5-entmax along the last dimension in plain operations."""
-    usable = _usable(scores, mask)
-    x = scores.to(exact_dtype(scores.dtype)).masked_fill(~usable, 0) / 2
-    x = x - x.detach().masked_fill(~usable, -torch.inf).amax(-1, keepdim=True).clamp_min(
-        torch.finfo(x.dtype).min
-    )
+    usable = attendable(scores, mask)
+    x = shifted(scores.to(exact_dtype(scores.dtype)) / 2, usable)
     with torch.no_grad():
         # Nothing at or below max - 1 is ever in the support.
         ordered = x.masked_fill(~usable, -2).clamp_min(-2).sort(-1, descending=True).values
@@ -162,7 +154,7 @@ def entmax(
     if not scores.numel():
         return scores.clone()
     dtype = exact_dtype(scores.dtype)
-    usable = _usable(scores, mask).movedim(dim, -1)
+    usable = attendable(scores, mask).movedim(dim, -1)
     z = scores.to(dtype).movedim(dim, -1).masked_fill(~usable, 0)
     alpha = alpha.to(scores.device, dtype)
     if alpha.dim():

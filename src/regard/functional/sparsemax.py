@@ -11,7 +11,7 @@ Gradient (their Eq. 12 and 14), A the support and m the mean of g over it: dz_j 
 
 import torch
 
-from regard.functional.masking import exact_dtype
+from regard.functional.masking import attendable, exact_dtype, shifted
 from regard.functional.rows import Map, mapped
 from regard.types import Bool, Float, Tensor
 
@@ -25,13 +25,8 @@ def reference(
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
     """The map along the last dimension in plain operations, whose derivatives are the gradient above."""
-    usable = scores != -torch.inf
-    if mask is not None:
-        usable = usable & mask
-    z = scores.to(exact_dtype(scores.dtype)).masked_fill(~usable, 0)
-    z = z - z.detach().masked_fill(~usable, -torch.inf).amax(-1, keepdim=True).clamp_min(
-        torch.finfo(z.dtype).min
-    )
+    usable = attendable(scores, mask)
+    z = shifted(scores.to(exact_dtype(scores.dtype)), usable)
     with torch.no_grad():
         # Nothing at or below max - 1 is ever in the support.
         ordered = z.masked_fill(~usable, -2).clamp_min(-2).sort(-1, descending=True).values

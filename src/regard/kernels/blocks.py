@@ -1,17 +1,15 @@
-"""Blocks of eight rows: where kernels find their arguments, and how rows become vectors and back.
-
-A kernel's arguments are int64 in one block of memory, in the order below. An operand takes three: its
-address, 0 if it is absent, and two numbers by which row r of the scores finds its own row, (r // every) %
-count: that covers an operand that broadcasts over leading, trailing or middle dimensions.
-"""
+"""Blocks of eight rows: how they are found (`places`), become vectors, and go back."""
 
 from typing import Any
 
 from numba import njit
 
-from regard.kernels.lanes import any_lane, lane
+from regard.kernels.lanes import any_lane
+from regard.kernels.places import (
+    DECLINED,
+    ROWS,
+)
 from regard.kernels.tiles import (
-    atomic_min,
     load_bytes,
     load_tile,
     prefetch,
@@ -22,72 +20,7 @@ from regard.kernels.tiles import (
     write_int,
 )
 
-__all__ = [
-    "ARGUMENTS",
-    "CONSTRAINED_SOFTMAX",
-    "CONSTRAINED_SPARSEMAX",
-    "ENTMAX15",
-    "EXHAUSTION",
-    "FERTILITY",
-    "FERTILITY_GRADIENT",
-    "GRADIENT",
-    "INFEASIBLE",
-    "LOWER_BOUND",
-    "LOWER_GRADIENT",
-    "MAP",
-    "MASK",
-    "NONE",
-    "RESTS",
-    "ROWS",
-    "SCORES",
-    "SCORES_GRADIENT",
-    "SHARE",
-    "SIZE",
-    "SPARSEMAX",
-    "STEPS",
-    "TICKET",
-    "UNSOLVED",
-    "UPPER_BOUND",
-    "UPPER_GRADIENT",
-    "WEIGHTS",
-    "WIDE",
-    "fetch",
-    "find_rows",
-    "read_bytes",
-    "read_rows",
-    "report",
-    "write_bytes",
-    "write_rows",
-]
-
-SPARSEMAX, ENTMAX15, CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = range(4)
-
-# Where an argument stands in the block.
-TICKET = 0  # the next share of the rows
-INFEASIBLE = 1  # comes out: the first row that no distribution fits, or -1
-UNSOLVED = 2  # comes out: not 0 where a row's level was not found
-MAP = 3
-WIDE = 4  # whether the numbers are float64, else float32
-ROWS = 5
-SIZE = 6  # S
-SCORES = 7  # operands take three places each
-MASK = 10
-UPPER_BOUND = 13
-LOWER_BOUND = 16
-WEIGHTS = 19
-RESTS = 22
-GRADIENT = 25
-SCORES_GRADIENT = 28
-UPPER_GRADIENT = 31
-LOWER_GRADIENT = 34
-STEPS = 37  # of a scan, T; its rows are sentences
-EXHAUSTION = 38  # as the bits of a double
-FERTILITY = 39
-FERTILITY_GRADIENT = 42
-SHARE = 45  # how many blocks of eight rows go with a ticket
-ARGUMENTS = 46
-
-NONE = 1 << 62  # no row
+__all__ = ["decline", "fetch", "find_rows", "read_bytes", "read_rows", "write_bytes", "write_rows"]
 
 
 @njit
@@ -165,12 +98,7 @@ def write_bytes(table: int, offset: int, rows: int, size: int, found: int) -> No
 
 
 @njit
-def report(block: int, first: int, infeasible: Any, unsolved: Any) -> None:
-    """Tell of rows that went wrong."""
-    rows = read_int(block + 8 * ROWS)
-    if any_lane(infeasible):
-        for i in range(8):
-            if lane(infeasible, i):
-                atomic_min(block + 8 * INFEASIBLE, min(first + i, rows - 1))
-    if any_lane(unsolved):
-        atomic_min(block + 8 * UNSOLVED, -1)
+def decline(block: int, rows: Any) -> None:
+    """Leave the answer to the reference where a row has none, or its level was not found."""
+    if any_lane(rows):
+        write_int(block + 8 * DECLINED, 1)

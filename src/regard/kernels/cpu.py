@@ -6,14 +6,20 @@ from functools import cache
 
 import torch
 
+from regard.kernels import places
+from regard.kernels.places import MAPS
 from regard.kernels.pool import run
 from regard.types import Tensor
 
-__all__ = ["Declined", "backward", "forward"]
-
-MAPS = {"sparsemax": 0, "entmax15": 1, "constrained_softmax": 2, "constrained_sparsemax": 3}
+__all__ = ["Declined", "backward", "broadcast", "forward", "scan_backward", "scan_forward"]
 
 FEW = 1 << 11  # numbers: below, waking a second thread costs more than it saves
+
+_Block = ctypes.c_int64 * places.LENGTH
+
+
+class Declined(Exception):
+    """The kernel leaves the answer to the reference: no distribution fits, or a level was not found."""
 
 
 @cache
@@ -29,7 +35,7 @@ def _call(name: str, block: "ctypes.Array[ctypes.c_int64]", numbers: int, rows: 
     """Run a kernel over its rows, in shares large enough that threads seldom meet at an edge."""
     function, address = _kernel(name)
     blocks = (rows + 7) // 8
-    block[_SHARE] = share = blocks if numbers < FEW else max(1, blocks // (4 * torch.get_num_threads()))
+    block[places.SHARE] = share = blocks if numbers < FEW else max(1, blocks // (4 * torch.get_num_threads()))
     run(function, address, ctypes.addressof(block), (blocks + share - 1) // share)
 
 
@@ -60,16 +66,20 @@ def broadcast(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tensor, in
     return operand.expand(shape).contiguous(), 1, rows
 
 
-class Declined(Exception):
-    """The kernel leaves the answer to the reference: no distribution fits, or a level was not found."""
+def _block(name: str, like: Tensor, rows: int) -> "ctypes.Array[ctypes.c_int64]":
+    """The arguments that every call has."""
+    block = _Block()
+    block[places.MAP], block[places.WIDE] = MAPS[name], like.dtype == torch.float64
+    block[places.ROWS], block[places.SIZE] = rows, like.shape[-1]
+    return block
 
 
-# The block's places: see `rows`.
-_SCORES, _MASK, _UPPER, _LOWER = 7, 10, 13, 16
-_WEIGHTS, _RESTS, _GRADIENT, _OUT = 19, 22, 25, 28
-_STEPS, _EXHAUSTION, _FERTILITY, _FERTILITY_OUT = 37, 38, 39, 42
-_SHARE = 45
-_Block = ctypes.c_int64 * 46
+def _put(
+    block: "ctypes.Array[ctypes.c_int64]", place: int, operand: Tensor | None, count: int, every: int = 1
+) -> None:
+    """Put an operand, contiguous, in its place: row r of the scores is its row (r // every) % count."""
+    if operand is not None:
+        block[place], block[place + 1], block[place + 2] = operand.data_ptr(), every, count
 
 
 def forward(
@@ -102,20 +112,18 @@ def forward(
     if not numbers:
         return weights, rests
     rows = numbers // size
-    block = _Block(
-        0, 1 << 62, 0, MAPS[name], scores.dtype == torch.float64, rows, size, scores.data_ptr(), 1, rows
-    )
-    kept = []
-    for place, operand in ((_MASK, mask), (_UPPER, upper), (_LOWER, lower)):
+    block = _block(name, scores, rows)
+    kept = []  # what is laid out anew lives until the kernel is done
+    for place, operand in ((places.MASK, mask), (places.UPPER_BOUND, upper), (places.LOWER_BOUND, lower)):
         if operand is not None:
             laid, every, count = broadcast(operand, shape, rows)
             kept.append(laid)
-            block[place], block[place + 1], block[place + 2] = laid.data_ptr(), every, count
-    block[_WEIGHTS], block[_WEIGHTS + 1], block[_WEIGHTS + 2] = weights.data_ptr(), 1, rows
-    if rests is not None:
-        block[_RESTS], block[_RESTS + 1], block[_RESTS + 2] = rests.data_ptr(), 1, rows
+            _put(block, place, laid, count, every)
+    _put(block, places.SCORES, scores, rows)
+    _put(block, places.WEIGHTS, weights, rows)
+    _put(block, places.RESTS, rests, rows)
     _call("forward", block, numbers, rows)
-    if decline and (block[1] != 1 << 62 or block[2]):
+    if decline and block[places.DECLINED]:
         raise Declined
     return weights, rests
 
@@ -125,20 +133,21 @@ def backward(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Gradients of the scores and, where asked for, of the bounds, in the shape of the scores."""
     gradient = gradient.contiguous()
-    numbers, size = weights.numel(), weights.shape[-1]
-    made = [
-        torch.empty_like(weights),
-        *(torch.empty_like(weights) if each else None for each in (upper, lower)),
-    ]
+    by_scores = torch.empty_like(weights)
+    by_upper = torch.empty_like(weights) if upper else None
+    by_lower = torch.empty_like(weights) if lower else None
+    numbers = weights.numel()
     if numbers:
-        rows = numbers // size
-        block = _Block(0, 1 << 62, 0, MAPS[name], weights.dtype == torch.float64, rows, size)
-        places = (_WEIGHTS, _RESTS, _GRADIENT, _OUT, _OUT + 3, _OUT + 6)
-        for place, operand in zip(places, (weights, rests, gradient, *made), strict=True):
-            if operand is not None:
-                block[place], block[place + 1], block[place + 2] = operand.data_ptr(), 1, rows
+        rows = numbers // weights.shape[-1]
+        block = _block(name, weights, rows)
+        _put(block, places.WEIGHTS, weights, rows)
+        _put(block, places.RESTS, rests, rows)
+        _put(block, places.GRADIENT, gradient, rows)
+        _put(block, places.SCORES_GRADIENT, by_scores, rows)
+        _put(block, places.UPPER_GRADIENT, by_upper, rows)
+        _put(block, places.LOWER_GRADIENT, by_lower, rows)
         _call("backward", block, numbers, rows)
-    return made[0], made[1], made[2]  # pyright: ignore[reportReturnType]
+    return by_scores, by_upper, by_lower
 
 
 def scan_forward(
@@ -158,26 +167,23 @@ def scan_forward(
         Declined: The reference should answer.
     """
     scores, fertility = scores.contiguous(), fertility.contiguous()
-    batch, steps, size = scores.shape
+    batch, steps, _ = scores.shape
     weights, rests = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
     if not scores.numel():
         return weights, rests
     rows = batch * steps
-    block = _Block(0, 1 << 62, 0, MAPS[name], scores.dtype == torch.float64, batch, size)
-    block[_STEPS] = steps
-    block[_EXHAUSTION] = ctypes.c_int64.from_buffer(ctypes.c_double(exhaustion)).value
-    laid = None if mask is None else broadcast(mask, scores.shape, rows)
-    if laid is not None:
-        block[_MASK], block[_MASK + 1], block[_MASK + 2] = laid[0].data_ptr(), laid[1], laid[2]
-    for place, operand, count in (
-        (_SCORES, scores, rows),
-        (_WEIGHTS, weights, rows),
-        (_RESTS, rests, rows),
-        (_FERTILITY, fertility, batch),
-    ):
-        block[place], block[place + 1], block[place + 2] = operand.data_ptr(), 1, count
+    block = _block(name, scores, batch)
+    block[places.STEPS] = steps
+    block[places.EXHAUSTION] = ctypes.c_int64.from_buffer(ctypes.c_double(exhaustion)).value
+    if mask is not None:
+        mask, every, count = broadcast(mask, scores.shape, rows)
+        _put(block, places.MASK, mask, count, every)
+    _put(block, places.SCORES, scores, rows)
+    _put(block, places.WEIGHTS, weights, rows)
+    _put(block, places.RESTS, rests, rows)
+    _put(block, places.FERTILITY, fertility, batch)
     _call("scan_forward", block, scores.numel(), batch)
-    if decline and (block[1] != 1 << 62 or block[2]):
+    if decline and block[places.DECLINED]:
         raise Declined
     return weights, rests
 
@@ -188,15 +194,13 @@ def scan_backward(name: str, gradient: Tensor, weights: Tensor, rests: Tensor) -
     batch, steps, size = weights.shape
     scores, fertility = torch.empty_like(weights), weights.new_zeros(batch, size)
     if weights.numel():
-        block = _Block(0, 1 << 62, 0, MAPS[name], weights.dtype == torch.float64, batch, size)
-        block[_STEPS] = steps
-        for place, operand, count in (
-            (_WEIGHTS, weights, batch * steps),
-            (_RESTS, rests, batch * steps),
-            (_GRADIENT, gradient, batch * steps),
-            (_OUT, scores, batch * steps),
-            (_FERTILITY_OUT, fertility, batch),
-        ):
-            block[place], block[place + 1], block[place + 2] = operand.data_ptr(), 1, count
+        rows = batch * steps
+        block = _block(name, weights, batch)
+        block[places.STEPS] = steps
+        _put(block, places.WEIGHTS, weights, rows)
+        _put(block, places.RESTS, rests, rows)
+        _put(block, places.GRADIENT, gradient, rows)
+        _put(block, places.SCORES_GRADIENT, scores, rows)
+        _put(block, places.FERTILITY_GRADIENT, fertility, batch)
         _call("scan_backward", block, weights.numel(), batch)
     return scores, fertility

@@ -12,7 +12,8 @@ import torch
 import triton
 
 from regard.errors import UsageError
-from regard.kernels.cpu import MAPS, Declined, broadcast
+from regard.kernels.cpu import Declined, broadcast
+from regard.kernels.places import MAPS
 from regard.kernels.triton_rows import backward_rows, backward_scan, forward_rows, forward_scan
 from regard.kernels.triton_solvers import INTERPRETED
 from regard.types import Tensor

@@ -13,6 +13,7 @@ import torch
 
 from regard.kernels import cpu
 from regard.kernels.autograd import apply
+from regard.kernels.places import FREE, LOWER, UPPER
 from regard.types import Tensor
 
 __all__ = ["Kernel", "compiled", "compiled_scan", "eager", "eager_scan"]
@@ -39,14 +40,14 @@ def pull_back(
     Returns:
         The gradient of the scores, g - m, and where positions rest on the upper and on the lower bound.
     """
-    free = weights > 0 if rests is None else rests == 2
+    free = weights > 0 if rests is None else rests == FREE
     kept = torch.where(free, weights, 1)
     slope = {"constrained_softmax": kept, "entmax15": kept.sqrt()}.get(name, torch.ones_like(weights)) * free
     total = slope.sum(-1, keepdim=True)
     mean = (slope * gradient).sum(-1, keepdim=True) / torch.where(total > 0, total, 1)
     change = gradient - mean
     where = free.new_zeros(()) if rests is None else rests
-    return slope * change, change, where == 3, where == 1
+    return slope * change, change, where == UPPER, where == LOWER
 
 
 class _Map(torch.autograd.Function):

@@ -4,9 +4,20 @@ import numpy as np
 from numba import cfunc, types
 
 from regard.kernels.blocks import (
+    decline,
+    fetch,
+    find_rows,
+    read_bytes,
+    read_rows,
+    write_bytes,
+    write_rows,
+)
+from regard.kernels.lanes import select, spread
+from regard.kernels.places import (
     CONSTRAINED_SPARSEMAX,
     ENTMAX15,
     GRADIENT,
+    LOWER,
     LOWER_BOUND,
     LOWER_GRADIENT,
     MAP,
@@ -19,20 +30,12 @@ from regard.kernels.blocks import (
     SIZE,
     SPARSEMAX,
     TICKET,
+    UPPER,
     UPPER_BOUND,
     UPPER_GRADIENT,
     WEIGHTS,
     WIDE,
-    fetch,
-    find_rows,
-    read_bytes,
-    read_rows,
-    report,
-    write_bytes,
-    write_rows,
 )
-from regard.kernels.lanes import select, spread
-from regard.kernels.solvers import LOWER, UPPER
 from regard.kernels.solving import (
     bound_gradient,
     clean,
@@ -96,7 +99,7 @@ def forward(block: int) -> None:
                     found = powers
                 else:
                     unsolved = solve_soft(size, z, powers, u, least, most, infeasible, poison, wide, mask)
-                report(block, first, infeasible, unsolved)
+                decline(block, infeasible | unsolved)
                 find_rows(table, block, RESTS, first, count)
                 write_bytes(table, 0, left, count, mask)
             find_rows(table, block, WEIGHTS, first, stride)

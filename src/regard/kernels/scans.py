@@ -12,6 +12,15 @@ import numpy as np
 from numba import cfunc, types
 
 from regard.kernels.blocks import (
+    decline,
+    find_rows,
+    read_bytes,
+    read_rows,
+    write_bytes,
+    write_rows,
+)
+from regard.kernels.lanes import maximum, select, spread
+from regard.kernels.places import (
     CONSTRAINED_SPARSEMAX,
     EXHAUSTION,
     FERTILITY,
@@ -27,17 +36,10 @@ from regard.kernels.blocks import (
     SIZE,
     STEPS,
     TICKET,
+    UPPER,
     WEIGHTS,
     WIDE,
-    find_rows,
-    read_bytes,
-    read_rows,
-    report,
-    write_bytes,
-    write_rows,
 )
-from regard.kernels.lanes import maximum, select, spread
-from regard.kernels.solvers import UPPER
 from regard.kernels.solving import clean, clip_bounds, pull_back, solve_soft, solve_sparse
 from regard.kernels.tiles import atomic_add, load, read_double, read_int, store
 
@@ -93,7 +95,7 @@ def scan_forward(block: int) -> None:
                 else:
                     unsolved = solve_soft(size, z, powers, u, 0, most, infeasible, poison, wide, mask)
                     found = z
-                report(block, first, infeasible, unsolved)
+                decline(block, infeasible | unsolved)
                 for at in range(0, size, 64):
                     store(spent + at, load(spent + at) + load(found + at))
                 find_rows(table, block, RESTS, first, count, steps, step)

@@ -19,9 +19,6 @@ from regard.kernels.lanes import any_lane, maximum, minimum, root, select, sprea
 from regard.kernels.tiles import load
 
 __all__ = [
-    "FREE",
-    "LOWER",
-    "UPPER",
     "bounded_softmax",
     "bounded_sparsemax",
     "entmax15",
@@ -29,8 +26,6 @@ __all__ = [
     "first_to_leave_sparsemax",
     "sparsemax",
 ]
-
-LOWER, FREE, UPPER = 1.0, 2.0, 3.0  # where a position rests; 0 where it may not be attended
 
 STEPS = 200  # more than halving a bracket of doubles takes
 EXACT = 1e-13

@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from regard.kernels.blocks import CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX, ENTMAX15, SPARSEMAX
 from regard.kernels.lanes import any_lane, exp, maximum, minimum, root, select, spread
-from regard.kernels.solvers import (
+from regard.kernels.places import (
+    CONSTRAINED_SOFTMAX,
+    CONSTRAINED_SPARSEMAX,
+    ENTMAX15,
     FREE,
     LOWER,
+    SPARSEMAX,
     UPPER,
+)
+from regard.kernels.solvers import (
     bounded_softmax,
     bounded_sparsemax,
     entmax15,

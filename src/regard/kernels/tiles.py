@@ -27,7 +27,6 @@ from regard.kernels.lanes import (
 
 __all__ = [
     "atomic_add",
-    "atomic_min",
     "load",
     "load_bytes",
     "load_tile",
@@ -195,16 +194,6 @@ def atomic_add(typingctx: Any, address: Any, value: Any) -> Any:
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.atomic_rmw("add", _pointer(builder, args[0]), args[1], "monotonic")
-
-    return types.int64(types.int64, types.int64), make
-
-
-@intrinsic
-def atomic_min(typingctx: Any, address: Any, value: Any) -> Any:
-    """Lower an int64 that threads share to a value; returns what it was."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.atomic_rmw("min", _pointer(builder, args[0]), args[1], "monotonic")
 
     return types.int64(types.int64, types.int64), make
 

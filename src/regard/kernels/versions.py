@@ -24,9 +24,10 @@ _NATIVE = {device: version for device, version in _NATIVE.items() if find_spec(v
 
 
 def _checked(version: str) -> Version:
-    if version not in get_args(Version):
-        raise UsageError(f"kernels: {version!r} is none of {', '.join(get_args(Version))}")
-    return version  # pyright: ignore[reportReturnType]
+    for known in get_args(Version):
+        if version == known:
+            return known
+    raise UsageError(f"kernels: {version!r} is none of {', '.join(get_args(Version))}")
 
 
 # A plain global, which compilers can read and guard.
