@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict
+from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import Side, TextPair
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIALS, Vocabulary
@@ -25,8 +26,8 @@ SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
 LINES = ["a b c", "", "d", "e f g a b", "x y a", "c c c c"]
 
 
-def save_model(folder: Path, seed: int = 0, target: str = TARGET) -> Path:
-    """A model folder as training leaves it, with random weights."""
+def save_model(folder: Path, seed: int = 0, target: str = TARGET, fertility: float | None = None) -> Path:
+    """A model folder as training leaves it, with random weights; constrained, with a fertility."""
     folder.mkdir()
     settings = {
         "data": {
@@ -36,12 +37,18 @@ def save_model(folder: Path, seed: int = 0, target: str = TARGET) -> Path:
         "model": {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 0.7},
         "search": {"beam": 3, "min_length": 1, "max_length_ratio": 1.0, "max_length_extra": 4},
     }
+    if fertility is not None:
+        settings["data"]["fertility"] = {"kind": "constant", "value": fertility}
+        settings["model"]["attention"] = {"kind": "constrained"}
     config = from_dict(RunConfig, settings)
     sides = [
         Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
         for words in (SOURCE, target)
     ]
-    TextPair(*sides).save(folder)
+    budget = None
+    if fertility is not None:
+        budget = Budget.constant(ConstantFertilityConfig(value=fertility), len(sides[0].vocabulary))
+    TextPair(*sides, budget).save(folder)
     torch.manual_seed(seed)
     model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
     write_tensors(folder / MODEL_FILE, weights_of(model), {})
@@ -221,6 +228,47 @@ def test_several_models_make_an_ensemble(model, tmp_path):
     assert both != translate(model, "--scores")
 
 
+def test_models_that_read_other_budgets_are_no_ensemble(model, tmp_path):
+    bounded = save_model(tmp_path / "bounded", fertility=2.0)
+    with pytest.raises(UsageError, match=r"data\.fertility"):
+        translate(model, bounded)
+
+
+def attended(folder: Path, tmp_path: Path, *options) -> np.ndarray:
+    """What each token of the line `a b c`, and the sink, received in all."""
+    path = tmp_path / "attention.jsonl"
+    translate(folder, "--attention", path, *options, input="a b c\n")
+    found = json.loads(path.read_text())
+    assert found["source"] == ["a", "b", "c", "<sink>"]
+    return np.array(found["weights"][0]).sum((0, 1))
+
+
+def test_fertilities_of_the_model_of_a_file_and_of_a_word_bound_the_attention(tmp_path):
+    bounded = save_model(tmp_path / "bounded", fertility=0.5)
+    assert (attended(bounded, tmp_path)[:3] <= 0.5 + 1e-5).all()
+    lines = tmp_path / "fertilities.txt"
+    lines.write_text("0 - 0.25\n")
+    own, received, zero = 0.5, attended(bounded, tmp_path, "--fertility", lines), 1e-5
+    assert received[0] == 0 and received[1] <= own + zero and received[2] <= 0.25 + zero
+    assert attended(bounded, tmp_path, "--word-fertility", "b=0")[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1 1\n", "line 1: 2 fertilities, .* 3 tokens"),
+        ("1 1 1\n1\n", "more lines"),
+        ("", "the file is empty"),
+    ],
+)
+def test_fertilities_that_do_not_fit_are_named(tmp_path, line, message):
+    bounded = save_model(tmp_path / "bounded", fertility=0.5)
+    lines = tmp_path / "fertilities.txt"
+    lines.write_text(line)
+    with pytest.raises(DataError, match=message):
+        translate(bounded, "--fertility", lines, input="a b c\n")
+
+
 def test_bfloat16_translates(model):
     assert len(translate(model, "--precision", "bfloat16")) == len(LINES)
 
@@ -233,6 +281,8 @@ def test_bfloat16_translates(model):
         (["--beam", "0"], ConfigError, "search options: beam"),
         (["--top-k", "3"], UsageError, "--sample"),
         (["--sample", "--top-p", "2"], ConfigError, "top_p"),
+        (["--word-fertility", "a=1"], UsageError, r"data\.fertility"),
+        (["--word-fertility", "a"], UsageError, "WORD=MOST"),
         (["--input", "nowhere.txt"], DataError, "nowhere.txt"),
         (["--output", "nowhere/out.txt"], DataError, "nowhere/out.txt"),
         (["--alignment", "nowhere/out.txt"], DataError, "nowhere/out.txt"),

@@ -59,6 +59,13 @@ def test_wrong_fertilities_are_one_clear_message_with_the_line(line, message) ->
     assert "file, line 7" in str(raised.value)
 
 
+def test_budgets_are_equal_when_every_token_may_receive_the_same() -> None:
+    two = Budget.constant(ConstantFertilityConfig(value=2.0), 7)
+    assert two == Budget.constant(ConstantFertilityConfig(value=2.0), 7)
+    assert two != Budget.constant(ConstantFertilityConfig(value=3.0), 7)
+    assert two != Budget.constant(ConstantFertilityConfig(value=2.0, sink=False), 7)
+
+
 def test_a_guided_budget_is_kept_beside_the_vocabulary(tmp_path) -> None:
     budget = Budget(GuidedFertilityConfig(), np.array([1, 1, 1, 1, 1, 3, 2], dtype=np.float32))
     text(budget).save(tmp_path)

@@ -1,5 +1,6 @@
 """Laws of the Fenchel-Young losses of sparse output distributions."""
 
+import entmax as entmax_package
 import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
@@ -19,8 +20,9 @@ def made(rows: int = 7, size: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
 
 @every
 def test_value_and_gradient_equal_those_of_the_entmax_package(name) -> None:
-    package = pytest.importorskip("entmax")
-    theirs = {"sparsemax": package.SparsemaxLoss, "entmax15": package.Entmax15Loss}[name](reduction="none")
+    theirs = {"sparsemax": entmax_package.SparsemaxLoss, "entmax15": entmax_package.Entmax15Loss}[name](
+        reduction="none"
+    )
     scores, targets = made(20, 30)
     ours, expected = LOSSES[name](scores, targets, reduction="none"), theirs(scores, targets)
     torch.testing.assert_close(ours, expected)

@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -96,7 +96,9 @@ def evaluate(
         if not reference:
             raise UsageError(f"no reference to score {hypothesis} against: give HYPOTHESIS REFERENCE")
         names = _metrics(metric)
-        _check_tokenizer(tokenize)
+        from regard.metrics.translation import as_tokenizer
+
+        as_tokenizer(tokenize)
         if len(reference) > 1 and {"rep", "drop"} & set(names):
             raise UsageError(
                 f"--metric {metric}: REP and DROP are of one reference, {len(reference)} were given"
@@ -118,14 +120,6 @@ def _metrics(text: str) -> list[str]:
     if not names or not set(names) <= set(_LABELS):
         raise UsageError(f"--metric {text!r}: expected some of {', '.join(_LABELS)}, separated by commas")
     return names
-
-
-def _check_tokenizer(name: str) -> None:
-    from regard.metrics.translation import Tokenizer
-
-    known = get_args(Tokenizer)
-    if name not in known:
-        raise UsageError(f"--tokenize {name!r}: expected one of {', '.join(known)}")
 
 
 def _translation(

@@ -27,7 +27,8 @@ def load_models(
     """One model or an ensemble, the text handling they share, and the first one's search settings.
 
     Raises:
-        UsageError: if the precision is not known, or models of an ensemble have other vocabularies.
+        UsageError: if the precision is not known, or models of an ensemble have other vocabularies or
+            fertilities.
         CheckpointError: if a model folder is missing or broken.
     """
     import torch
@@ -59,6 +60,11 @@ def _check_same_text(first: "LoadedModel", other: "LoadedModel") -> None:
                 f"{other.folder}: its {name} tokenizer is not that of {first.folder}: "
                 "models of an ensemble share tokenizers"
             )
+    if first.text.budget != other.text.budget:
+        raise UsageError(
+            f"{other.folder}: its fertilities (data.fertility) are not those of {first.folder}: "
+            "models of an ensemble read the same text"
+        )
 
 
 def search_settings(base: "SearchConfig", options: Mapping[str, Any]) -> "SearchConfig":

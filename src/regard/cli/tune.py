@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -59,11 +59,10 @@ def tune(
     from regard.decoding.translate import Translator
     from regard.decoding.tune import best_trial
     from regard.decoding.tune import tune as try_all
-    from regard.metrics.translation import Tokenizer
+    from regard.metrics.translation import as_tokenizer
     from regard.training.device import use_threads
 
-    if tokenize not in get_args(Tokenizer):
-        raise UsageError(f"--tokenize {tokenize!r}: expected one of {', '.join(get_args(Tokenizer))}")
+    tokenizer = as_tokenizer(tokenize)
     use_threads(threads)
     pairs = list(read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(reference)})))
     model, text, base = load_models(models, device, precision)
@@ -80,7 +79,7 @@ def tune(
             references,
             grid["alpha"],
             grid["beta"],
-            tokenize,  # type: ignore[arg-type]
+            tokenizer,
             lowercase,
             tick,
         )

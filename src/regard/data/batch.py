@@ -81,11 +81,9 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same on another device."""
-        target, upper, lower, links = (
-            None if one is None else one.to(device)
-            for one in (self.target, self.upper, self.lower, self.links)
-        )
-        return Batch(self.source.to(device), target, self.rows.to(device), upper, lower, links)  # type: ignore[arg-type]
+        target = None if self.target is None else self.target.to(device)
+        beside = (None if one is None else one.to(device) for one in (self.upper, self.lower, self.links))
+        return Batch(self.source.to(device), target, self.rows.to(device), *beside)
 
 
 def collate(

@@ -54,7 +54,7 @@ class GuidedFertilityConfig:
 FertilityConfig = Annotated[ConstantFertilityConfig | GuidedFertilityConfig, Kinds("constant")]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Budget:
     """What each token of the source vocabulary may receive.
 
@@ -65,6 +65,12 @@ class Budget:
 
     config: FertilityConfig
     table: np.ndarray
+
+    def __eq__(self, other: object) -> bool:
+        """Whether tokens may receive the same."""
+        if not isinstance(other, Budget):
+            return NotImplemented
+        return self.config == other.config and np.array_equal(self.table, other.table)
 
     @classmethod
     def constant(cls, config: ConstantFertilityConfig, size: int) -> "Budget":

@@ -33,6 +33,19 @@ MetricName = Literal["bleu", "chrf", "ter"]
 # Those of sacreBLEU's that download nothing.
 Tokenizer = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
 
+
+def as_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer of that name.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    for known in get_args(Tokenizer):
+        if name == known:
+            return known
+    raise UsageError(f"--tokenize {name!r}: expected one of {', '.join(get_args(Tokenizer))}")
+
+
 # sacreBLEU's own threshold for "you forgot to detokenize".
 _TOKENIZED_LINES = 100
 
