@@ -34,9 +34,9 @@ stage() { # name, seconds, command...
   fi
 }
 
-stage exactness 80 "$python" "$here/gpu.py" exactness --device "$device" --json "$out/exactness.json"
-stage maps 90 "$python" "$here/maps.py" --device "$device" --no-package --json "$out/maps.json"
-stage throughput 110 "$python" "$here/gpu.py" throughput --data "$data" --device "$device" --json "$out/throughput.json"
-stage tests 80 "$python" -m pytest -q -m gpu "$here/../tests"
-stage recipe 300 "$python" "$here/gpu.py" recipe --data "$data" --device "$device" --json "$out/recipe.json"
+stage exactness 70 "$python" "$here/gpu.py" exactness --device "$device" --json "$out/exactness.json"
+stage maps 70 "$python" "$here/maps.py" --device "$device" --no-package --json "$out/maps.json"
+stage throughput 90 "$python" "$here/gpu.py" throughput --data "$data" --device "$device" --json "$out/throughput.json"
+stage tests 70 "$python" -m pytest -q -m gpu "$here/../tests/models/test_lstm_gpu.py" "$here/../tests/kernels"
+stage recipe 290 "$python" "$here/gpu.py" recipe --data "$data" --device "$device" --json "$out/recipe.json"
 exit "$failed"

@@ -190,16 +190,10 @@ def main() -> None:
     parser.add_argument(
         "--no-package", dest="package", action="store_false", help="without the entmax package"
     )
-    parser.add_argument("--fresh", action="store_true", help="leave the C library's allocator as it starts")
     parser.add_argument("--only", help="shapes, such as 64x30,2048x50")
     parser.add_argument("--json", type=Path, help="file for all figures")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    if not args.fresh:
-        # A process that has trained anything has freed a large tensor, after which glibc keeps what is freed
-        # up to tens of MB. In a fresh process it hands every few MB back and takes them again, page by page:
-        # that, and not the map, is then what is timed from 2,048 rows on.
-        torch.empty(31 << 20, dtype=torch.uint8)
     shapes = CUDA_SHAPES if args.device == "cuda" else SHAPES
     if args.only:
         shapes = [tuple(int(n) for n in shape.split("x")) for shape in args.only.split(",")]

@@ -256,3 +256,20 @@ def test_folders_that_a_config_does_not_name_are_named_after_its_file(tmp_path) 
     assert (found.folder, found.data.folder) == ("runs/first", "prepared/first")
     named = read_run(path, ["folder=x", "data.folder=y"])
     assert (named.folder, named.data.folder) == ("x", "y")
+
+
+def test_guided_fertilities_are_counted_once_and_go_with_the_model(corpus: Path, tmp_path: Path) -> None:
+    plain = _plain(corpus, stop={"updates": 2})
+    plain["data"]["fertility"] = {"kind": "guided"}
+    plain["model"]["attention"] = {"kind": "constrained"}
+    train(from_dict(RunConfig, plain), tmp_path / "first")
+    (counted,) = (corpus / "prepared").glob("guided-*.fertility")
+    before = counted.stat().st_mtime_ns
+    train(from_dict(RunConfig, plain), tmp_path / "second")
+    assert counted.stat().st_mtime_ns == before
+    loaded = load_model(tmp_path / "first", "cpu")
+    assert (tmp_path / "first" / "source.fertility").read_bytes() == counted.read_bytes()
+    assert loaded.text.sink == ("<sink>",)
+    # Every word of the mirror images is translated by one word.
+    words = dict(line.split("\t") for line in counted.read_text().splitlines())
+    assert words["<pad>"] == "1" and all(float(words[f"w{i}"]) >= 1 for i in range(9))

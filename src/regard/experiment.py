@@ -323,23 +323,14 @@ def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
 
 
 def _budget(config: FertilityConfig | None, prepared: Prepared) -> Budget | None:
-    """What source tokens may receive; word-aligned text is kept beside the prepared arrays it comes from."""
+    """What source tokens may receive."""
     if config is None:
         return None
-    vocabulary = prepared.text.source.vocabulary
     if isinstance(config, ConstantFertilityConfig):
-        return Budget.constant(config, len(vocabulary))
-    path = prepared.folder / f"guided-{_fingerprint(prepared)[:16]}.fertility"
-    if path.exists():
-        return Budget.load(path, config, vocabulary)
-    from regard.alignment import Corpus, Setting
-    from regard.alignment.fertility import guided_fertilities
+        return Budget.constant(config, len(prepared.text.source.vocabulary))
+    from regard.alignment.fertility import guided_budget
 
-    _log.info("aligning %s to count fertilities", prepared.folder)
-    table = guided_fertilities(Corpus.from_prepared(prepared), Setting(seed=1))
-    budget = Budget(config, table)
-    budget.save(path, vocabulary)
-    return budget
+    return guided_budget(config, prepared, _fingerprint(prepared))
 
 
 def _is_begun(folder: Path) -> bool:

@@ -1,8 +1,7 @@
 """Constrained softmax: the distribution nearest to the softmax in Kullback-Leibler divergence, within bounds.
 
-    p = argmax over {p : sum p = 1, l <= p <= u} of p . z + H(p)  (Martins & Kreutzer 2017, Eq. 7; l = 0
-    there)
-      = max(l, min(u, exp(z) / Z)),   Z so that p sums to 1       (Malaviya et al. 2018, Eq. 4)
+    p = argmax over {p : sum p = 1, l <= p <= u} of p . z + H(p)     (Martins & Kreutzer 2017, Eq. 7)
+      = max(l, min(u, exp(z) / Z)),   Z so that p sums to 1          (Malaviya et al. 2018, Eq. 4; l = 0)
 
 The sum falls as log Z rises, in pieces that begin and end where a position joins or leaves a bound, z_i - log
 l_i and z_i - log u_i; on the piece where it passes 1, with A the free positions, they share what the bounds
