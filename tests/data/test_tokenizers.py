@@ -39,6 +39,7 @@ CONFIGS = {
     "words": WordsConfig(),
     "moses": MosesConfig(language="de"),
     "bpe": BytePairConfig(language="de", merges=30),
+    "bpe-words": BytePairConfig(merges=30, tokenized=True),
     "sentencepiece-bpe": SentencePieceConfig(size=60),
     "sentencepiece-unigram": SentencePieceConfig(size=60, model="unigram"),
     "characters": CharactersConfig(),
@@ -60,7 +61,9 @@ lines = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_character
 
 
 @given(line=lines)
-@pytest.mark.parametrize("kind", ["words", "characters", "sentencepiece-bpe", "sentencepiece-unigram"])
+@pytest.mark.parametrize(
+    "kind", ["words", "characters", "bpe-words", "sentencepiece-bpe", "sentencepiece-unigram"]
+)
 def test_decoding_gives_the_line_back_up_to_white_space(kind, line):
     tokenizer = _cached(kind)
     assert tokenizer.decode(tokenizer.encode(line)) == " ".join(line.split())

@@ -1,6 +1,6 @@
 """Byte pair encoding of words, Sennrich et al. (2016), through their package subword-nmt.
 
-On Moses tokens, usually learned on source and target together, a token that does not end its word marked
+On Moses tokens, or on the words of text that is tokenised already; usually learned on source and target together, a token that does not end its word marked
 with `@@`: `low@@ est`.
 """
 
@@ -15,6 +15,7 @@ from regard.config import config, option
 from regard.data.files import read_bytes, write_atomic
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.errors import DataError
 
 __all__ = ["BytePairConfig", "BytePairTokenizer", "learn_merges"]
@@ -28,16 +29,19 @@ CACHED = 200_000
 
 @config
 class BytePairConfig:
-    """Byte pair encoding on Moses tokens."""
+    """Byte pair encoding of words."""
 
-    kind: Literal["bpe"] = option(
-        default="bpe", help="Byte pair encoding of Sennrich et al. (2016) on Moses tokens."
-    )
+    kind: Literal["bpe"] = option(default="bpe", help="Byte pair encoding of Sennrich et al. (2016).")
     language: str = option(
         default="en", help="The language of the Moses rules, as a two-letter code.", pattern="^[a-z]{2,3}$"
     )
     merges: int = option(default=32_000, help="How many merges to learn.", ge=0)
     joint: bool = option(default=True, help="Learn on source and target together.")
+    tokenized: bool = option(
+        default=False,
+        help="The text is tokenised already: its words are what white space separates, not Moses tokens, and "
+        "translations are written so too.",
+    )
 
 
 def learn_merges(counts: Mapping[str, int], merges: int) -> str:
@@ -63,7 +67,7 @@ def learn_merges(counts: Mapping[str, int], merges: int) -> str:
 
 
 class BytePairTokenizer(Tokenizer):
-    """Moses tokens cut by learned merges."""
+    """Moses tokens, or words as they stand, cut by learned merges."""
 
     def __init__(self, config: BytePairConfig, codes: str) -> None:
         """Take the merges as a codes file of subword-nmt, as `learn_merges` gives them."""
@@ -71,7 +75,11 @@ class BytePairTokenizer(Tokenizer):
 
         self.config = config
         self.codes = codes
-        self._moses = MosesTokenizer(MosesConfig(kind="moses", language=config.language))
+        self._words = (
+            WordsTokenizer(WordsConfig())
+            if config.tokenized
+            else MosesTokenizer(MosesConfig(language=config.language))
+        )
         # The package would read an empty list of merges as one invalid merge.
         empty = codes.count("\n") < 2
         self._bpe = None if empty else BPE(io.StringIO(codes), separator=MARK)
@@ -81,8 +89,8 @@ class BytePairTokenizer(Tokenizer):
         return BytePairTokenizer, (self.config, self.codes)
 
     def pretokenize(self, line: str) -> list[str]:
-        """The Moses tokens of the line."""
-        return self._moses.pretokenize(line)
+        """The words of the line."""
+        return self._words.pretokenize(line)
 
     def segment(self, unit: str) -> Sequence[str]:
         """The subwords of a word, all but the last marked."""
@@ -99,9 +107,9 @@ class BytePairTokenizer(Tokenizer):
         return tokens
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """The subwords joined, then detokenised."""
+        """The subwords joined, then detokenised, unless the text was tokenised."""
         words = (" ".join(tokens) + " ").replace(f"{MARK} ", "")
-        return self._moses.decode(words.split())
+        return self._words.decode(words.split())
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """A word more after every token without the mark."""
