@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +14,11 @@ import torch
 
 from regard.config import dump_toml, from_dict
 from regard.data.batch import collate
-from regard.data.vocabulary import EOS
+from regard.data.prepared import prepare
+from regard.data.vocabulary import EOS, SINK
 from regard.errors import CheckpointError, ConfigError, DeviceError, UsageError
 from regard.experiment import RunConfig, average_models, load_config, load_model, read_run, train
+from regard.training.fertility import with_fertilities
 from regard.training.record import read_record
 from regard.training.store import read_tensors
 
@@ -273,3 +276,52 @@ def test_guided_fertilities_are_counted_once_and_go_with_the_model(corpus: Path,
     # Every word of the mirror images is translated by one word.
     words = dict(line.split("\t") for line in counted.read_text().splitlines())
     assert words["<pad>"] == "1" and all(float(words[f"w{i}"]) >= 1 for i in range(9))
+
+
+def _predicted(corpus: Path) -> dict:
+    plain = _plain(corpus, stop={"updates": 2})
+    plain["data"]["fertility"] = {"kind": "predicted", "width": 8, "epochs": 2}
+    plain["model"]["attention"] = {"kind": "constrained"}
+    return plain
+
+
+def test_predicted_fertilities_are_the_alignments_in_training_and_a_taggers_afterwards(
+    corpus: Path, tmp_path: Path
+) -> None:
+    config = from_dict(RunConfig, _predicted(corpus))
+    train(config, tmp_path / "first")
+    (counted,) = (corpus / "prepared").glob("bayes-*.train.fertilities")
+    name = counted.name.split("-")[1].split(".")[0]
+    prepared = with_fertilities(prepare(config.data), config.data.fertility, name)
+    batch = prepared.split("train").batch([0, 1])
+    assert batch.upper is not None
+    for row in (0, 1):
+        words = int(batch.source.lengths[row]) - 1
+        # Mirror images: every word is one word of the other side, or none; and one is the slack.
+        assert batch.upper[row, :words].eq(2).float().mean() > 0.5
+        assert batch.upper[row, words].isinf()
+        assert batch.source.tokens[row, words] == SINK
+    valid = prepared.split("valid").batch([0])
+    text = load_model(tmp_path / "first", "cpu").text
+    expected = text.batch([prepared.split("valid").example(0)[0]], None, [0])
+    assert valid.upper is not None and expected.upper is not None
+    assert valid.upper[0, :-1].frac().ne(0).any()
+    torch.testing.assert_close(valid.upper, expected.upper)
+
+
+def test_a_fertility_predictor_is_trained_once_for_a_text_and_goes_with_each_model(
+    corpus: Path, tmp_path: Path
+) -> None:
+    train(from_dict(RunConfig, _predicted(corpus)), tmp_path / "first")
+    (made,) = (corpus / "prepared").glob("predictor-*-8x2")
+    before = (made / "model.safetensors").stat().st_mtime_ns
+    train(from_dict(RunConfig, _predicted(corpus)), tmp_path / "second")
+    assert (made / "model.safetensors").stat().st_mtime_ns == before
+    shutil.rmtree(corpus / "prepared")
+    average_models(tmp_path / "mean", [tmp_path / "first", tmp_path / "second"])
+    budgets = [load_model(tmp_path / name, "cpu").text.budget for name in ("first", "second", "mean")]
+    assert budgets[0] == budgets[1] == budgets[2]
+    weights = tmp_path / "second" / "predictor" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8])
+    with pytest.raises(CheckpointError, match="predictor"):
+        load_model(tmp_path / "second", "cpu")

@@ -17,7 +17,6 @@ import torch
 
 from regard.config import config, dump_toml, load, option, to_dict
 from regard.data.corpus import DataConfig
-from regard.data.fertility import Budget, ConstantFertilityConfig, FertilityConfig
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.guidance import guide
 from regard.data.prepared import Prepared, prepare
@@ -32,6 +31,7 @@ from regard.training.checkpoint import epoch_files, state_files
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast, pick_device, use_threads
 from regard.training.distributed import join
+from regard.training.fertility import load_text, save_text, with_fertilities
 from regard.training.guided import GuidedConfig
 from regard.training.resume import differences
 from regard.training.store import read_about, write_tensors
@@ -139,13 +139,13 @@ def train(
             with preparing() as progress:
                 prepared = prepare(config.data, progress=progress)
             prepared.verify()
-            prepared = prepared.within(_budget(config.data.fertility, prepared))
+            prepared = with_fertilities(prepared, config.data.fertility, _fingerprint(prepared))
             _check_start(config.training.start, prepared.text)
             guide(prepared.split("train"), config.data.train, links)
             _begin(config, prepared, folder)
         processes.wait()
         prepared = prepare(config.data)
-        prepared = prepared.within(_budget(config.data.fertility, prepared))
+        prepared = with_fertilities(prepared, config.data.fertility, _fingerprint(prepared))
         text = prepared.text
         identity = {"training data": _fingerprint(prepared)}
         if links is not None:
@@ -242,7 +242,7 @@ def load_model(folder: Path | str, device: str = "auto", precision: Precision = 
     place = pick_device(device)
     config = load_config(folder)
     try:
-        text = TextPair.load(folder)
+        text = load_text(folder)
     except DataError as error:
         raise CheckpointError(str(error)) from None
     model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
@@ -271,7 +271,7 @@ def average_models(out: Path | str, paths: Sequence[Path | str], last: int = 0) 
         raise UsageError(f"{out}: holds a model already; give a new folder")
     files = [file for path in paths for file in _files_to_average(Path(path), last)]
     folders = [_model_folder(file) for file in files]
-    texts = [TextPair.load(folder) for folder in dict.fromkeys(folders)]
+    texts = [load_text(folder) for folder in dict.fromkeys(folders)]
     for text, folder in zip(texts, dict.fromkeys(folders), strict=True):
         for side in ("source", "target"):
             if getattr(text, side).vocabulary != getattr(texts[0], side).vocabulary:
@@ -281,7 +281,7 @@ def average_models(out: Path | str, paths: Sequence[Path | str], last: int = 0) 
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CheckpointError(f"{out}: cannot be made: {error.strerror}") from None
-    texts[0].save(out)
+    save_text(texts[0], out)
     write_tensors(out / MODEL_FILE, weights, {"averaged": [str(file) for file in files]})
     _write_config(load_config(folders[0]), out)
     return files
@@ -312,25 +312,14 @@ def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if _is_begun(folder):
-            TextPair.load(folder)  # nobody could translate with what is trained beside broken files
+            load_text(folder)  # nobody could translate with what is trained beside broken files
         else:
-            prepared.text.save(folder)
+            save_text(prepared.text, folder)
         _write_config(config, folder)
     except OSError as error:
         raise CheckpointError(f"{folder}: cannot be made: {error.strerror}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
-
-
-def _budget(config: FertilityConfig | None, prepared: Prepared) -> Budget | None:
-    """What source tokens may receive."""
-    if config is None:
-        return None
-    if isinstance(config, ConstantFertilityConfig):
-        return Budget.constant(config, len(prepared.text.source.vocabulary))
-    from regard.alignment.fertility import guided_budget
-
-    return guided_budget(config, prepared, _fingerprint(prepared))
 
 
 def _is_begun(folder: Path) -> bool:

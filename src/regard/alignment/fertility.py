@@ -6,6 +6,7 @@ aligned.
 """
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,11 +17,11 @@ from regard.data.fertility import Budget, GuidedFertilityConfig
 from regard.data.prepared import Prepared
 
 __all__ = [
-    "align_forward",
     "count_fertilities",
     "guided_budget",
     "guided_fertilities",
     "largest_fertilities",
+    "split_fertilities",
 ]
 
 _log = logging.getLogger(__name__)
@@ -61,24 +62,27 @@ def largest_fertilities(corpus: Corpus, fertilities: np.ndarray) -> np.ndarray:
     return found.astype(np.float32)
 
 
-def align_forward(corpus: Corpus, setting: Setting, config: AlignerConfig | None = None) -> np.ndarray:
-    """Each target word's source word, from an aligner trained on the text itself.
+def split_fertilities(
+    corpora: Sequence[Corpus], setting: Setting, config: AlignerConfig | None = None
+) -> list[np.ndarray]:
+    """How many target words each source word of several texts is linked to.
 
     Args:
-        corpus: The pairs.
+        corpora: The pairs; an aligner is trained on the first, and the words of all have its numbers.
         setting: Circumstances.
         config: Which aligner; by default the best there is.
 
     Returns:
-        int32 [target tokens]: the position of the source word in its sentence, -1 for none.
+        For each text what `count_fertilities` gives.
     """
     chosen = list(TRAINERS)[kinds().index(DEFAULT)]() if config is None else config
-    return train_direction(corpus, chosen, setting).align(corpus, setting.threads)
+    aligner = train_direction(corpora[0], chosen, setting)
+    return [count_fertilities(corpus, aligner.align(corpus, setting.threads)) for corpus in corpora]
 
 
 def guided_fertilities(corpus: Corpus, setting: Setting, config: AlignerConfig | None = None) -> np.ndarray:
     """GUIDED: align a text, and give each source word its largest fertility in it; float32 [words]."""
-    return largest_fertilities(corpus, count_fertilities(corpus, align_forward(corpus, setting, config)))
+    return largest_fertilities(corpus, split_fertilities([corpus], setting, config)[0])
 
 
 def guided_budget(config: GuidedFertilityConfig, prepared: Prepared, fingerprint: str) -> Budget:

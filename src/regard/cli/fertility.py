@@ -165,18 +165,16 @@ def _train(
 def _aligned(texts: list[tuple[Path, Path]], threads: int, seed: int) -> list[list[list[int]]]:
     """How often each source word of texts is linked, from the aligner trained on the first."""
     from regard.alignment import Corpus, Setting
-    from regard.alignment.fertility import count_fertilities
-    from regard.alignment.registry import DEFAULT, TRAINERS, kinds, train_direction
+    from regard.alignment.fertility import split_fertilities
 
     first = Corpus.read(*texts[0])
     names = first.source.words, first.target.words
     corpora = [first, *(Corpus.read(*text, names) for text in texts[1:])]
-    config = list(TRAINERS)[kinds().index(DEFAULT)]()
-    aligner = train_direction(first, config, Setting(threads=threads, seed=seed))
     found: list[list[list[int]]] = []
-    for corpus in corpora:
-        counts, edges = count_fertilities(corpus, aligner.align(corpus, threads)), corpus.source.offsets
-        found.append([counts[i:j].tolist() for i, j in itertools.pairwise(edges.tolist())])
+    counted = split_fertilities(corpora, Setting(threads=threads, seed=seed))
+    for corpus, counts in zip(corpora, counted, strict=True):
+        edges = corpus.source.offsets.tolist()
+        found.append([counts[i:j].tolist() for i, j in itertools.pairwise(edges)])
     return found
 
 

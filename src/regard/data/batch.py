@@ -8,13 +8,11 @@ import numpy as np
 import torch
 
 from regard.config import config, option
-from regard.data.vocabulary import PAD, SINK
+from regard.data.vocabulary import PAD, SINK, Ids
 from regard.errors import UsageError
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Batch", "BatchConfig", "Sequences", "batches", "collate"]
-
-Ids = Sequence[int] | np.ndarray
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 
 from regard.config import Kinds, config, option
 from regard.data.files import read_bytes, write_atomic
-from regard.data.vocabulary import SINK, Vocabulary
+from regard.data.vocabulary import SINK, Ids, Vocabulary
 from regard.errors import DataError
 
 __all__ = [
@@ -23,13 +23,15 @@ __all__ = [
     "Fertilities",
     "FertilityConfig",
     "GuidedFertilityConfig",
+    "PredictedFertilityConfig",
+    "Predictor",
     "read_bounds",
     "read_fertilities",
 ]
 
 
-Fertilities = Sequence[tuple[float, float]]
-"""For each token of a sentence the least and the most attention; NaN for the most leaves the table's."""
+Fertilities = Sequence[tuple[float, float]] | np.ndarray
+"""For each token of a sentence the least and the most attention; NaN for the most leaves the budget's."""
 
 
 @config
@@ -51,71 +53,116 @@ class GuidedFertilityConfig:
     sink: bool = option(default=True, help="Append a token that may receive any amount of attention.")
 
 
-FertilityConfig = Annotated[ConstantFertilityConfig | GuidedFertilityConfig, Kinds("constant")]
+@config
+class PredictedFertilityConfig:
+    """What a tagger expects of each token where it stands, trained on the word-aligned training text.
+
+    A model is trained with the fertilities that the alignment itself gives (ACTUAL), and validated and used
+    with the expected ones (PREDICTED, Malaviya et al. 2018, Sec. 3.3).
+    """
+
+    kind: Literal["predicted"] = option(
+        default="predicted", help="Of the word-aligned text in training, a tagger's expectation afterwards."
+    )
+    extra: float = option(default=1.0, help="Slack, added to every fertility.", ge=0)
+    width: int = option(default=256, help="Width of the tagger's embeddings, and of its states.", ge=1)
+    epochs: int = option(default=10, help="How long the tagger is trained.", ge=1)
+    sink: bool = option(default=True, help="Append a token that may receive any amount of attention.")
+
+
+FertilityConfig = Annotated[
+    ConstantFertilityConfig | GuidedFertilityConfig | PredictedFertilityConfig, Kinds("constant")
+]
+
+
+class Predictor(Protocol):
+    """What says of a sentence how many target words each of its tokens will be translated into."""
+
+    def predict(self, sentences: Sequence[Ids]) -> list[np.ndarray]:
+        """The expected fertility of each token; the sentences are ids of the source vocabulary."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
 class Budget:
-    """What each token of the source vocabulary may receive.
+    """What source tokens may receive: always the same of a token, or what is expected of it where it stands.
 
     Attributes:
         config: Where it comes from.
-        table: [V], the fertility of each token id.
+        table: [V], the fertility of each token id, without a predictor.
+        predictor: What expects fertilities, to which `config.extra` is added.
     """
 
     config: FertilityConfig
-    table: np.ndarray
+    table: np.ndarray | None = None
+    predictor: Predictor | None = None
 
     def __eq__(self, other: object) -> bool:
         """Whether tokens may receive the same."""
         if not isinstance(other, Budget):
             return NotImplemented
-        return self.config == other.config and np.array_equal(self.table, other.table)
+        alike = self.config == other.config and self.predictor == other.predictor
+        if self.table is None or other.table is None:
+            return alike and self.table is other.table
+        return alike and np.array_equal(self.table, other.table)
+
+    def most(self, sentences: Sequence[Ids]) -> list[np.ndarray]:
+        """What each token of sentences may receive, without a sink."""
+        if self.table is not None:
+            return [self.table[np.asarray(ids, dtype=np.int64)] for ids in sentences]
+        assert self.predictor is not None and isinstance(self.config, PredictedFertilityConfig)
+        return [found + self.config.extra for found in self.predictor.predict(sentences)]
 
     @classmethod
     def constant(cls, config: ConstantFertilityConfig, size: int) -> "Budget":
         """The same for every token of a vocabulary of some size."""
         return cls(config, np.full(size, config.value, dtype=np.float32))
 
-    def sources(self, sentences: Sequence[Sequence[int] | np.ndarray]) -> list[np.ndarray]:
+    def sources(self, sentences: Sequence[Ids]) -> list[np.ndarray]:
         """The sentences as a model reads them: with a sink, if there is one."""
         end = np.array([SINK] if self.config.sink else [], dtype=np.int64)
         return [np.concatenate([np.asarray(ids, dtype=np.int64), end]) for ids in sentences]
 
     def bounds(
         self,
-        sentences: Sequence[Sequence[int] | np.ndarray],
+        sentences: Sequence[Ids],
         given: Sequence[Fertilities | None] | None = None,
     ) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
         """What each token of such sentences may receive, and must; the sink's included.
 
         Args:
             sentences: Token ids, without a sink.
-            given: Bounds in the place of the table's, for the sentences that have them.
+            given: Bounds in the place of these, for the sentences that have them.
 
         Returns:
             The most each token may receive, and the least it must; none where nothing is demanded.
         """
         end = np.array([math.inf] if self.config.sink else [], dtype=np.float32)
         chosen: Sequence[Fertilities | None] = [None] * len(sentences) if given is None else given
+        wanted = [None if own is None else np.array(own, dtype=np.float32).reshape(-1, 2) for own in chosen]
+        # A predictor is asked once, and only of sentences of which not everything is given.
+        asked = [row for row, own in enumerate(wanted) if own is None or np.isnan(own[:, 1]).any()]
+        known = dict(zip(asked, self.most([sentences[row] for row in asked]), strict=True))
         upper: list[np.ndarray] = []
         lower: list[np.ndarray] = []
-        for ids, own in zip(sentences, chosen, strict=True):
-            most = self.table[np.asarray(ids, dtype=np.int64)]
-            least = np.zeros_like(most)
-            if own is not None:
-                wanted = np.array(own, dtype=np.float32).reshape(-1, 2)
-                least, most = wanted[:, 0], np.where(np.isnan(wanted[:, 1]), most, wanted[:, 1])
+        for row, own in enumerate(wanted):
+            if own is None:
+                most = known[row]
+                least = np.zeros_like(most)
+            else:
+                least, most = own[:, 0], own[:, 1]
+                most = np.where(np.isnan(most), known[row], most) if row in known else most
             upper.append(np.concatenate([most, end]))
             lower.append(np.concatenate([least, np.zeros_like(end)]))
         return upper, lower if any(least.any() for least in lower) else None
 
     def save(self, path: Path, vocabulary: Vocabulary) -> None:
-        """Write it as lines of token, tab, fertility, which a person may read and change.
+        """Write a table as lines of token, tab, fertility, which a person may read and change.
 
         Raises:
             DataError: if the file cannot be written.
         """
+        assert self.table is not None
         lines = [f"{token}\t{value:g}\n" for token, value in zip(vocabulary.tokens, self.table, strict=True)]
         write_atomic(path, "".join(lines).encode())
 

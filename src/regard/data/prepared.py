@@ -6,7 +6,7 @@ it, a `Split` hands out examples and batches.
 
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,25 @@ class Split:
         target_lengths: The number of target tokens of each row, `EOS` included.
     """
 
-    def __init__(self, folder: Path, name: str, about: dict[str, Any], text: TextPair) -> None:
-        """Map the arrays of a split; `about` is its part of the manifest."""
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        about: dict[str, Any],
+        text: TextPair,
+        fertilities: np.ndarray | None = None,
+    ) -> None:
+        """Map the arrays of a split.
+
+        Args:
+            folder: Where they are.
+            name: The split's name.
+            about: Its part of the manifest.
+            text: How its two sides are written.
+            fertilities: What each of its source tokens may receive; none: what the text's budget says.
+        """
         self.name = name
+        self._fertilities = fertilities
         self._text = text
         self._folder = folder
         self._corpora: list[dict[str, Any]] = about["corpora"]
@@ -77,7 +93,15 @@ class Split:
     def batch(self, rows: Any) -> Batch:
         """The rows as a padded batch."""
         examples = [self.example(int(row)) for row in rows]
-        return self._text.batch([source for source, _ in examples], [target for _, target in examples], rows)
+        given = None if self._fertilities is None else [self._bounds(int(row)) for row in rows]
+        sources, targets = ([example[side] for example in examples] for side in (0, 1))
+        return self._text.batch(sources, targets, rows, given)
+
+    def _bounds(self, row: int) -> np.ndarray:
+        """The least, 0, and the most that each source token of a row may receive."""
+        assert self._fertilities is not None
+        most = self._fertilities[self._source_offsets[row] : self._source_offsets[row + 1]]
+        return np.stack([np.zeros_like(most), most], axis=-1)
 
     def epoch(self, seed: int, epoch: int) -> np.ndarray:
         """The rows of an epoch, in order, each corpus as often as its weight says.
@@ -138,13 +162,22 @@ class Prepared:
         folder: Where it is.
         text: Tokenizers and vocabularies.
         manifest: What it was made from and what it holds.
+        fertilities: By the name of a split what each of its source tokens may receive, where that is not
+            what `text.budget` says.
     """
 
-    def __init__(self, folder: Path, text: TextPair, manifest: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        text: TextPair,
+        manifest: dict[str, Any],
+        fertilities: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
         """Put together what `open` and `prepare` read."""
         self.folder = folder
         self.text = text
         self.manifest = manifest
+        self.fertilities = {} if fertilities is None else fertilities
 
     @classmethod
     def open(cls, folder: Path | str) -> "Prepared":
@@ -178,11 +211,14 @@ class Prepared:
         splits = self.manifest["splits"]
         if name not in splits:
             raise DataError(f"{self.folder}: no split {name!r}; there are {', '.join(splits)}")
-        return Split(self.folder, name, splits[name], self.text)
+        return Split(self.folder, name, splits[name], self.text, self.fertilities.get(name))
 
-    def within(self, budget: Budget | None) -> "Prepared":
-        """The same data, its source tokens with a budget of attention."""
-        return Prepared(self.folder, dataclasses.replace(self.text, budget=budget), self.manifest)
+    def within(
+        self, budget: Budget | None, fertilities: Mapping[str, np.ndarray] | None = None
+    ) -> "Prepared":
+        """The same data, its source tokens with a budget of attention; see the attribute `fertilities`."""
+        text = dataclasses.replace(self.text, budget=budget)
+        return Prepared(self.folder, text, self.manifest, fertilities)
 
 
 def prepare(

@@ -10,20 +10,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from regard.config import config, from_dict, option, to_dict
 from regard.data.batch import Batch, collate
-from regard.data.fertility import Budget, ConstantFertilityConfig, Fertilities, FertilityConfig
+from regard.data.fertility import (
+    Budget,
+    ConstantFertilityConfig,
+    Fertilities,
+    FertilityConfig,
+    GuidedFertilityConfig,
+    PredictedFertilityConfig,
+)
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.tokenizer import Tokenizer, TokenizerConfig, WordsConfig, load_tokenizer
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS, Vocabulary
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS, Ids, Vocabulary
 from regard.errors import ConfigError, DataError
 
 __all__ = ["Side", "TextPair"]
 
 FILE = "text.json"
-Ids = Sequence[int] | np.ndarray
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ class _TextConfig:
 class TextPair:
     """The text handling of a source and a target language.
 
+    What predicts fertilities is a model and none of it: see `regard.training.fertility`.
+
     Attributes:
         source: The source side.
         target: The target side.
@@ -127,7 +133,7 @@ class TextPair:
         for name, side in (("source", self.source), ("target", self.target)):
             side.vocabulary.save(folder / f"{name}.vocabulary")
             side.tokenizer.save(folder, name)
-        if self.budget is not None and not isinstance(self.budget.config, ConstantFertilityConfig):
+        if self.budget is not None and isinstance(self.budget.config, GuidedFertilityConfig):
             self.budget.save(folder / "source.fertility", self.source.vocabulary)
         content = _TextConfig(
             source=_config_of(self.source.tokenizer),
@@ -176,6 +182,8 @@ def _budget(config: FertilityConfig | None, folder: Path, vocabulary: Vocabulary
         return None
     if isinstance(config, ConstantFertilityConfig):
         return Budget.constant(config, len(vocabulary))
+    if isinstance(config, PredictedFertilityConfig):
+        return Budget(config)
     return Budget.load(folder / "source.fertility", config, vocabulary)
 
 

@@ -9,10 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from regard.data.files import read_bytes, write_atomic
 from regard.errors import DataError
 
-__all__ = ["BOS", "EOS", "PAD", "SINK", "SPECIALS", "UNK", "Vocabulary"]
+__all__ = ["BOS", "EOS", "PAD", "SINK", "SPECIALS", "UNK", "Ids", "Vocabulary"]
+
+Ids = Sequence[int] | np.ndarray
+"""The tokens of a sentence by their numbers."""
 
 PAD, UNK, BOS, EOS, SINK = 0, 1, 2, 3, 4
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>", "<sink>")

@@ -30,8 +30,9 @@ from regard.training.config import StopConfig, TrainingConfig
 from regard.training.evaluate import perplexity
 from regard.training.optimizer import AdamConfig
 from regard.training.schedule import ConstantConfig
+from regard.training.store import write_tensors
 from regard.training.trainer import Result, Trainer
-from regard.training.weights import load_weights, put_weights
+from regard.training.weights import MODEL_FILE, load_weights, put_weights, weights_of
 
 __all__ = ["SETTINGS", "FertilityPredictor", "PredictorScore", "Tagged", "TaggedExamples", "train_predictor"]
 
@@ -154,16 +155,25 @@ class _Description:
 
     tagger: TaggerConfig = option(help="The sizes of the tagger.")
     classes: int = option(help="The largest fertility that it predicts.", ge=1)
-    text: str = option(help="The checksum of what it was trained and validated on.")
-    seed: int = option(help="The run's seed.")
+    text: str | None = option(default=None, help="The checksum of what it was trained and validated on.")
+    seed: int | None = option(default=None, help="The run's seed.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FertilityPredictor:
     """A trained tagger and the words it knows."""
 
     model: FertilityTagger
     vocabulary: Vocabulary
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they predict the same."""
+        if not isinstance(other, FertilityPredictor):
+            return NotImplemented
+        if self.vocabulary != other.vocabulary or self.model.config != other.model.config:
+            return False
+        mine, its = self.model.state_dict(), other.model.state_dict()
+        return all(torch.equal(mine[name], its[name]) for name in mine)
 
     @torch.inference_mode()
     def expected(self, sentences: Sequence[Sequence[str]]) -> list[list[float]]:
@@ -184,9 +194,24 @@ class FertilityPredictor:
         """How well it predicts the fertilities of sentences, of which one has a word at least."""
         return TaggedExamples(tagged, self.vocabulary).score(self.model)
 
+    def save(self, folder: Path) -> None:
+        """Write what it takes to predict, and nothing of its training; `predictor.json` comes last.
+
+        Raises:
+            CheckpointError: if something cannot be written.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"{folder}: cannot be made: {error.strerror}") from None
+        self.vocabulary.save(folder / VOCABULARY_FILE)
+        write_tensors(folder / MODEL_FILE, weights_of(self.model), {})
+        about = _Description(tagger=self.model.config, classes=self.model.classes)
+        write_atomic(folder / FILE, (json.dumps(to_dict(about), indent=2) + "\n").encode())
+
     @classmethod
     def load(cls, folder: Path | str) -> "FertilityPredictor":
-        """Read what `train_predictor` wrote.
+        """Read what `save` or `train_predictor` wrote.
 
         Raises:
             DataError: if the folder holds no predictor.

@@ -1,7 +1,7 @@
 """Byte pair encoding of words, Sennrich et al. (2016), through their package subword-nmt.
 
-On Moses tokens, or on the words of text that is tokenised already; usually learned on source and target together, a token that does not end its word marked
-with `@@`: `low@@ est`.
+On Moses tokens, or on the words of text that is tokenised already; usually learned on source and target
+together, a token that does not end its word marked with `@@`: `low@@ est`.
 """
 
 import contextlib

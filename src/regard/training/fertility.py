@@ -1,0 +1,157 @@
+"""The fertilities that a run's config asks for, made once beside the prepared arrays they come from.
+
+    PREPARED/guided-ALIGNER-TEXT.fertility         GUIDED: a line a token
+    PREPARED/ALIGNER-TEXT.SPLIT.fertilities        how often each source token is linked, int32
+    PREPARED/predictor-ALIGNER-TEXT-WIDTHxEPOCHS/  PREDICTED: a tagger, see `regard.training.predictor`
+    MODEL/predictor/                               the same, so that a model folder is whole
+
+TEXT is the fingerprint of the text: another one has files of its own.
+"""
+
+import dataclasses
+import itertools
+import logging
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from regard.data.fertility import Budget, ConstantFertilityConfig, FertilityConfig, PredictedFertilityConfig
+from regard.data.files import write_atomic
+from regard.data.prepared import Prepared
+from regard.data.text import TextPair
+from regard.data.vocabulary import Ids, Vocabulary
+from regard.models.tagger import TaggerConfig
+from regard.training.config import StopConfig
+from regard.training.predictor import SETTINGS, FertilityPredictor, Tagged, train_predictor
+
+__all__ = ["load_text", "save_text", "with_fertilities"]
+
+PREDICTOR = "predictor"
+SPLITS = ("train", "valid")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _OfTokens:
+    """A predictor that reads the ids of a model's source vocabulary."""
+
+    predictor: FertilityPredictor
+    vocabulary: Vocabulary
+
+    def predict(self, sentences: Sequence[Ids]) -> list[np.ndarray]:
+        """The expected fertility of each token."""
+        found = self.predictor.expected([self.vocabulary.strings(ids) for ids in sentences])
+        return [np.array(own, dtype=np.float32) for own in found]
+
+
+def load_text(folder: Path | str) -> TextPair:
+    """The text handling of a model folder, with its fertility predictor where it has one.
+
+    Raises:
+        DataError: if a file is missing, truncated or altered; names it.
+        CheckpointError: the same of the predictor's weights.
+    """
+    text = TextPair.load(folder)
+    if text.budget is None or not isinstance(text.budget.config, PredictedFertilityConfig):
+        return text
+    return _predicting(text, Path(folder) / PREDICTOR)
+
+
+def save_text(text: TextPair, folder: Path) -> None:
+    """Write the text handling of a model, and its fertility predictor where it has one.
+
+    Raises:
+        DataError: if a file cannot be written.
+        CheckpointError: the same of the predictor's weights.
+    """
+    if text.budget is not None and isinstance(text.budget.predictor, _OfTokens):
+        text.budget.predictor.predictor.save(folder / PREDICTOR)
+    text.save(folder)
+
+
+def with_fertilities(prepared: Prepared, config: FertilityConfig | None, fingerprint: str) -> Prepared:
+    """Prepared text whose source tokens receive no more than a config allows.
+
+    Args:
+        prepared: The text.
+        config: What they may receive; none: anything.
+        fingerprint: Of the text.
+
+    Raises:
+        DataError: if a side of a pair is empty, or a file beside the arrays is broken.
+    """
+    if config is None:
+        return prepared
+    if isinstance(config, ConstantFertilityConfig):
+        return prepared.within(Budget.constant(config, len(prepared.text.source.vocabulary)))
+    if isinstance(config, PredictedFertilityConfig):
+        return _predicted(prepared, config, fingerprint)
+    from regard.alignment.fertility import guided_budget
+
+    return prepared.within(guided_budget(config, prepared, fingerprint))
+
+
+def _predicted(prepared: Prepared, config: PredictedFertilityConfig, fingerprint: str) -> Prepared:
+    """Trained within what the alignment gives, used within what a tagger expects."""
+    from regard.alignment.registry import DEFAULT
+
+    name = f"{DEFAULT}-{fingerprint[:16]}"
+    counts = _counted(prepared, name)
+    folder = prepared.folder / f"{PREDICTOR}-{name}-{config.width}x{config.epochs}"
+    if not (folder / "predictor.json").exists():
+        _train(prepared, counts, config, folder)
+    text = dataclasses.replace(prepared.text, budget=Budget(config))
+    budget = _predicting(text, folder).budget
+    return prepared.within(budget, {"train": np.maximum(counts[0], 1).astype(np.float32) + config.extra})
+
+
+def _counted(prepared: Prepared, name: str) -> list[np.ndarray]:
+    """How often each source token of the splits is linked, by an aligner trained on the training text."""
+    from regard.alignment import Corpus, Setting
+    from regard.alignment.fertility import split_fertilities
+
+    paths = [prepared.folder / f"{name}.{split}.fertilities" for split in SPLITS]
+    if not all(path.exists() for path in paths):
+        _log.info("aligning %s to count fertilities", prepared.folder)
+        corpora = [Corpus.from_prepared(prepared, split) for split in SPLITS]
+        for path, counts in zip(paths, split_fertilities(corpora, Setting(seed=1)), strict=True):
+            write_atomic(path, counts.astype("<i4").tobytes())
+    return [np.fromfile(path, dtype="<i4") for path in paths]
+
+
+def _train(
+    prepared: Prepared, counts: Sequence[np.ndarray], config: PredictedFertilityConfig, folder: Path
+) -> None:
+    """Train a tagger on the training split; a folder that is there is whole."""
+    _log.info("training a fertility predictor in %s", folder)
+    training = folder.with_name(f"{folder.name}.training")
+    train, valid = (_tagged(prepared, split, own) for split, own in zip(SPLITS, counts, strict=True))
+    result = train_predictor(
+        training,
+        train,
+        valid,
+        TaggerConfig(embedding=config.width, width=config.width),
+        dataclasses.replace(SETTINGS, stop=StopConfig(epochs=config.epochs)),
+    )
+    if result.signal is not None:
+        # Everything is saved; the handler that was told has gone, the one that was there before is told now.
+        signal.raise_signal(result.signal)
+    FertilityPredictor.load(training).save(folder)
+
+
+def _tagged(prepared: Prepared, split: str, counts: np.ndarray) -> Tagged:
+    """The source sentences of a split and how often their tokens are linked."""
+    rows, vocabulary = prepared.split(split), prepared.text.source.vocabulary
+    sentences = [vocabulary.strings(rows.example(row)[0].tolist()) for row in range(len(rows))]
+    ends = np.cumsum(rows.source_lengths).tolist()
+    return Tagged(sentences, [counts[i:j].tolist() for i, j in itertools.pairwise([0, *ends])])
+
+
+def _predicting(text: TextPair, folder: Path) -> TextPair:
+    """The text with the predictor of a folder."""
+    assert text.budget is not None
+    predictor = _OfTokens(FertilityPredictor.load(folder), text.source.vocabulary)
+    return dataclasses.replace(text, budget=dataclasses.replace(text.budget, predictor=predictor))
