@@ -109,6 +109,26 @@ def test_accumulated_batches_make_the_update_of_one_batch(trainer, settings, tmp
     torch.testing.assert_close(ends[0], ends[1], rtol=1e-5, atol=1e-7)
 
 
+def test_a_loss_per_sentence_is_that_per_token_at_a_higher_rate(
+    trainer, settings, pairs, tmp_path: Path
+) -> None:
+    # In the first update; gradients, not weights, are what is divided.
+    data = pairs(8)
+    mean = float(data.lengths[1].sum()) / 8
+    ends = []
+    for normalize, rate, clip in (("sentences", 0.1, 0.2 * mean), ("tokens", 0.1 * mean, 0.2)):
+        config = settings(
+            batch={"size": 8, "pool": 1},
+            normalize=normalize,
+            optimizer={"kind": "sgd", "rate": rate, "clip": clip},
+            stop={"updates": 1, "epochs": 0},
+        )
+        run = trainer(config, count=8, dropout=0.0, at=tmp_path / normalize)
+        run.run()
+        ends.append(_weights(run))
+    torch.testing.assert_close(ends[0], ends[1], rtol=1e-5, atol=1e-7)
+
+
 def test_the_loss_recorded_is_the_mean_over_tokens(
     trainer, settings, pairs, tiny_model, folder: Path
 ) -> None:

@@ -73,6 +73,10 @@ class TrainingConfig:
     accumulate: int = option(default=1, help="Batches in an update.", ge=1)
     optimizer: OptimizerConfig = option(default=AdamConfig, help="The optimizer.")
     schedule: ScheduleConfig = option(default=PlateauConfig, help="The learning-rate schedule.")
+    normalize: Literal["tokens", "sentences"] = option(
+        default="tokens",
+        help="What an update's loss is divided by; by sentences, a rate of SGD and a clip are worth more.",
+    )
     label_smoothing: float = option(
         default=0.0,
         help="Share of the probability spread over the whole vocabulary (Szegedy et al. 2016).",

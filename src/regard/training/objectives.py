@@ -1,8 +1,8 @@
 """What training minimises: the loss of what teacher forcing gave.
 
-A loss is a sum over the real target tokens, in nats; the trainer divides it by the tokens of all processes
-and micro-batches of the update. A mechanism's config names its objective; a new objective is a function here
-and a line in `OBJECTIVES`.
+A loss is a sum over the real target tokens, in nats; the trainer divides it by the tokens, or sentences, of
+all processes and micro-batches of the update. A mechanism's config names its objective; a new objective is a
+function here and a line in `OBJECTIVES`.
 """
 
 from collections.abc import Callable

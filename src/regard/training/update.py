@@ -39,7 +39,7 @@ class Figures:
     Attributes:
         total: What was minimised.
         nll: -log p of the references.
-        norm: The gradient's norm before clipping, per token.
+        norm: The gradient's norm before clipping, per token or sentence.
         tokens: Target tokens.
         flops: Floating-point operations.
         seconds: The first process's time since its last update.
@@ -112,8 +112,9 @@ class Updater:
         """
         processes = self.processes
         tokens = int(sum(self.target_lengths[rows].sum() for rows in batches))
+        per = tokens if self.config.normalize == "tokens" else sum(len(rows) for rows in batches)
         # Processes' gradients are averaged, not summed.
-        scale = processes.count / max(1, tokens)
+        scale = processes.count / max(1, per)
         losses: list[Loss] = []
         flops = 0.0
         for micro, rows in enumerate(batches):
