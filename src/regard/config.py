@@ -21,7 +21,18 @@ from pydantic_core import CoreSchema, core_schema
 
 from regard.errors import ConfigError
 
-__all__ = ["Kinds", "Option", "config", "dump_toml", "from_dict", "load", "option", "options", "to_dict"]
+__all__ = [
+    "Kinds",
+    "Option",
+    "config",
+    "dump_toml",
+    "from_dict",
+    "load",
+    "option",
+    "options",
+    "set_option",
+    "to_dict",
+]
 
 C = TypeVar("C")
 
@@ -129,7 +140,7 @@ def load(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     for override in overrides:
-        _set(data, override)
+        set_option(data, override)
     return from_dict(cls, data, where=str(path))
 
 
@@ -193,7 +204,12 @@ def _configs(hint: Any) -> Iterator[type[Any]]:
         yield from _configs(argument)
 
 
-def _set(data: dict[str, Any], override: str) -> None:
+def set_option(data: dict[str, Any], override: str) -> None:
+    """Put a `key=value` into plain data; the value is TOML, or a string where it is no valid TOML.
+
+    Raises:
+        ConfigError: if it is no `key=value`, or the key is below what is no table.
+    """
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"override {override!r}: expected key=value")

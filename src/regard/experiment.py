@@ -43,6 +43,7 @@ __all__ = [
     "LoadedModel",
     "RunConfig",
     "average_models",
+    "fingerprint",
     "load_config",
     "load_model",
     "read_run",
@@ -139,15 +140,15 @@ def train(
             with preparing() as progress:
                 prepared = prepare(config.data, progress=progress)
             prepared.verify()
-            prepared = with_fertilities(prepared, config.data.fertility, _fingerprint(prepared))
+            prepared = with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
             _check_start(config.training.start, prepared.text)
             guide(prepared.split("train"), config.data.train, links)
             _begin(config, prepared, folder)
         processes.wait()
         prepared = prepare(config.data)
-        prepared = with_fertilities(prepared, config.data.fertility, _fingerprint(prepared))
+        prepared = with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
         text = prepared.text
-        identity = {"training data": _fingerprint(prepared)}
+        identity = {"training data": fingerprint(prepared)}
         if links is not None:
             identity["guided links"] = file_digest(Path(links))
         torch.manual_seed(config.seed)
@@ -366,7 +367,7 @@ def _is_harmless(key: str) -> bool:
     return path or any(key == name or key.startswith(f"{name}.") for name in HARMLESS)
 
 
-def _fingerprint(prepared: Prepared) -> str:
+def fingerprint(prepared: Prepared) -> str:
     """A checksum of what is trained and validated on."""
     files = {
         name: about for name, about in prepared.manifest["files"].items() if not name.startswith("test.")

@@ -19,6 +19,7 @@ from regard.cli.figures import figures
 from regard.cli.phrasebook import phrasebook
 from regard.cli.prepare import prepare
 from regard.cli.quickstart import quickstart
+from regard.cli.reproduce import reproduce
 from regard.cli.score import score
 from regard.cli.train import train
 from regard.cli.translate import translate
@@ -48,6 +49,7 @@ for command in (
     fertility,
     evaluate,
     figures,
+    reproduce,
     config,
     phrasebook,
 ):

@@ -28,6 +28,7 @@ __all__ = [
     "doubled_words",
     "drop",
     "dropped_words",
+    "percentage",
     "rep",
     "repeated_ngrams",
     "repetition",
@@ -98,7 +99,7 @@ def count_repetitions(
         for output, reference in zip(outputs, references, strict=True)
     ]
     signature = f"n:{n}|lambda1:{lambda1:g}|lambda2:{lambda2:g}"
-    return SentenceCounts("REP", signature, np.array(rows, dtype=np.float64), _percentage)
+    return SentenceCounts("REP", signature, np.array(rows, dtype=np.float64), percentage)
 
 
 def drop(reference_links: Sequence[Links], output_links: Sequence[Links]) -> Score:
@@ -132,7 +133,7 @@ def count_drops(reference_links: Sequence[Links], output_links: Sequence[Links])
         (len(dropped_words(wanted, said)), len(_sources(wanted)))
         for wanted, said in zip(reference_links, output_links, strict=True)
     ]
-    return SentenceCounts("DROP", "", np.array(rows, dtype=np.float64), _percentage)
+    return SentenceCounts("DROP", "", np.array(rows, dtype=np.float64), percentage)
 
 
 def _doubles(words: Sequence[str]) -> Counter[str]:
@@ -143,7 +144,8 @@ def _sources(links: Iterable[tuple[int, int]]) -> frozenset[int]:
     return frozenset(source for source, _ in links)
 
 
-def _percentage(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
+def percentage(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
+    """REP or DROP of rows of summed counts: 100 times the first by the second."""
     part, whole = summed.T
     # No word in any reference, or none linked: every repetition counts in full, and nothing is dropped.
     return 100 * part / np.maximum(whole, 1)

@@ -26,7 +26,7 @@ from jaxtyping import Float
 from regard.errors import UsageError
 from regard.metrics.counts import Score, SentenceCounts, check_lengths
 
-__all__ = ["count_meteor", "find_jar", "find_java", "meteor"]
+__all__ = ["count_meteor", "find_jar", "find_java", "meteor", "score_counts"]
 
 _ALPHA, _BETA, _GAMMA, _DELTA = 0.85, 0.2, 0.6, 0.75
 # Of a match by equal word, stem, synonym, paraphrase.
@@ -77,7 +77,7 @@ def count_meteor(
     rows = _single_chunks_removed(_run(lines, normalize))
     norm = "yes" if normalize else "no"
     signature = f"nrefs:{len(references)}|lang:{language}|norm:{norm}|task:rank|version:1.5"
-    return SentenceCounts("METEOR", signature, rows, _score)
+    return SentenceCounts("METEOR", signature, rows, score_counts)
 
 
 def find_java() -> str:
@@ -158,7 +158,8 @@ def _single_chunks_removed(rows: Float[np.ndarray, "n 23"]) -> Float[np.ndarray,
     return counts
 
 
-def _score(summed: Float[np.ndarray, "r 23"]) -> Float[np.ndarray, "r"]:
+def score_counts(summed: Float[np.ndarray, "r 23"]) -> Float[np.ndarray, "r"]:
+    """METEOR of rows of summed counts."""
     content_share = np.array([_DELTA, 1 - _DELTA])
     matches = summed[:, 4:_CHUNKS].reshape(-1, 4, 2, 2)  # (r, kind, content or function, output or reference)
     matched = np.einsum("rkcs,k,c->rs", matches, _WEIGHTS, content_share)

@@ -16,10 +16,13 @@ from sacrebleu.metrics.ter import TER
 
 from regard.errors import UsageError
 from regard.metrics.counts import Score, SentenceCounts, check_lengths
+from regard.metrics.significance import Aggregate
 
 __all__ = [
     "MetricName",
     "Tokenizer",
+    "aggregate",
+    "as_tokenizer",
     "bleu",
     "chrf",
     "count",
@@ -123,15 +126,23 @@ def count(
     scorer = _scorer(metric, tokenize, lowercase)
     # sacreBLEU has no public door to a sentence's counts; its metrics all define these two methods.
     counts = scorer._extract_corpus_statistics(hypotheses, references)
+    rows = np.array(counts, dtype=np.float64)  # (n, k)
+    name = scorer._compute_score_from_stats(rows.sum(axis=0).tolist()).name
+    return SentenceCounts(name, str(scorer.get_signature()), rows, _aggregate(scorer))
 
-    def aggregate(summed: Float[np.ndarray, "r k"]) -> Float[np.ndarray, "r"]:
+
+def aggregate(metric: str, tokenize: str = "13a", lowercase: bool = False) -> Aggregate:
+    """From rows of summed counts to scores, for counts that were kept; arguments as those of `count`."""
+    return _aggregate(_scorer(metric, tokenize, lowercase))
+
+
+def _aggregate(scorer: Metric) -> Aggregate:
+    def scores(summed: Float[np.ndarray, "r k"]) -> Float[np.ndarray, "r"]:
         return np.array(
             [scorer._compute_score_from_stats(row).score for row in summed.tolist()], dtype=np.float64
         )
 
-    rows = np.array(counts, dtype=np.float64)  # (n, k)
-    name = scorer._compute_score_from_stats(rows.sum(axis=0).tolist()).name
-    return SentenceCounts(name, str(scorer.get_signature()), rows, aggregate)
+    return scores
 
 
 def split_words(lines: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> list[list[str]]:

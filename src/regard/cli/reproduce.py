@@ -1,0 +1,145 @@
+"""`regard reproduce`: a paper's table, its numbers beside ours."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    from regard.reproduce.results import RowResult
+    from regard.reproduce.tables import Table
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    table: Annotated[
+        str, typer.Argument(help="malaviya2018-table1, malaviya2018-table2.", show_default=False)
+    ],
+    data: Annotated[
+        Path,
+        typer.Option(
+            help="Folder of parallel text: train*, val* or dev*, test*, in two languages (.de, .en).",
+            show_default=False,
+        ),
+    ],
+    size: Annotated[str, typer.Option(help="small, for two cores, or paper, for a GPU.")] = "small",
+    seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "1",
+    rows: Annotated[
+        str | None, typer.Option(help="Only these rows, by their recipes' names.", show_default=False)
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Models trained side by side.", min=1)] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where all is kept; else reproduce/PAPER/DATA-SIZE.", show_default=False),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of every run, as key=value.", show_default=False),
+    ] = None,
+    only_show: Annotated[bool, typer.Option("--show", help="Train nothing: show what is finished.")] = False,
+    device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The table as Markdown; else standard output.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+) -> None:
+    """Train the models of a paper's table where they are missing, score them, and print both numbers.
+
+    Finished rows are kept and shown again; what was stopped goes on when the same command is given again.
+    Each run writes a log into the folder `runs`.
+
+    Example: regard reproduce malaviya2018-table1 --data multi30k --size small --jobs 2
+    """
+    chosen = _table(table)
+    numbers = _seeds(seeds)
+
+    from regard.cli.output import open_output, write_json
+    from regard.reproduce.grid import run_all, share_threads
+    from regard.reproduce.plan import SIZES, plan
+    from regard.reproduce.results import as_data, as_markdown, collect
+    from regard.reproduce.scores import available
+    from regard.reproduce.texts import write_text
+
+    if size not in SIZES:
+        raise UsageError(f"--size {size!r}: expected {' or '.join(SIZES)}")
+    folder = out or Path("reproduce") / chosen.recipes / f"{data.resolve().name}-{size}"
+    text = write_text(data, folder / "text")
+    missing = {metric.name: available(metric.name, text.target) for metric in chosen.metrics}
+    for name, why in missing.items():
+        if why is not None:
+            typer.echo(f"{name} is left out: {why}", err=True)
+    planned = plan(
+        chosen,
+        folder,
+        text,
+        size,
+        numbers,
+        metrics=[name for name, why in missing.items() if why is None],
+        rows=[] if rows is None else rows.split(","),
+        overrides=settings or [],
+        device=device,
+        threads=share_threads(jobs),
+    )
+    if not only_show:
+        try:
+            run_all(planned, text, jobs, lambda line: typer.echo(line, err=True))
+        except KeyboardInterrupt:
+            typer.echo("Everything is saved: the same command goes on from here.", err=True)
+            raise typer.Exit(130) from None
+    results = collect(chosen, planned, text.pair)
+    with open_output(output) as file:
+        if output is None and sys.stdout.isatty():
+            _show(chosen, results)
+        else:
+            file.write(as_markdown(chosen, results, text, size))
+    write_json(json_file, as_data(chosen, results, text, size))
+
+
+def _table(name: str) -> "Table":
+    from regard.reproduce.registry import TABLES
+
+    if name not in TABLES:
+        raise UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
+    return TABLES[name]
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        found = [int(field) for field in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 0:
+        raise UsageError(f"--seeds {text!r}: expected numbers from 0 up, separated by commas")
+    return list(dict.fromkeys(found))
+
+
+def _show(table: "Table", results: "list[RowResult]") -> None:
+    """The table on a terminal."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    grid = Grid(box=None, pad_edge=False, title=table.title)
+    grid.add_column("", no_wrap=True)
+    for metric in table.metrics:
+        grid.add_column(metric.label, justify="right", no_wrap=True)
+        grid.add_column("paper", justify="right", style="dim", no_wrap=True)
+    for result in results:
+        cells = [result.row.label]
+        for metric in table.metrics:
+            cell = result.cells.get(metric.name)
+            if cell is None:
+                cells += ["-", ""]
+                continue
+            mark = "*" if cell.against is not None and cell.against.p_value < 0.05 else " "
+            printed = "" if cell.printed is None else f"{cell.printed:.2f}"
+            cells += [f"{cell.estimate.value:.2f}{mark}", printed]
+        grid.add_row(*cells)
+    console = Console(highlight=False)
+    console.print(grid)
+    console.print(
+        f"* differs from {table.rows[0].label}, p < 0.05. Intervals: --output, --json.", style="dim"
+    )

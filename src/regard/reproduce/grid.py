@@ -1,0 +1,147 @@
+"""Running the jobs of a table, several side by side, each in a process and with a log of its own."""
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from regard.alignment import Corpus, Setting, train_both
+from regard.alignment.registry import DEFAULT, TRAINERS, kinds
+from regard.config import from_dict
+from regard.data.prepared import prepare
+from regard.errors import RegardError
+from regard.experiment import RunConfig, fingerprint
+from regard.reproduce.plan import Job
+from regard.reproduce.texts import ExperimentText
+from regard.training.fertility import with_fertilities
+
+__all__ = ["Failed", "run_all", "share_threads"]
+
+_log = logging.getLogger(__name__)
+Report = Callable[[str], None]
+
+
+class Failed(RegardError):
+    """Jobs ended with an error; names them and their logs."""
+
+
+def share_threads(jobs: int) -> int:
+    """How many threads each of several jobs gets."""
+    return max(1, len(os.sched_getaffinity(0)) // jobs)
+
+
+def run_all(jobs: Sequence[Job], text: ExperimentText, side_by_side: int, report: Report) -> None:
+    """Do what is left of the jobs.
+
+    What several share (prepared text, fertilities, the aligner) is made first.
+
+    Args:
+        jobs: The jobs.
+        text: Their text.
+        side_by_side: How many at once.
+        report: Told a line at each start and end.
+
+    Raises:
+        Failed: if jobs failed; the others were done.
+        KeyboardInterrupt: Ctrl-C or SIGTERM came; the jobs under way have saved what they had.
+    """
+    waiting = [job for job in jobs if job.open_rows()]
+    if not waiting:
+        return
+    _make_shared(waiting, text, report)
+    running: dict[subprocess.Popen[bytes], tuple[Job, float]] = {}
+    failed: list[str] = []
+    with _told_to_stop():
+        try:
+            while waiting or running:
+                while waiting and len(running) < side_by_side:
+                    job = waiting.pop(0)
+                    running[_start(job)] = job, time.monotonic()
+                    report(f"{job.name}: begun, {_log_of(job)}")
+                time.sleep(0.2)
+                for process in [process for process in running if process.poll() is not None]:
+                    job, begun = running.pop(process)
+                    if process.returncode:
+                        failed.append(f"{job.name}: status {process.returncode}, {_log_of(job)}")
+                        report(f"{job.name}: failed, {_last_line(job)}")
+                    else:
+                        report(f"{job.name}: done after {(time.monotonic() - begun) / 60:.1f} min")
+        except KeyboardInterrupt:
+            _stop(running)
+            raise
+    if failed:
+        raise Failed("\n".join(["some runs failed:", *failed]))
+
+
+def _make_shared(jobs: Sequence[Job], text: ExperimentText, report: Report) -> None:
+    """Prepare the text, count and predict fertilities, train the aligner."""
+    budgets = []
+    for job in jobs:
+        config = from_dict(RunConfig, job.config)
+        if config.data.fertility not in budgets:
+            budgets.append(config.data.fertility)
+            prepared = prepare(config.data)
+            with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
+    aligner = Path(jobs[0].aligner)
+    if "drop" in jobs[0].metrics and not aligner.exists():
+        report("training the aligner behind DROP")
+        corpus = Corpus.read(text.path("train", "source"), text.path("train", "target"))
+        train_both(corpus, list(TRAINERS)[kinds().index(DEFAULT)](), Setting(seed=1)).save(aligner)
+
+
+def _log_of(job: Job) -> Path:
+    return Path(f"{job.folder}.log")
+
+
+def _last_line(job: Job) -> str:
+    lines = _log_of(job).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "nothing said"
+
+
+def _start(job: Job) -> "subprocess.Popen[bytes]":
+    """Start a job; it is its own group, so that Ctrl-C reaches it through us alone, once."""
+    log = _log_of(job)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    told = log.with_suffix(".job.json")
+    job.write(told)
+    environment = dict(os.environ)
+    threads = job.config["threads"]
+    if threads:
+        environment |= {"OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads)}
+    with open(log, "ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "regard.reproduce.job", str(told)],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+def _stop(running: "dict[subprocess.Popen[bytes], tuple[Job, float]]") -> None:
+    """Ask the jobs under way to save and end, and wait for them."""
+    for process in running:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+    for process in running:
+        process.wait()
+
+
+@contextlib.contextmanager
+def _told_to_stop() -> Iterator[None]:
+    """A context in which SIGTERM acts as Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,130 @@
+"""One job of a table in a process of its own: train a model, then translate and score its rows.
+
+    python -m regard.reproduce.job FILE        FILE as `Job.write` writes it
+
+Stopped by a signal, everything is saved; the same job goes on.
+"""
+
+import dataclasses
+import json
+import logging
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import __version__
+from regard.config import from_dict
+from regard.data.files import write_atomic
+from regard.decoding.config import SearchConfig
+from regard.decoding.translate import Translator, number_lines
+from regard.decoding.tune import Trial, best_trial, tune
+from regard.errors import RegardError
+from regard.experiment import LoadedModel, RunConfig, load_model, train
+from regard.reproduce.plan import Job, RowJob
+from regard.reproduce.scores import SCORERS, Outputs, counts_bytes
+from regard.reproduce.texts import ExperimentText, read_text
+from regard.training.device import use_threads
+from regard.training.record import read_record
+from regard.training.trainer import Result
+
+__all__ = ["run"]
+
+_log = logging.getLogger(__name__)
+
+
+def run(job: Job) -> int | None:
+    """Do what is left of a job.
+
+    Returns:
+        The signal it was stopped by, if any.
+    """
+    config = from_dict(RunConfig, job.config)
+    result = train(config, job.folder)
+    if result.signal is not None:
+        return result.signal
+    use_threads(config.threads or None)
+    text, loaded = read_text(Path(job.text)), load_model(job.folder, config.device)
+    for row in job.open_rows():
+        _log.info("scoring %s", row.recipe)
+        _score(job, row, loaded, text, result)
+    return None
+
+
+def _score(job: Job, row: RowJob, loaded: LoadedModel, text: ExperimentText, result: Result) -> None:
+    """Translate the test text and write what it is worth; the figures, which say it is done, come last."""
+    search, trials = from_dict(SearchConfig, row.search), []
+    if row.tune:
+        search, trials = _tuned(row, loaded, search, text)
+    begun = time.monotonic()
+    sources, references = (text.lines("test", side) for side in ("source", "target"))
+    translator = Translator(loaded.model, loaded.text, search)
+    outputs = [found.text for found in translator.translate(number_lines(sources))]
+    seconds = time.monotonic() - begun
+    given = Outputs(sources, references, outputs, Path(job.aligner), loaded.config.threads)
+    counts = {name: SCORERS[name](given) for name in job.metrics}
+    row.path("txt").parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(row.path("txt"), "".join(f"{line}\n" for line in outputs).encode())
+    write_atomic(row.path("npz"), counts_bytes(counts))
+    figures: dict[str, Any] = {
+        "digest": row.digest,
+        "row": row.recipe,
+        "model": job.model,
+        "seed": job.seed,
+        "scores": {name: own.total().score for name, own in counts.items()},
+        "signatures": {name: own.signature for name, own in counts.items()},
+        "length_penalty": search.length_penalty,
+        "coverage_penalty": search.coverage_penalty.weight,
+        "tuned": [dataclasses.asdict(trial) for trial in trials],
+        **_training(job, result),
+        "search_seconds": round(seconds, 1),
+        "device": _device(loaded.device),
+        "threads": torch.get_num_threads(),
+        "versions": {"regard": __version__, "torch": torch.__version__, "python": platform.python_version()},
+    }
+    write_atomic(row.path("json"), (json.dumps(figures, indent=2) + "\n").encode())
+
+
+def _tuned(
+    row: RowJob, loaded: LoadedModel, search: SearchConfig, text: ExperimentText
+) -> tuple[SearchConfig, list[Trial]]:
+    """The best penalties on validation text, by tokenised BLEU."""
+    sources, references = (text.lines("valid", side) for side in ("source", "target"))
+    translator = Translator(loaded.model, loaded.text, search)
+    trials = tune(translator, sources, references, row.tune, row.tune, "none", lowercase=True)
+    best = best_trial(trials)
+    coverage = dataclasses.replace(search.coverage_penalty, weight=best.coverage_penalty)
+    chosen = dataclasses.replace(search, length_penalty=best.length_penalty, coverage_penalty=coverage)
+    return chosen, trials
+
+
+def _training(job: Job, result: Result) -> dict[str, Any]:
+    """What training came to."""
+    best = [entry for entry in read_record(job.folder) if entry.get("best")]
+    return {
+        "updates": result.progress.update,
+        "epochs": from_dict(RunConfig, job.config).training.stop.epochs,
+        "training_seconds": round(result.progress.seconds, 1),
+        "validation_perplexity": best[-1]["perplexity"] if best else None,
+    }
+
+
+def _device(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def _main() -> int:
+    logging.basicConfig(format="%(message)s", level=logging.INFO)
+    try:
+        stopped = run(Job.read(Path(sys.argv[1])))
+    except RegardError as error:
+        print(f"regard: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0 if stopped is None else 128 + stopped
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -1,0 +1,217 @@
+"""A table's figures, seeds put together, beside the paper's: as data and as Markdown."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import mean
+from typing import Any
+
+import numpy as np
+
+from regard.metrics.coverage import percentage
+from regard.metrics.meteor import score_counts
+from regard.metrics.significance import Aggregate, Comparison, Estimate, bootstrap, paired_bootstrap
+from regard.metrics.translation import aggregate
+from regard.reproduce.plan import Job, RowJob
+from regard.reproduce.scores import read_counts
+from regard.reproduce.tables import Metric, Row, Table
+from regard.reproduce.texts import ExperimentText
+
+__all__ = ["Cell", "RowResult", "as_data", "as_markdown", "collect"]
+
+AGGREGATES: dict[str, Callable[[], Aggregate]] = {
+    "bleu": lambda: aggregate("bleu", tokenize="none", lowercase=True),
+    "meteor": lambda: score_counts,
+    "rep": lambda: percentage,
+    "drop": lambda: percentage,
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A metric of a row.
+
+    Attributes:
+        estimate: The mean over seeds, and its 95 % interval over resampled test sets.
+        seeds: Each seed's score.
+        against: The difference from the table's first row and its p-value, paired; none for that row itself,
+            or where it lacks a seed.
+        printed: The paper's number.
+    """
+
+    estimate: Estimate
+    seeds: dict[int, float]
+    against: Comparison | None
+    printed: float | None
+
+
+@dataclass(frozen=True)
+class RowResult:
+    """A row with what is finished of it.
+
+    Attributes:
+        row: The row.
+        cells: By metric; empty where no seed is finished.
+        figures: The figures of each finished seed.
+    """
+
+    row: Row
+    cells: dict[str, Cell]
+    figures: list[dict[str, Any]]
+
+
+def collect(table: Table, jobs: Sequence[Job], pair: str, resamples: int = 1000) -> list[RowResult]:
+    """The figures of what is finished.
+
+    Args:
+        table: The table.
+        jobs: Its jobs.
+        pair: The language pair, for the paper's numbers.
+        resamples: Test sets that are drawn for intervals.
+    """
+    finished: dict[str, list[RowJob]] = {}
+    for row in (row for job in jobs for row in job.rows if row.figures() is not None):
+        finished.setdefault(row.recipe, []).append(row)
+    first = finished.get(table.rows[0].recipe, [])
+    planned = {row.recipe for job in jobs for row in job.rows}
+    made = []
+    for row in table.rows:
+        if row.recipe not in planned:
+            continue
+        own = finished.get(row.recipe, [])
+        figures = [found for found in (job.figures() for job in own) if found is not None]
+        cells: dict[str, Cell] = {}
+        for metric in table.metrics:
+            counts = _counts(own, metric)
+            if not counts:
+                continue
+            base = {} if row is table.rows[0] else _counts(first, metric)
+            printed = row.printed.get(pair, {}).get(metric.name)
+            cells[metric.name] = _cell(metric, counts, base, printed, resamples)
+        made.append(RowResult(row, cells, figures))
+    return made
+
+
+def _counts(rows: Sequence[RowJob], metric: Metric) -> dict[int, np.ndarray]:
+    """The counts of each seed that has the metric."""
+    found: dict[int, np.ndarray] = {}
+    for row in rows:
+        figures, counts = row.figures(), read_counts(row.path("npz"))
+        if figures is not None and metric.name in counts:
+            found[figures["seed"]] = counts[metric.name]
+    return found
+
+
+def _cell(
+    metric: Metric,
+    counts: dict[int, np.ndarray],
+    base: dict[int, np.ndarray],
+    printed: float | None,
+    resamples: int,
+) -> Cell:
+    one = AGGREGATES[metric.name]()
+
+    def mean_of_seeds(summed: np.ndarray) -> np.ndarray:
+        """The mean score of seeds whose columns stand side by side."""
+        parts = np.split(summed, len(counts), axis=1)
+        return np.mean([one(part) for part in parts], axis=0)
+
+    rows = np.hstack(list(counts.values()))
+    estimate = bootstrap(rows, mean_of_seeds, resamples)
+    scores = {seed: float(one(own.sum(axis=0, keepdims=True))[0]) for seed, own in counts.items()}
+    against = None
+    if base.keys() == counts.keys():
+        others = np.hstack([base[seed] for seed in counts])
+        against = paired_bootstrap(others, rows, mean_of_seeds, resamples)
+    return Cell(estimate, scores, against, printed)
+
+
+def as_data(table: Table, results: Sequence[RowResult], text: ExperimentText, size: str) -> dict[str, Any]:
+    """Everything as plain data, for JSON."""
+    return {
+        "table": table.name,
+        "title": table.title,
+        "size": size,
+        "data": {key: value for key, value in asdict(text).items() if key != "folder"},
+        "rows": [
+            {
+                "row": result.row.label,
+                "recipe": result.row.recipe,
+                "metrics": {name: _cell_data(cell) for name, cell in result.cells.items()},
+                "runs": [{k: v for k, v in own.items() if k != "tuned"} for own in result.figures],
+            }
+            for result in results
+        ],
+    }
+
+
+def _cell_data(cell: Cell) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "score": cell.estimate.value,
+        "interval": [cell.estimate.low, cell.estimate.high],
+        "seeds": cell.seeds,
+        "paper": cell.printed,
+    }
+    if cell.against is not None:
+        difference = cell.against.difference
+        data |= {
+            "difference": difference.value,
+            "difference_interval": [difference.low, difference.high],
+            "p_value": cell.against.p_value,
+        }
+    return data
+
+
+def as_markdown(table: Table, results: Sequence[RowResult], text: ExperimentText, size: str) -> str:
+    """The table with the paper's numbers, and below it what each row took."""
+    pair = text.pair
+    lines = [f"### {table.title}, {text.name} {pair}, `{size}`", "", _about(text), ""]
+    arrows = {True: "↑", False: "↓"}
+    heads = [""]
+    for metric in table.metrics:
+        heads += [f"{metric.label} {arrows[metric.higher_is_better]}", "95 %", f"paper, {pair}"]
+    lines += _table(heads, [_scores(table, result) for result in results])
+    lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over sentences).", ""]
+    heads = ["", "seeds", *(f"{metric.label} by seed" for metric in table.metrics)]
+    heads += ["alpha, beta", "val. perplexity", "epochs", "training, min", "search, s"]
+    lines += _table(heads, [_details(table, result) for result in results if result.figures])
+    return "\n".join(lines) + "\n"
+
+
+def _about(text: ExperimentText) -> str:
+    sizes = ", ".join(f"{count:,} {split}" for split, count in text.pairs.items())
+    held = "; no test set: validation text was held out of the training text" if text.held_out else ""
+    cut = "as it is tokenised" if text.tokenized else "Moses tokens"
+    return f"Pairs: {sizes}{held}. Words: {cut}, lowercased. Paper's numbers: other and larger corpora."
+
+
+def _scores(table: Table, result: RowResult) -> list[str]:
+    cells = [result.row.label]
+    for metric in table.metrics:
+        cell = result.cells.get(metric.name)
+        if cell is None:
+            cells += ["", "", ""]
+            continue
+        mark = " *" if cell.against is not None and cell.against.p_value < 0.05 else ""
+        printed = "" if cell.printed is None else f"{cell.printed:.2f}"
+        interval = f"{cell.estimate.low:.2f} to {cell.estimate.high:.2f}"
+        cells += [f"{cell.estimate.value:.2f}{mark}", interval, printed]
+    return cells
+
+
+def _details(table: Table, result: RowResult) -> list[str]:
+    runs = result.figures
+    cells = [result.row.label, ", ".join(str(run["seed"]) for run in runs)]
+    for metric in table.metrics:
+        found = result.cells.get(metric.name)
+        cells.append("" if found is None else " / ".join(f"{score:.2f}" for score in found.seeds.values()))
+    cells.append(" / ".join(f"{run['length_penalty']:g}, {run['coverage_penalty']:g}" for run in runs))
+    cells.append(" / ".join(f"{run['validation_perplexity']:.2f}" for run in runs))
+    cells.append(" / ".join(dict.fromkeys(str(run["epochs"]) for run in runs)))
+    cells.append(f"{mean(run['training_seconds'] for run in runs) / 60:.1f}")
+    cells.append(f"{mean(run['search_seconds'] for run in runs):.0f}")
+    return cells
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [" | ".join(heads), " | ".join("---" for _ in heads), *(" | ".join(row) for row in rows)]
+    return [f"| {line} |" for line in lines]

@@ -1,0 +1,80 @@
+"""What a table of a paper is made of: rows that name recipes, and the numbers in print."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from regard.errors import UsageError
+
+__all__ = ["Metric", "Row", "Table", "recipes_folder"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column of a table.
+
+    Attributes:
+        name: As in `SCORERS` of `regard.reproduce.scores`.
+        label: As it is printed.
+        higher_is_better: Which way is better.
+    """
+
+    name: str
+    label: str
+    higher_is_better: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table.
+
+    Attributes:
+        label: As the paper calls it.
+        recipe: The name of its recipe's file.
+        model: The recipe whose model it searches with; its own, unless it differs in search alone.
+        tune: Whether both penalties of search are tuned on validation text.
+        printed: The paper's numbers, by language pair and then by the name of the metric.
+    """
+
+    label: str
+    recipe: str
+    model: str = ""
+    tune: bool = False
+    printed: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def trained(self) -> str:
+        """The recipe of its model."""
+        return self.model or self.recipe
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a paper.
+
+    Attributes:
+        name: As `regard reproduce` takes it.
+        title: Paper, number and what it shows.
+        recipes: The folder of its recipes.
+        metrics: Its columns.
+        rows: Its rows, the first of which others are compared with.
+    """
+
+    name: str
+    title: str
+    recipes: str
+    metrics: tuple[Metric, ...]
+    rows: tuple[Row, ...]
+
+
+def recipes_folder(name: str) -> Path:
+    """The folder of a paper's recipes: in the package where it is installed, else in the source tree.
+
+    Raises:
+        UsageError: if it is in neither.
+    """
+    package = Path(__file__).parents[1]
+    for folder in (package / "recipes" / name, package.parents[1] / "recipes" / name):
+        if folder.is_dir():
+            return folder
+    raise UsageError(f"recipes/{name} is neither in the installed package nor beside its source")

@@ -1,0 +1,107 @@
+"""`regard reproduce` from text to table."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from test_translate import run
+
+from regard.data.phrasebook import write
+from regard.errors import UsageError
+from regard.reproduce.grid import Failed
+
+SMALL = [
+    "training.stop.epochs=1",
+    "model.embedding=8",
+    "model.encoder.width=8",
+    "model.decoder.width=8",
+    'data.source_tokenizer={kind="words"}',
+    'data.target_tokenizer={kind="words"}',
+    "search.beam=2",
+    "search.max_length_extra=1",
+    "search.max_length_ratio=1",
+]
+SETTINGS = [part for setting in SMALL for part in ("--set", setting)]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "toy"
+    write(folder, {"train": 150, "valid": 10, "test": 10}, seed=1)
+    return folder
+
+
+def _reproduce(data: Path, out: Path, *more):
+    chosen = ("malaviya2018-table1", "--data", data, "--out", out, "--jobs", "2", *SETTINGS)
+    return run("reproduce", *chosen, *more)
+
+
+@pytest.mark.slow
+def test_a_table_is_trained_once_and_shown_again(data: Path, tmp_path: Path, monkeypatch) -> None:
+    # METEOR needs Java, which may or may not be there.
+    monkeypatch.setattr("regard.reproduce.scores.find_java", _no_java)
+    out, figures = tmp_path / "out", tmp_path / "figures.json"
+    first = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty", "--json", figures)
+    assert first.exit_code == 0, first.output
+    assert "meteor is left out" in first.output
+    content = json.loads(figures.read_text())
+    made = {row["recipe"]: row for row in content["rows"]}
+    assert set(made) == {"softmax", "softmax-covpenalty"}
+    assert set(made["softmax"]["metrics"]) == {"bleu", "rep", "drop"}
+    assert made["softmax"]["metrics"]["bleu"]["paper"] == 29.51
+    assert len(list((out / "runs").glob("*-seed1"))) == 1
+    assert (out / "aligner" / "aligner.json").exists()
+    again = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty")
+    assert again.exit_code == 0
+    assert "begun" not in again.output
+    assert "| softmax + COVPENALTY |" in again.stdout
+
+
+def _no_java() -> str:
+    raise UsageError("no Java")
+
+
+@pytest.mark.slow
+def test_a_stopped_table_goes_on(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    settings = ["--set", "training.stop.epochs=400", *SETTINGS[2:]]
+    command = [sys.executable, "-m", "regard", "reproduce", "malaviya2018-table1", "--data", str(data)]
+    command += ["--out", str(out), "--rows", "softmax", *settings]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(out.glob("runs/*/record.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGTERM)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "the same command goes on from here" in said
+    assert list(out.glob("runs/*/training/*")), "the run saved nothing"
+    assert not list(out.glob("rows/*"))
+
+
+def test_a_failed_run_is_named_with_its_log(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(Failed, match="softmax seed 1: status 1") as caught:
+        _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.start=nowhere")
+    (log,) = (tmp_path / "out" / "runs").glob("*.log")
+    assert str(log) in str(caught.value)
+    assert "nowhere" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["malaviya2018-table9"], "no table 'malaviya2018-table9'; there are malaviya2018-table1"),
+        (["malaviya2018-table1", "--seeds", "one"], "--seeds 'one': expected numbers"),
+        (["malaviya2018-table1", "--size", "huge"], "--size 'huge': expected small or paper"),
+    ],
+)
+def test_mistakes_get_one_message(data: Path, tmp_path: Path, arguments, message) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        run("reproduce", *arguments, "--data", data, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()

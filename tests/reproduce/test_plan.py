@@ -1,0 +1,121 @@
+"""Recipes, sizes and what is to be run."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from regard.config import load, to_dict
+from regard.errors import ConfigError, UsageError
+from regard.experiment import RunConfig
+from regard.reproduce.plan import Job, overlaid, plan
+from regard.reproduce.registry import TABLES
+from regard.reproduce.tables import recipes_folder
+from regard.reproduce.texts import ExperimentText
+
+ROWS = [(name, row) for name, table in TABLES.items() for row in table.rows]
+
+
+def _text(folder: Path) -> ExperimentText:
+    pairs = {"train": 1, "valid": 1, "test": 1}
+    return ExperimentText(folder / "text", "toy", "de", "en", pairs, True, False, "0" * 64)
+
+
+def _plan(folder: Path, table: str = "malaviya2018-table1", size: str = "small", seeds=(1,), **more):
+    return plan(TABLES[table], folder, _text(folder), size, seeds, metrics=["bleu"], **more)
+
+
+@pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda value: getattr(value, "recipe", value))
+def test_every_row_has_a_recipe_that_trains_what_it_searches_with(name, row) -> None:
+    folder = recipes_folder(TABLES[name].recipes)
+    own, model = (to_dict(load(RunConfig, folder / f"{one}.toml")) for one in (row.recipe, row.trained))
+    del own["search"], model["search"]
+    assert own == model
+
+
+@pytest.mark.parametrize(("table", "models"), [("malaviya2018-table1", 6), ("malaviya2018-table2", 5)])
+def test_a_model_that_several_rows_search_with_is_trained_once(tmp_path: Path, table, models) -> None:
+    jobs = _plan(tmp_path, table, seeds=(1, 2))
+    assert len(jobs) == 2 * models
+    assert len({job.folder for job in jobs}) == 2 * models
+    assert sum(len(job.rows) for job in jobs) == 2 * len(TABLES[table].rows)
+
+
+def test_tables_share_the_row_that_both_have(tmp_path: Path) -> None:
+    first, second = (
+        {job.folder: job for job in _plan(tmp_path, f"malaviya2018-table{number}")} for number in (1, 2)
+    )
+    (shared,) = first.keys() & second.keys()
+    assert first[shared].rows == second[shared].rows
+    assert shared.endswith("-seed1") and "csparsemax-" in shared
+
+
+def test_paper_size_is_the_recipe_with_the_experiments_text(tmp_path: Path) -> None:
+    job = next(job for job in _plan(tmp_path, size="paper") if job.model == "csparsemax")
+    recipe = to_dict(load(RunConfig, recipes_folder("malaviya2018") / "csparsemax.toml"))
+    assert job.config["model"] == recipe["model"] and job.config["training"] == recipe["training"]
+    assert job.config["data"]["fertility"] == {
+        "kind": "predicted",
+        "extra": 1.0,
+        "width": 256,
+        "epochs": 10,
+        "sink": True,
+    }
+    assert job.config["data"]["train"][0]["source"] == str(tmp_path / "text" / "train.source")
+
+
+def test_what_matters_to_the_weights_makes_another_folder_and_nothing_else_does(tmp_path: Path) -> None:
+    def folders(*overrides: str, **more):
+        return [job.folder for job in _plan(tmp_path, overrides=overrides, **more)]
+
+    plain = folders()
+    assert folders(device="cpu", threads=1) == plain
+    assert folders("training.record.every=7") == plain
+    assert folders("search.beam=3") == plain
+    assert not set(folders("model.dropout=0.1")) & set(plain)
+    assert not set(folders(size="paper")) & set(plain)
+
+
+def test_search_settings_make_other_rows_of_the_same_model(tmp_path: Path) -> None:
+    plain, other = (_plan(tmp_path, overrides=more) for more in ([], ["search.beam=3"]))
+    for first, second in zip(plain, other, strict=True):
+        assert first.folder == second.folder
+        assert {row.stem for row in first.rows}.isdisjoint(row.stem for row in second.rows)
+    batched = _plan(tmp_path, overrides=["search.batch.sentences=3"])
+    stems = [[row.stem for job in jobs for row in job.rows] for jobs in (plain, batched)]
+    assert stems[0] == stems[1]
+
+
+def test_a_job_survives_its_file(tmp_path: Path) -> None:
+    job = _plan(tmp_path)[0]
+    job.write(tmp_path / "job.json")
+    assert Job.read(tmp_path / "job.json") == job
+
+
+def test_a_row_is_open_until_every_metric_is_there(tmp_path: Path) -> None:
+    job = next(job for job in _plan(tmp_path) if job.model == "sparsemax-covvector")
+    (row,) = job.rows
+    assert job.open_rows() == [row]
+    row.path("json").parent.mkdir()
+    row.path("json").write_text(f'{{"digest": "{row.digest}", "scores": {{"bleu": 1.0}}}}')
+    assert job.open_rows() == []
+    assert dataclasses.replace(job, metrics=("bleu", "rep")).open_rows() == [row]
+    row.path("json").write_text('{"digest": "another", "scores": {"bleu": 1.0}}')
+    assert job.open_rows() == [row]
+
+
+def test_rows_can_be_chosen_and_unknown_ones_are_refused(tmp_path: Path) -> None:
+    (job,) = _plan(tmp_path, rows=["softmax-covpenalty"])
+    assert [row.recipe for row in job.rows] == ["softmax-covpenalty"]
+    with pytest.raises(UsageError, match="--rows hard: malaviya2018-table1 has softmax, softmax-covpenalty"):
+        _plan(tmp_path, rows=["hard"])
+
+
+def test_a_wrong_setting_names_its_key(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"model\.dropout"):
+        _plan(tmp_path, overrides=["model.dropout=2"])
+
+
+def test_a_table_with_a_kind_replaces_and_others_join() -> None:
+    base = {"a": {"kind": "x", "width": 1}, "b": {"c": 1, "d": 2}}
+    assert overlaid(base, {"a": {"kind": "y"}, "b": {"c": 3}}) == {"a": {"kind": "y"}, "b": {"c": 3, "d": 2}}

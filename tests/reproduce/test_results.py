@@ -1,0 +1,111 @@
+"""Figures of several seeds, put together."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.metrics.coverage import count_repetitions
+from regard.metrics.significance import paired_bootstrap
+from regard.reproduce.malaviya2018 import REP
+from regard.reproduce.plan import Job, RowJob
+from regard.reproduce.results import as_data, as_markdown, collect
+from regard.reproduce.scores import counts_bytes
+from regard.reproduce.tables import Row, Table
+from regard.reproduce.texts import ExperimentText
+
+TABLE = Table(
+    "toy",
+    "A toy",
+    "malaviya2018",
+    (REP,),
+    (Row("first", "softmax", printed={"de-en": {"rep": 3.37}}), Row("second", "sparsemax")),
+)
+REFERENCES = [["a", "b"], ["a", "a", "b"], ["a", "b", "c", "d"]]
+# REP's worked examples in its definition: 2, 6 and 3, unnormalised.
+OUTPUTS = {
+    ("softmax", 1): [["a", "a"], ["a", "a", "b"], ["a", "b"]],
+    ("softmax", 2): [["a", "a", "a"], ["a", "a", "b"], ["a", "b"]],
+    ("sparsemax", 1): [["a", "b"], ["a", "a", "a"], ["d"]],
+    ("sparsemax", 2): [["a", "b"], ["a", "a", "b"], ["d"]],
+}
+TEXT = ExperimentText(
+    Path("text"), "toy", "de", "en", {"train": 9, "valid": 3, "test": 3}, True, False, "0" * 64
+)
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> list[Job]:
+    made = []
+    for (recipe, seed), outputs in OUTPUTS.items():
+        row = RowJob(recipe, str(tmp_path / f"{recipe}-{seed}"), "d", {}, ())
+        counts = count_repetitions(outputs, REFERENCES)
+        row.path("npz").write_bytes(counts_bytes({"rep": counts}))
+        figures = {
+            "digest": "d",
+            "seed": seed,
+            "scores": {"rep": counts.total().score},
+            "length_penalty": 0.0,
+            "coverage_penalty": 0.0,
+            "validation_perplexity": 2.5,
+            "epochs": 3,
+            "training_seconds": 60.0,
+            "search_seconds": 1.0,
+            "tuned": [],
+        }
+        row.path("json").write_text(json.dumps(figures))
+        made.append(Job(recipe, seed, {}, "", "", "", ("rep",), (row,)))
+    return made
+
+
+def test_a_score_is_the_mean_over_seeds(jobs: list[Job]) -> None:
+    first, second = collect(TABLE, jobs, "de-en")
+    words = sum(map(len, REFERENCES))
+    assert first.cells["rep"].seeds == pytest.approx({1: 100 * 2 / words, 2: 100 * 6 / words})
+    assert first.cells["rep"].estimate.value == pytest.approx(100 * 4 / words)
+    assert second.cells["rep"].estimate.value == pytest.approx(100 * 1.5 / words)
+    assert first.cells["rep"].printed == 3.37 and second.cells["rep"].printed is None
+
+
+def test_rows_are_compared_with_the_first_on_the_same_sentences(jobs: list[Job]) -> None:
+    first, second = collect(TABLE, jobs, "de-en")
+    assert first.cells["rep"].against is None
+    against = second.cells["rep"].against
+    assert against is not None
+    assert against.difference.value == pytest.approx(
+        second.cells["rep"].estimate.value - first.cells["rep"].estimate.value
+    )
+    rows = [
+        sum(count_repetitions(OUTPUTS[recipe, seed], REFERENCES).rows for seed in (1, 2))
+        for recipe in ("softmax", "sparsemax")
+    ]
+    # REP is linear in its counts: two seeds' mean is the score of the sums.
+    expected = paired_bootstrap(*(np.asarray(own) for own in rows), lambda r: 100 * r[:, 0] / r[:, 1])
+    assert against.p_value == expected.p_value
+
+
+def test_a_seed_that_is_missing_leaves_no_comparison(jobs: list[Job]) -> None:
+    first, second = collect(TABLE, [jobs[0], jobs[2], jobs[3]], "de-en")
+    assert set(first.cells["rep"].seeds) == {1}
+    assert second.cells["rep"].against is None
+
+
+def test_unfinished_rows_stay_empty(jobs: list[Job]) -> None:
+    jobs[2].rows[0].path("json").unlink()
+    jobs[3].rows[0].path("json").unlink()
+    results = collect(TABLE, jobs, "de-en")
+    assert results[1].cells == {}
+    lines = as_markdown(TABLE, results, TEXT, "small").splitlines()
+    assert "| second |  |  |  |" in lines
+
+
+def test_markdown_and_data_hold_both_numbers(jobs: list[Job]) -> None:
+    results = collect(TABLE, jobs, "de-en")
+    text = as_markdown(TABLE, results, TEXT, "small")
+    assert "| first | 44.44 |" in text and "| 3.37 |" in text
+    assert "22.22 / 66.67" in text
+    data = json.loads(json.dumps(as_data(TABLE, results, TEXT, "small")))
+    assert data["rows"][0]["metrics"]["rep"]["paper"] == 3.37
+    assert data["rows"][1]["metrics"]["rep"]["p_value"] > 0
+    assert data["data"]["pairs"]["test"] == 3

@@ -1,0 +1,95 @@
+"""Folders of parallel text as experiments read them."""
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+from regard.errors import DataError
+from regard.reproduce.texts import HELD_OUT, read_text, write_text
+
+
+def _corpus(folder: Path, names: dict[str, int], tokenized: bool = False) -> Path:
+    folder.mkdir()
+    for name, count in names.items():
+        for language, start in (("de", "Das Haus"), ("en", "The house")):
+            end = " ." if tokenized else "."
+            text = "".join(f"{start} x{number}{end}\n" for number in range(count))
+            path = folder / f"{name}.{language}"
+            if name.startswith("train"):
+                gzip.open(f"{path}.gz", "wt").write(text)
+            else:
+                path.write_text(text)
+    return folder
+
+
+def test_raw_text_is_cut_and_lowercased(tmp_path: Path) -> None:
+    data = _corpus(tmp_path / "raw", {"train": 120, "val": 3, "test_2016": 2})
+    text = write_text(data, tmp_path / "text")
+    assert (text.pair, text.pairs) == ("de-en", {"train": 120, "valid": 3, "test": 2})
+    assert (text.tokenized, text.held_out) == (False, False)
+    assert text.lines("test", "source") == ["das haus x0 .", "das haus x1 ."]
+    assert text.lines("train", "target")[-1] == "the house x119 ."
+
+
+def test_tokenised_text_keeps_its_words(tmp_path: Path) -> None:
+    data = _corpus(tmp_path / "cut", {"train": 120, "dev": 1, "tst": 1}, tokenized=True)
+    (data / "tst.de").write_text("&apos;Na , so was!\n")
+    text = write_text(data, tmp_path / "text")
+    assert text.tokenized
+    assert text.lines("test", "source") == ["&apos;na , so was!"]
+
+
+def test_without_a_test_set_validation_text_comes_from_the_end_of_the_training_text(tmp_path: Path) -> None:
+    data = _corpus(tmp_path / "two", {"train": HELD_OUT + 5, "dev": 4})
+    text = write_text(data, tmp_path / "text")
+    assert text.held_out
+    assert text.pairs == {"train": 5, "valid": HELD_OUT, "test": 4}
+    assert text.lines("valid", "target")[0] == "the house x5 ."
+
+
+def test_training_pairs_with_an_empty_side_are_left_out_and_no_others(tmp_path: Path) -> None:
+    data = _corpus(tmp_path / "gaps", {"train": 3, "val": 1, "test": 2})
+    (data / "train.de.gz").unlink()
+    (data / "train.de").write_text("Eins.\n\nDrei.\n")
+    (data / "test.de").write_text("Eins.\n\n")
+    text = write_text(data, tmp_path / "text")
+    assert text.lines("train", "source") == ["eins .", "drei ."]
+    assert text.lines("train", "target") == ["the house x0 .", "the house x2 ."]
+    assert text.pairs["test"] == 2
+
+
+def test_text_is_written_again_only_when_its_origin_changed(tmp_path: Path) -> None:
+    data = _corpus(tmp_path / "raw", {"train": 3, "val": 1, "test": 1})
+    first = write_text(data, tmp_path / "text")
+    before = first.path("test", "source").stat().st_mtime_ns
+    assert write_text(data, tmp_path / "text") == first == read_text(tmp_path / "text")
+    assert first.path("test", "source").stat().st_mtime_ns == before
+    (data / "test.de").write_text("Anders.\n")
+    assert write_text(data, tmp_path / "text").lines("test", "source") == ["anders ."]
+
+
+@pytest.mark.parametrize(
+    ("remove", "add", "message"),
+    [
+        ("train.en.gz", None, "expected train files of two languages, one of them .en; found: de"),
+        ("val.de", None, "expected one file val or dev*.de; found: none"),
+        (None, "test_b.de", "expected one file test or tst*.de; found: test.de, test_b.de"),
+        (None, "train.fr", "one of them .en; found: de, en, fr"),
+    ],
+)
+def test_files_missing_or_too_many_are_named(tmp_path: Path, remove, add, message) -> None:
+    data = _corpus(tmp_path / "raw", {"train": 2, "val": 1, "test": 1})
+    if remove:
+        (data / remove).unlink()
+    if add:
+        (data / add).write_text("x\n")
+    with pytest.raises(DataError, match=re.escape(message)):
+        write_text(data, tmp_path / "text")
+    assert not (tmp_path / "text").exists()
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="none: no such folder"):
+        write_text(tmp_path / "none", tmp_path / "text")
