@@ -11,6 +11,7 @@ import sys
 import typer
 
 from regard.cli.align import align
+from regard.cli.analyse import analyse
 from regard.cli.average import average
 from regard.cli.config import config
 from regard.cli.evaluate import evaluate
@@ -48,6 +49,7 @@ for command in (
     align,
     fertility,
     evaluate,
+    analyse,
     figures,
     reproduce,
     config,

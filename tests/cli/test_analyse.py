@@ -1,0 +1,268 @@
+"""`regard analyse --worst`: what it says agrees with `translate`, `align` and `evaluate`."""
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from test_translate import run, save_model
+
+from regard.alignment import Corpus, Setting, train_both
+from regard.alignment.ibm import IBM1Config
+from regard.attention.none import NoAttentionConfig
+from regard.cli.output import Output
+from regard.config import dump_toml
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
+from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.errors import DataError, UsageError
+from regard.experiment import CONFIG_FILE, LAST_LINE, load_config
+from regard.models import build_model
+from regard.models.lstm_config import LstmConfig
+from regard.training.store import write_tensors
+from regard.training.weights import MODEL_FILE, weights_of
+
+SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
+FERTILITY = 0.75
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A model without fertilities, and one with."""
+    folder = tmp_path_factory.mktemp("models")
+    return save_model(folder / "free"), save_model(folder / "bound", fertility=FERTILITY)
+
+
+@pytest.fixture(scope="module")
+def aligner(tmp_path_factory):
+    """Each word is linked to its capital."""
+    pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
+    folder = tmp_path_factory.mktemp("aligner") / "kept"
+    train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(folder)
+    return folder
+
+
+@pytest.fixture
+def files(tmp_path):
+    source, reference = tmp_path / "in.txt", tmp_path / "ref.txt"
+    source.write_text("".join(f"{line}\n" for line in SOURCE), encoding="utf-8")
+    reference.write_text("".join(f"{line.upper()}\n" for line in SOURCE), encoding="utf-8")
+    return source, reference
+
+
+def analyse(model, files, *arguments):
+    options = ("--worst", "--source", files[0], "--reference", files[1], "--threads", 1)
+    result = run("analyse", *(model if isinstance(model, list) else [model]), *options, *arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def figures(model, files, tmp_path, *arguments):
+    path = tmp_path / "figures.json"
+    analyse(model, files, "--json", path, *arguments)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_it_says_what_translate_align_and_evaluate_say(models, aligner, files, tmp_path, which):
+    found = figures(models[which], files, tmp_path, "--aligner", aligner, "--beam", 2, "--batch", 2)
+    out, weights = tmp_path / "out.txt", tmp_path / "weights.jsonl"
+    options = ("--output", out, "--attention", weights, "--beam", 2)
+    run("translate", models[which], "--input", files[0], *options)
+    by_line = sorted(found["sentences"], key=lambda sentence: sentence["line"])
+    assert [" ".join(sentence["source"]) for sentence in by_line] == SOURCE
+    assert [" ".join(sentence["output"]) for sentence in by_line] == out.read_text().splitlines()
+    for sentence, line in zip(by_line, weights.read_text().splitlines(), strict=True):
+        row = json.loads(line)
+        if not row["weights"]:
+            assert sentence["attention"] is None
+            continue
+        steps = [heads[0] for heads in row["weights"][0][:-1]]
+        totals = [sum(step[place] for step in steps) for place in range(len(row["source"]))]
+        sink = [] if sentence["sink"] is None else [sentence["sink"]]
+        assert [*sentence["attention"], *sink] == pytest.approx(totals, abs=1e-5)
+        assert sum(totals) == pytest.approx(len(sentence["output"]), abs=1e-4)
+        assert sentence["fertility"] == ([FERTILITY] * len(sentence["source"]) if which else None)
+
+    kept = [line for line in range(len(SOURCE)) if SOURCE[line] and by_line[line]["output"]]
+    texts = {"s": SOURCE, "r": [line.upper() for line in SOURCE], "o": out.read_text().splitlines()}
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("".join(f"{lines[line]}\n" for line in kept))
+    for side in ("r", "o"):
+        run("align", tmp_path / "s", tmp_path / side, "--load", aligner, "-o", tmp_path / f"{side}.links")
+    for line, links in zip(kept, (tmp_path / "o.links").read_text().splitlines(), strict=True):
+        assert by_line[line]["links_output"] == links
+    links = ("--links-reference", tmp_path / "r.links", "--links-output", tmp_path / "o.links")
+    scores = tmp_path / "scores.json"
+    options = ("--metric", "rep,drop", "--tokenize", "none", "--resamples", 2, "--json", scores)
+    run("evaluate", tmp_path / "o", tmp_path / "r", *options, *links)
+    assert len(kept) == len(SOURCE) - 1
+    expected = json.loads(scores.read_text())
+    assert (found["rep"], found["drop"]) == pytest.approx((expected["rep"], expected["drop"]))
+
+
+def test_the_worst_sentences_come_first_and_as_many_as_asked(models, aligner, files, tmp_path):
+    found = figures(models[0], files, tmp_path, "--aligner", aligner)
+    order = [(-sentence["badness"], sentence["line"]) for sentence in found["sentences"]]
+    assert order == sorted(order) and order[0][0] < order[-1][0]
+    for sentence in found["sentences"]:
+        assert sentence["badness"] == sentence["sigma"] + len(sentence["dropped"])
+    for number, count in ((2, 2), (0, len(SOURCE)), (50, len(SOURCE))):
+        text = analyse(models[0], files, "--aligner", aligner, "--number", number).stdout
+        heads = [line for line in text.splitlines() if line.startswith("line ")]
+        lines = [sentence["line"] for sentence in found["sentences"][:count]]
+        assert [int(head.split()[1].rstrip(":")) for head in heads] == lines
+        last = f"REP {found['rep']:.2f}, DROP {found['drop']:.2f}; {count} of 6 sentences shown"
+        assert text.splitlines()[-1] == last
+
+
+def test_a_file_gets_what_a_pipe_gets_without_colours(models, aligner, files, tmp_path):
+    out = tmp_path / "out.txt"
+    assert analyse(models[1], files, "--aligner", aligner, "-o", out).stdout == ""
+    text = out.read_text(encoding="utf-8")
+    assert text == analyse(models[1], files, "--aligner", aligner).stdout
+    assert "\x1b" not in text and f"/{FERTILITY}" in text and "<sink>" in text
+
+
+def test_a_terminal_gets_colours_and_lines_as_wide_as_it_is(models, aligner, files, monkeypatch):
+    monkeypatch.setattr(Output, "is_terminal", True)
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "40")):
+        monkeypatch.setenv(name, value)
+    text = analyse(models[1], files, "--aligner", aligner).stdout
+    assert "\x1b[31m" in text and f"/{FERTILITY}" in text
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    assert max(map(len, lines)) <= 40
+    assert "REP " in lines[-2] + lines[-1]
+
+
+def test_without_an_aligner_it_says_what_it_cannot_know(models, files, tmp_path):
+    path = tmp_path / "figures.json"
+    result = analyse(models[0], files, "--json", path)
+    assert len(result.stderr.splitlines()) == 1 and "--aligner" in result.stderr
+    assert "REP" in result.stdout and "DROP" not in result.stdout
+    found = json.loads(path.read_text())
+    assert "drop" not in found
+    assert all(s["dropped"] is None and s["badness"] == s["sigma"] for s in found["sentences"])
+
+
+def test_links_by_hand_take_the_place_of_the_aligners(models, aligner, files, tmp_path):
+    links = tmp_path / "links.txt"
+    links.write_text("0-0\n\n\n\n\n\n")
+    found = figures(models[0], files, tmp_path, "--aligner", aligner, "--links-reference", links)
+    assert [s["links_reference"] for s in found["sentences"] if s["line"] == 1] == ["0-0"]
+    assert sum(len(s["dropped"]) for s in found["sentences"]) <= 1
+    links.write_text("0-0\n1-2\n\n\n\n\n")
+    with pytest.raises(DataError, match=r"links\.txt:2: link 1-2 points beyond the reference .* 2 words"):
+        analyse(models[0], files, "--aligner", aligner, "--links-reference", links)
+
+
+def test_pieces_are_joined_into_words(tmp_path, files):
+    model = save_model(tmp_path / "pieces", fertility=FERTILITY)
+    text = TextPair.load(model)
+    # As many pieces as the model has words, and no merges: every character is a piece.
+    vocabulary = Vocabulary((*SPECIALS, "a@@", "b@@", "c", "d@@", "e", "f", "g"))
+    source = Side(BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n"), vocabulary)
+    TextPair(source, text.target, text.budget).save(model)
+    files[0].write_text("abc de\n" * len(SOURCE))
+    found = figures(model, files, tmp_path)["sentences"][0]
+    assert found["source"] == ["abc", "de"]
+    assert found["fertility"] == pytest.approx([3 * FERTILITY, 2 * FERTILITY])
+    assert sum(found["attention"]) + found["sink"] == pytest.approx(len(found["output"]), abs=1e-4)
+
+
+def test_a_model_that_attends_to_nothing_is_shown_without_attention(models, files, tmp_path):
+    folder = tmp_path / "none"
+    folder.mkdir()
+    TextPair.load(models[0]).save(folder)
+    base = load_config(models[0])
+    assert isinstance(base.model, LstmConfig)
+    config = replace(base, model=replace(base.model, attention=NoAttentionConfig()))
+    size = len(TextPair.load(folder).source.vocabulary)
+    write_tensors(folder / MODEL_FILE, weights_of(build_model(config.model, size, size)), {})
+    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    assert all(sentence["attention"] is None for sentence in figures(folder, files, tmp_path)["sentences"])
+
+
+def test_an_ensemble_of_a_model_and_itself_is_the_model(models, files, tmp_path):
+    one, two = (figures(folders, files, tmp_path) for folders in ([models[1]], [models[1]] * 2))
+    assert len(two.pop("models")) == 2 and one.pop("models")
+    for both in zip(one["sentences"], two["sentences"], strict=True):
+        first, second = (sentence.pop("attention") for sentence in both)
+        assert second == (None if first is None else pytest.approx(first, abs=1e-4))
+        first, second = (sentence.pop("sink") for sentence in both)
+        assert second == (None if first is None else pytest.approx(first, abs=1e-4))
+    assert one == two
+
+
+def test_a_line_that_is_too_long_is_left_out(models, files, tmp_path):
+    files[0].write_text("a " * 2000 + "\n" + "a\n" * 5)
+    found = figures(models[0], files, tmp_path)
+    assert found["lines"] == 6 and sorted(s["line"] for s in found["sentences"]) == [2, 3, 4, 5, 6]
+    files[0].write_text(("a " * 2000 + "\n") * 6)
+    with pytest.raises(DataError, match="too long"):
+        analyse(models[0], files)
+
+
+def test_an_aligner_of_another_language_is_mentioned(models, files, tmp_path):
+    pairs = [(["x", "y"], ["X", "Y"])] * 3
+    train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(tmp_path / "strange")
+    told = analyse(models[0], files, "--aligner", tmp_path / "strange").stderr.splitlines()
+    assert len(told) == 1 and "has never seen 100% of the words" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "reference", "message"),
+    [
+        ("a\n", "A\nB\n", "has 1 lines but .* has 2"),
+        ("\n\n", "A\nB\n", r"in\.txt: holds no text"),
+        ("a\nb\n", "\n \n", r"ref\.txt: holds no text"),
+        ("", "", "the file is empty"),
+    ],
+)
+def test_text_that_does_not_fit_is_named(models, files, tmp_path, source, reference, message):
+    files[0].write_text(source)
+    files[1].write_text(reference)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(DataError, match=message):
+        analyse(models[0], files, "-o", tmp_path / "out", "--json", tmp_path / "json")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (["--aligner", "no-aligner"], DataError, "no-aligner"),
+        (["--links-reference", "links"], UsageError, "needs --aligner"),
+        (["--output", "nowhere/out.txt"], DataError, "nowhere/out.txt"),
+        (["--json", "nowhere/out.json"], DataError, "nowhere/out.json"),
+        (["--device", "cuda:99"], UsageError, "cuda:99"),
+    ],
+)
+def test_mistakes_are_named(models, files, tmp_path, arguments, error, message):
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(error, match=message):
+        analyse(models[0], files, "-o", tmp_path / "out", *arguments)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_links_of_another_text_and_a_folder_that_is_no_aligner_are_named(models, aligner, files, tmp_path):
+    links = tmp_path / "links.txt"
+    links.write_text("0-0\n")
+    with pytest.raises(DataError, match=r"links\.txt has 1 lines, .*ref\.txt has 6"):
+        analyse(models[0], files, "--aligner", aligner, "--links-reference", links)
+    with pytest.raises(DataError, match=r"aligner\.json"):
+        analyse(models[0], files, "--aligner", models[0])
+
+
+def test_without_a_mode_the_modes_are_named(models, files):
+    with pytest.raises(UsageError, match="--worst"):
+        run("analyse", models[0], "--source", files[0], "--reference", files[1])
+
+
+def test_importing_the_command_loads_nothing_heavy():
+    heavy = ("torch", "pydantic", "numpy", "rich.console")
+    code = f"import regard.cli.analyse, sys; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

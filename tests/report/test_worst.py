@@ -1,0 +1,182 @@
+"""The faults of a sentence are those of REP and DROP, its marks stand where they are, its lines fit."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from regard.report.marked import marked_lines
+from regard.report.worst import Received, Sentence, corpus_scores, received_attention, worst_first
+
+TEXT = st.lists(st.sampled_from("abc"), max_size=8).map(tuple)
+
+
+def sentence(output, reference, line=1, **more):
+    return Sentence(line, ("x",), tuple(reference.split()), tuple(output.split()), **more)
+
+
+@pytest.mark.parametrize(
+    ("output", "reference", "sigma", "marked"),
+    [
+        # Sigma: the worked examples of the definition. Marks: said too often, and never the first time.
+        ("a a", "a b", 2, {1}),
+        ("a a a", "a b", 6, {1, 2}),
+        ("a a a", "a a b", 3, {1, 2}),
+        ("a b", "a b", 0, set()),
+        ("to be or to be", "to be", 1, {3, 4}),
+        ("to be or to be to be", "", 3, {3, 4, 5, 6}),
+    ],
+)
+def test_repetitions_are_counted_and_marked_where_they_are(output, reference, sigma, marked):
+    found = sentence(output, reference)
+    assert (found.sigma, found.badness, found.repeated) == (sigma, sigma, marked)
+
+
+@given(TEXT, TEXT)
+def test_something_is_marked_exactly_where_something_counts(output, reference):
+    found = Sentence(1, (), reference, output)
+    assert bool(found.repeated) == (found.sigma > 0)
+    assert 0 not in found.repeated
+    counted = sum(found.ngrams.values()) + 2 * sum(found.doubles.values())
+    assert counted == found.sigma
+
+
+def test_case_counts_unless_it_is_to_be_ignored():
+    assert sentence("No no", "yes").badness == 0
+    ignoring = sentence("No no", "yes", lowercase=True)
+    assert ignoring.badness == 2 and ignoring.output == ("No", "no")
+
+
+def test_dropped_words_are_linked_to_the_reference_alone():
+    links = frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(1, 0)})
+    found = Sentence(1, ("x", "y", "z"), ("a", "b", "c"), ("b",), None, links)
+    assert found.dropped == (0, 2) and found.badness == 2
+
+
+def test_the_worst_come_first_and_equals_in_their_order():
+    lines = [
+        sentence("a b", "a b", 1),
+        sentence("a a", "", 3),
+        sentence("a a a", "", 4),
+        sentence("b b", "", 2),
+    ]
+    assert [found.line for found in worst_first(lines)] == [4, 2, 3, 1]
+
+
+def test_sentences_add_up_to_rep_and_drop():
+    # By the formulas: sigma 3 and 0 over 4 + 1 words; of 3 + 1 source words 1 is lost.
+    links = [({(0, 0), (1, 2), (2, 3)}, {(0, 0), (2, 3)}), ({(0, 0)}, {(0, 0)})]
+    pairs = [(frozenset(wanted), frozenset(said)) for wanted, said in links]
+    texts = [("a a a c", "a a b c"), ("d", "d")]
+    found = [sentence(*text, links=pair) for text, pair in zip(texts, pairs, strict=True)]
+    assert corpus_scores(found) == pytest.approx({"rep": 100 * 3 / 5, "drop": 100 / 4})
+    assert corpus_scores([sentence(*text) for text in texts]) == pytest.approx({"rep": 60})
+
+
+def test_a_word_receives_what_its_pieces_do_and_the_sink_the_rest():
+    weights = np.array([[0.5, 0.25, 0.25, 0.0], [0.0, 0.125, 0.125, 0.75]], dtype=np.float32)
+    found = received_attention(weights, [0, 0, 1, -1], np.array([2.0, 1.5, 1.0], dtype=np.float32))
+    assert found == Received((0.875, 0.375), 0.75, (3.5, 1.0))
+    assert received_attention(weights, [0, 0, 1, 1]) == Received((0.875, 1.125))
+
+
+def test_a_translation_of_no_words_gives_no_attention():
+    assert received_attention(np.zeros((0, 2), np.float32), [0, 1]) == Received((0.0, 0.0))
+
+
+def test_words_with_hardly_any_attention_or_too_much_are_told():
+    bounded = Received((0.29, 0.3, 2.0, 2.1), None, (1.0, 1.0, 2.0, 2.0))
+    assert (bounded.neglected, bounded.excessive) == ({0}, {3})
+    # Twice the mean is 2.
+    free = Received((0.0, 1.9, 2.1, 0.0))
+    assert (free.neglected, free.excessive) == ({0, 3}, {2})
+
+
+def test_a_record_is_json_and_no_limit_is_null():
+    received = Received((0.123456789, 1.0), 0.5, (math.inf, 2.0))
+    links = frozenset({(0, 0), (1, 1)}), frozenset({(0, 1)})
+    made = Sentence(7, ("x", "y"), ("a", "b"), ("a", "a"), received, links).record()
+    assert json.loads(json.dumps(made, allow_nan=False)) == {
+        "line": 7,
+        "badness": 3.0,
+        "source": ["x", "y"],
+        "reference": ["a", "b"],
+        "output": ["a", "a"],
+        "sigma": 2.0,
+        "repeated": [1],
+        "ngrams": {},
+        "doubles": {"a": 1},
+        "dropped": [1],
+        "attention": [0.123457, 1.0],
+        "sink": 0.5,
+        "fertility": [None, 2.0],
+        "links_reference": "0-0 1-1",
+        "links_output": "0-1",
+    }
+    bare = sentence("a", "a").record()
+    assert [bare[name] for name in ("dropped", "attention", "sink", "fertility", "links_output")] == [
+        None
+    ] * 5
+
+
+def made():
+    return Sentence(
+        line=4,
+        source=("ein", "rotes", "Haus", "京都"),
+        reference=("a", "red", "house"),
+        output=("a", "house", "a", "house", "house"),
+        received=Received((1.0, 0.03, 3.5, 0.4), 0.07, (1.0, 1.0, 2.0, 1.5)),
+        links=(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0)})),
+    )
+
+
+def test_each_word_stands_over_its_attention_and_faults_are_bracketed():
+    assert [line.plain for line in marked_lines(made())] == [
+        "line 4: 5 = 1 dropped + 4 for repetitions",
+        "source     ein     [rotes]  Haus     京都      <sink>",
+        "attention  1.00/1  0.03/1!  3.50/2+  0.40/1.5  0.07",
+        "reference  a red house",
+        "output     a house [a] [house] [house]",
+        "repeated   a house (+2)  house doubled (+1)",
+    ]
+
+
+def test_a_sentence_without_attention_and_links_is_shown_in_three_lines():
+    assert [line.plain for line in marked_lines(sentence("a \x1b[b]", ""))] == [
+        "line 1: 0",
+        "source     x",
+        "reference",
+        "output     a �[b]",
+    ]
+
+
+@pytest.mark.parametrize("width", [12, 20, 30, 47, 200])
+def test_no_line_is_too_wide_and_columns_go_on_below(width):
+    lines = [line.plain for line in marked_lines(made(), width)]
+    assert max(cell_len(line) for line in lines[1:]) <= width
+    if width >= 30:
+        shown = " ".join(lines)
+        for field in ("[rotes]", "0.03/1!", "京都", "0.40/1.5", "<sink>", "0.07", "[house]"):
+            assert field in shown
+    # Whatever the width, a word and its attention start in the same cell.
+    for word, number in (("Haus", "3.50/2+"), ("ein", "1.00/1")):
+        if width >= 30:
+            above = next(i for i, line in enumerate(lines) if re.search(rf"\b{word}\b", line))
+            assert lines[above].index(word) == lines[above + 1].index(number)
+
+
+def test_colours_mark_what_brackets_mark():
+    lines = list(marked_lines(made()))
+    styled = {
+        line.plain[span.start : span.end]: str(span.style)
+        for line in lines
+        for span in line.spans
+        if str(span.style)
+    }
+    assert styled["[rotes]"] == "bold red" and styled["[house]"] == "bold magenta"
+    assert styled["0.03/1!"] == "red" and styled["3.50/2+"] == "yellow"
