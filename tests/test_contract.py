@@ -10,6 +10,7 @@ from regard.attention.base import Attention, stack_readings
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.coverage import CoverageAttentionConfig
 from regard.attention.none import NoAttentionConfig
+from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.registry import MECHANISMS
 from toys import TwoContexts
 
@@ -26,6 +27,17 @@ CONFIGS = [
         for name, c in (("softmax", 0.0), ("sparsemax", 0.0), ("sparsemax", 0.2))
     ),
     *(CoverageAttentionConfig(map=name) for name in ("softmax", "entmax15", "sparsemax")),
+    *(
+        PosteriorAttentionConfig(passes=passes, coupling=coupling, contexts=contexts)
+        for passes, coupling, contexts in (
+            ("prior", "none", 2),
+            ("posterior", "none", 2),
+            ("posterior", "proximity", 3),
+            ("posterior", "monotonic", 2),
+            ("posterior", "monotonic", 7),
+        )
+    ),
+    PosteriorAttentionConfig(coupling="forward", contexts=7, mix=1.0),
     "toy",  # of two contexts, told which token came: what no mechanism of the union does yet
 ]
 every = pytest.mark.parametrize("config", CONFIGS, ids=str)
@@ -64,7 +76,8 @@ def step_by_step(mechanism: Attention, memory: Memory, queries: torch.Tensor):
 
 
 def tensors(reading):
-    return reading.contexts, reading.log_weights, reading.weights, reading.log_policy, reading.penalty
+    # A context that cannot be read has a log-weight of -inf.
+    return reading.contexts, reading.log_weights.exp(), reading.weights, reading.log_policy, reading.penalty
 
 
 def test_every_mechanism_of_the_union_is_here() -> None:

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention.none import NoAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import from_dict, to_dict
 from regard.data.batch import Sequences, collate
@@ -29,9 +28,8 @@ def _build(
         "attention": to_dict(SoftAttentionConfig()),
     }
     for name, value in changes.items():
-        settings[name] = {**settings.get(name, {}), **value} if isinstance(value, dict) else value
-    if settings["attention"].get("kind") == "none":
-        settings["attention"] = to_dict(NoAttentionConfig())
+        joins = isinstance(value, dict) and "kind" not in value
+        settings[name] = {**settings.get(name, {}), **value} if joins else value
     model = LstmModel(from_dict(LstmConfig, settings), WORDS, words)
     if two:
         model.attention = TwoContexts(8, 8)
@@ -54,6 +52,10 @@ SHAPES = {
     "none": {"attention": {"kind": "none"}},
     "gru": {"decoder": {"cell": "gru"}, "encoder": {"cell": "gru"}},
     "sparsemax": {"attention": {"map": "sparsemax"}},
+    "postr-joint": {
+        "attention": {"kind": "posterior", "coupling": "monotonic", "contexts": 3},
+        "decoder": {"readout": "linear"},
+    },
     "observing": {"two": True},
 }
 

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.none import NoAttentionConfig
+from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import BOS, EOS
@@ -56,6 +57,19 @@ WIRINGS = {
     "zero start": config(decoder=decoder(bridge="zero")),
     "tied": config(embedding=8, tied="target"),
     "constrained": config(attention=ConstrainedAttentionConfig()),
+    "prior-joint": config(attention=PosteriorAttentionConfig(passes="prior", contexts=3)),
+    "postr-joint": config(
+        decoder=decoder(feed="context"), attention=PosteriorAttentionConfig(coupling="monotonic", contexts=9)
+    ),
+    "linear readout": config(
+        decoder=decoder(readout="linear"),
+        attention=PosteriorAttentionConfig(coupling="proximity", contexts=2, renormalise=True),
+    ),
+    "linear readout of one context": config(decoder=decoder(readout="linear")),
+    "hard monotonic": config(
+        decoder=decoder(feed="none"),
+        attention=PosteriorAttentionConfig(coupling="forward", contexts=0, mix=1.0),
+    ),
     "observing": None,  # a toy mechanism of two contexts, told which token came
 }
 

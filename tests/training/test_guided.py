@@ -20,7 +20,7 @@ from regard.training.guided import GuidedConfig, guided_loss
 def outcome(*weights: torch.Tensor) -> Outcome:
     zero = torch.zeros(*weights[0].shape[:2], 1)
     mask = torch.ones(weights[0].shape[:2], dtype=torch.bool)
-    return Outcome(zero, zero, zero, zero, zero[..., 0], mask, weights)
+    return Outcome(zero, zero, zero, zero, zero[..., 0], mask, weights, weights)
 
 
 def config(**options) -> GuidedConfig:

@@ -23,6 +23,7 @@ def _outcome(logits, targets, mask, log_weights=None, penalty=None):
         penalty=zero[..., 0] if penalty is None else penalty,
         mask=mask,
         weights=(),
+        beliefs=(),
     )
 
 

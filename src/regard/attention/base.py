@@ -18,7 +18,7 @@ from torch import nn
 
 from regard.layers.rows import Rows
 from regard.layers.steps import StepProduct
-from regard.types import Bool, Float, Tensor
+from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
     "Attention",
@@ -27,6 +27,7 @@ __all__ = [
     "Memory",
     "Objective",
     "Reading",
+    "Reference",
     "State",
     "one_step",
     "stack_readings",
@@ -62,6 +63,19 @@ class Memory(Rows):
 
 
 @dataclass(frozen=True)
+class Reference(Rows):
+    """The target of a training sentence, for mechanisms that look at it while they learn.
+
+    Attributes:
+        embedded: [B, T, E], the target words, the end symbol among them, without a start.
+        mask: [B, T], True at real words.
+    """
+
+    embedded: Float[Tensor, "B T E"]
+    mask: Bool[Tensor, "B T"]
+
+
+@dataclass(frozen=True)
 class State(Rows):
     """What a mechanism carries from step to step; mechanisms add fields of their own.
 
@@ -72,6 +86,11 @@ class State(Rows):
 
     weights: Float[Tensor, "B H S"]
     context: Float[Tensor, "B D"]
+
+    @property
+    def belief(self) -> Float[Tensor, "B H S"]:
+        """Where the step looked, as known now that its token is: what analyses read."""
+        return self.weights
 
 
 @dataclass(frozen=True)
@@ -98,6 +117,7 @@ class Reading(Rows):
         log_policy: [B, K], log-probability of what was sampled, in nats; zero where nothing is.
         penalty: [B], in nats (a divergence, an entropy); zero where there is none.
         state: The state to go on with, as far as it does not hang on the token; from `read_all` the last.
+        positions: [B, K], which source word each context is, where each is one; else none.
     """
 
     contexts: Float[Tensor, "B *T K D"]
@@ -106,6 +126,7 @@ class Reading(Rows):
     log_policy: Float[Tensor, "B *T K"]
     penalty: Float[Tensor, "B *T"]
     state: State
+    positions: Int[Tensor, "B *T K"] | None = dataclasses.field(default=None, kw_only=True)
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> State:
         """The state after the output token is known.
@@ -123,24 +144,40 @@ class Attention(nn.Module, ABC):
         observes: Whether the state depends on the token that was produced. Where it does not, K is 1,
             `observe` ignores the likelihood and `state.context` is `contexts[:, 0]`, so a decoder may leave
             the likelihoods of all steps to the end.
+        reads_reference: Whether `start` looks at the reference in training.
+        reads_words: Whether each context is one source word, which `Reading.positions` names.
         objective: The training objective that fits the mechanism.
         heads: H.
     """
 
     observes: ClassVar[bool] = False
+    reads_reference: ClassVar[bool] = False
+    reads_words: ClassVar[bool] = False
     objective: Objective = "marginal"
     heads: int = 1
+
+    @classmethod
+    def build(cls, config: Any, query: int, width: int, target: int) -> "Attention":
+        """The mechanism a config of its kind describes.
+
+        Args:
+            config: The config.
+            query: Width of the decoder's state.
+            width: Width of the memory's states.
+            target: Width of the target embeddings, for mechanisms that look at the reference.
+        """
+        return cls(config, query, width)
 
     def prepare(self, memory: Memory) -> Memory:
         """Make, once a sentence, what every step's reading needs of the memory (keys, values)."""
         return memory
 
-    def start(self, memory: Memory, target: Any = None) -> State:
+    def start(self, memory: Memory, target: Reference | None = None) -> State:
         """The state before the first step.
 
         Args:
             memory: A prepared memory.
-            target: In training only, the embedded reference and its mask, for inference networks.
+            target: In training only, the reference, for inference networks.
         """
         batch, length, width = memory.states.shape
         exact = torch.promote_types(torch.float32, memory.states.dtype)
@@ -204,14 +241,16 @@ class Attention(nn.Module, ABC):
         return stack_readings(readings, state)
 
 
+PARTS = ("contexts", "log_weights", "weights", "log_policy", "penalty")
+"""Of a reading, the tensors that every mechanism gives."""
+
+
 def stack_readings(readings: list[Reading], state: State) -> Reading:
     """The readings of T steps as one, with an axis T after B, and the last state."""
-    names = [field.name for field in dataclasses.fields(Reading) if field.name != "state"]
-    stacked = {name: torch.stack([getattr(r, name) for r in readings], dim=1) for name in names}
+    stacked = {name: torch.stack([getattr(r, name) for r in readings], dim=1) for name in PARTS}
     return Reading(**stacked, state=state)
 
 
 def one_step(reading: Reading) -> Reading:
     """The reading of a single step, without the axis T."""
-    names = [field.name for field in dataclasses.fields(Reading) if field.name != "state"]
-    return Reading(**{name: getattr(reading, name)[:, 0] for name in names}, state=reading.state)
+    return Reading(**{name: getattr(reading, name)[:, 0] for name in PARTS}, state=reading.state)

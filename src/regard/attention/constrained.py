@@ -19,7 +19,7 @@ from typing import Literal
 
 import torch
 
-from regard.attention.base import Attention, Ending, Likelihood, Memory, Reading, State, one_step
+from regard.attention.base import Attention, Ending, Likelihood, Memory, Reading, Reference, State, one_step
 from regard.attention.expectation import ReceivedState, expectation, nothing_received
 from regard.attention.scorers import ScorerKind, build_scorer
 from regard.config import config, option
@@ -96,7 +96,7 @@ class ConstrainedAttention(Attention):
             )
         return memory.with_products(self.scorer.keys(memory.states), StepProduct.open(memory.states))
 
-    def start(self, memory: Memory, target: object = None) -> ReceivedState:
+    def start(self, memory: Memory, target: Reference | None = None) -> ReceivedState:
         """Nothing has been received."""
         return nothing_received(super().start(memory))
 

@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Memory, Reading, State, one_step
+from regard.attention.base import Attention, Memory, Reading, Reference, State, one_step
 from regard.attention.expectation import ReceivedState, expectation, nothing_received
 from regard.attention.scorers import GeneralScorer
 from regard.attention.soft import MAPS
@@ -70,7 +70,7 @@ class CoverageAttention(Attention):
         keys = CoverageKeys(self.scorer.keys(memory.states), StepProduct.open(self.vector))
         return memory.with_products(keys, StepProduct.open(memory.states))
 
-    def start(self, memory: Memory, target: object = None) -> ReceivedState:
+    def start(self, memory: Memory, target: Reference | None = None) -> ReceivedState:
         """Nothing has been received."""
         return nothing_received(super().start(memory))
 

@@ -1,36 +1,42 @@
 """The union of all attention mechanisms: a new one adds its config here and its class to `MECHANISMS`."""
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from regard.attention.base import Attention
 from regard.attention.constrained import ConstrainedAttention, ConstrainedAttentionConfig
 from regard.attention.coverage import CoverageAttention, CoverageAttentionConfig
 from regard.attention.none import NoAttention, NoAttentionConfig
+from regard.attention.posterior import PosteriorAttention, PosteriorAttentionConfig
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
 from regard.config import Kinds
 
 __all__ = ["MECHANISMS", "AttentionConfig", "build_attention"]
 
 AttentionConfig = Annotated[
-    SoftAttentionConfig | CoverageAttentionConfig | ConstrainedAttentionConfig | NoAttentionConfig,
+    SoftAttentionConfig
+    | CoverageAttentionConfig
+    | ConstrainedAttentionConfig
+    | PosteriorAttentionConfig
+    | NoAttentionConfig,
     Kinds("soft"),
 ]
 
-MECHANISMS: dict[type[Any], Callable[[Any, int, int], Attention]] = {
+MECHANISMS: dict[type[Any], type[Attention]] = {
     SoftAttentionConfig: SoftAttention,
     CoverageAttentionConfig: CoverageAttention,
     ConstrainedAttentionConfig: ConstrainedAttention,
+    PosteriorAttentionConfig: PosteriorAttention,
     NoAttentionConfig: NoAttention,
 }
 
 
-def build_attention(config: AttentionConfig, query: int, width: int) -> Attention:
+def build_attention(config: AttentionConfig, query: int, width: int, target: int = 0) -> Attention:
     """The mechanism a config describes.
 
     Args:
         config: A member of the union.
         query: Width of the decoder's state.
         width: Width of the memory's states.
+        target: Width of the target embeddings.
     """
-    return MECHANISMS[type(config)](config, query, width)
+    return MECHANISMS[type(config)].build(config, query, width, target)

@@ -104,7 +104,8 @@ class Ensemble(TranslationModel):
         zeros = torch.zeros_like(found)
         weights = _side_by_side([outcome.weights for outcome in outcomes])
         found = found.masked_fill(~first.mask.unsqueeze(2), 0.0)
-        return Outcome(found, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights)
+        beliefs = _side_by_side([outcome.beliefs for outcome in outcomes])
+        return Outcome(found, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights, beliefs)
 
     def flops(self, batch: Batch) -> float:
         """The sum of the models'."""

@@ -42,6 +42,7 @@ class Outcome:
         penalty: [B, T].
         mask: [B, T], True at real target tokens, end symbol included.
         weights: For each attending layer [B, T, H, S], before the token is known.
+        beliefs: The same, now that it is (`State.belief`).
     """
 
     log_likelihoods: Float[Tensor, "B T K"]
@@ -51,6 +52,7 @@ class Outcome:
     penalty: Float[Tensor, "B T"]
     mask: Bool[Tensor, "B T"]
     weights: tuple[Float[Tensor, "B T H S"], ...]
+    beliefs: tuple[Float[Tensor, "B T H S"], ...]
 
     @property
     def log_likelihood(self) -> Float[Tensor, "B T"]:

@@ -6,12 +6,13 @@ context, in the next step. With `query = "previous"` (Bahdanau et al. 2015) it a
 enters the recurrence, and y_t is read from s_t alone.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from regard.attention.base import Memory, Reading, State, stack_readings
+from regard.attention.base import Memory, Reading, Reference, State, stack_readings
 from regard.attention.registry import build_attention
 from regard.data.batch import Batch, Sequences
 from regard.data.vocabulary import BOS, PAD
@@ -20,10 +21,12 @@ from regard.functional import linear_log_likelihood
 from regard.kernels.products import linear
 from regard.layers.cells import CELLS, CellState
 from regard.layers.dropout import dropout
+from regard.layers.precision import compute_dtype
 from regard.layers.rows import Rows
 from regard.layers.steps import StepProduct
 from regard.models.base import Memories, Outcome, Prediction, TranslationModel, marginalise
 from regard.models.lstm_config import LstmConfig, check
+from regard.models.readout import SourceReadout
 from regard.models.recurrent import (
     Bridge,
     DecoderLayers,
@@ -50,6 +53,7 @@ class _Opened:
 
     layers: OpenLayers
     combine: StepProduct | None
+    words: SourceReadout | None = None  # a linear readout of source words
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class _Step:
     layers: tuple[CellState, ...]
     top: Float[Tensor, "B D"]
     reading: Reading
-    outputs: Float[Tensor, "B K D"]  # what the output layer reads, one a context
+    outputs: Float[Tensor, "B K D"] | None  # what the output layer reads, one a context, where it is needed
 
 
 class LstmModel(TranslationModel):
@@ -93,7 +97,7 @@ class LstmModel(TranslationModel):
             (decoder.layers, width),
             CELLS[decoder.cell].states,
         )
-        self.attention = build_attention(config.attention, width, memory)
+        self.attention = build_attention(config.attention, width, memory, config.embedding)
         self.objective = self.attention.objective
         if self.attention.observes and decoder.query == "previous":
             raise ConfigError(
@@ -135,12 +139,21 @@ class LstmModel(TranslationModel):
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, LstmState]:
         """Encode the sources; see `TranslationModel.begin`."""
+        return self._begin(source, upper, lower, None)
+
+    def _begin(
+        self,
+        source: Sequences,
+        upper: Float[Tensor, "B S"] | None,
+        lower: Float[Tensor, "B S"] | None,
+        target: Reference | None,
+    ) -> tuple[tuple[Memory], LstmState]:
         x = self._embed(self.source_embedding, source.tokens)
         states, finals = self.encoder(x, source.lengths)
         memory = self.attention.prepare(Memory(states, source.mask, upper, lower))
         layers = self.bridge(finals, self.decoder.zeros(len(source), like=states))
         feed = states.new_zeros(len(source), self.decoder.feed)
-        return (memory,), LstmState(tuple(layers), self.attention.start(memory), feed)
+        return (memory,), LstmState(tuple(layers), self.attention.start(memory, target), feed)
 
     # --- one step -------------------------------------------------------------------------------------
 
@@ -150,10 +163,16 @@ class LstmModel(TranslationModel):
     def _attentional(
         self, opened: _Opened, contexts: Float[Tensor, "B K D"], top: Float[Tensor, "B Q"]
     ) -> Float[Tensor, "B K Q"]:
-        """tanh(W [context; s_t]) for each context, with dropout."""
+        """tanh(W [context; s_t]), or without tanh, for each context, with dropout."""
         assert opened.combine is not None
         both = torch.cat([contexts, top.unsqueeze(1).expand(-1, contexts.shape[1], -1)], dim=-1)
-        return dropout(torch.tanh(opened.combine(both)), self.config.dropout, self.training)
+        combined = opened.combine(both)
+        if self.config.decoder.readout == "tanh":
+            combined = torch.tanh(combined)
+        return self._dropout(combined)
+
+    def _dropout(self, x: Tensor) -> Tensor:
+        return dropout(x, self.config.dropout, self.training)
 
     def _advance(
         self, opened: _Opened, gates: Float[Tensor, "B G"], memory: Memory, state: LstmState
@@ -162,11 +181,13 @@ class LstmModel(TranslationModel):
         if self.config.decoder.query == "previous":
             reading = self.attention.read(state.layers[-1][0], memory, state.attention)
             layers, top = self.decoder.advance(opened.layers, gates, reading.contexts[:, 0], state.layers)
-            outputs = dropout(top, self.config.dropout, self.training).unsqueeze(1)
+            outputs = self._dropout(top).unsqueeze(1)
         else:
             layers, top = self.decoder.advance(opened.layers, gates, state.feed, state.layers)
             reading = self.attention.read(top, memory, state.attention)
-            outputs = self._attentional(opened, reading.contexts, top)
+            outputs = None
+            if opened.words is None:
+                outputs = self._attentional(opened, reading.contexts, top)
         return _Step(layers, top, reading, outputs)
 
     def _finish(self, opened: _Opened, step: _Step, log_likelihood: Float[Tensor, "B K"] | None) -> LstmState:
@@ -179,6 +200,7 @@ class LstmModel(TranslationModel):
         elif log_likelihood is not None:
             feed = self._attentional(opened, attention.context.unsqueeze(1), step.top)[:, 0]
         else:
+            assert step.outputs is not None
             feed = step.outputs[:, 0]
         return LstmState(step.layers, attention, feed)
 
@@ -190,7 +212,8 @@ class LstmModel(TranslationModel):
         opened = self._open()
         gates = self.decoder.project(self.target_embedding(tokens))
         step = self._advance(opened, gates, memories[0], state)
-        weight, bias = self._output(step.outputs)
+        assert step.outputs is not None
+        weight, bias = self._output(step.outputs.dtype)
         logits = linear(step.outputs, weight.t(), bias)
         log_probs = torch.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
         several = self.attention.observes
@@ -220,15 +243,24 @@ class LstmModel(TranslationModel):
     def forward(self, batch: Batch, average: bool = False) -> Outcome:
         """Teacher forcing; see `TranslationModel.forward`."""
         assert batch.target is not None
-        (memory,), state = self.begin(batch.source, batch.upper, batch.lower)
         targets = batch.target.tokens
+        reference = None
+        if self.training and self.attention.reads_reference:
+            reference = Reference(self._embed(self.target_embedding, targets), batch.target.mask)
+        (memory,), state = self._begin(batch.source, batch.upper, batch.lower, reference)
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         embedded = self._embed(self.target_embedding, shifted)
         gates = self.decoder.project(embedded).unbind(1)
         opened = self._open()
+        if self.attention.reads_words and self.config.decoder.readout == "linear":
+            assert self.combine is not None
+            output = self._output(compute_dtype(self.combine))
+            words = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout, average)
+            opened = dataclasses.replace(opened, words=words)
         readings: list[Reading] = []
         outputs: list[Tensor] = []
         scored: list[tuple[Tensor, Tensor]] = []
+        beliefs: list[Tensor] = []
         for t, step_gates in enumerate(gates):
             try:
                 step = self._advance(opened, step_gates, memory, state)
@@ -236,11 +268,14 @@ class LstmModel(TranslationModel):
                 raise _used_up(batch, error, t) from None
             seen = None
             if self.attention.observes:
-                scored.append(self._score(step.outputs, targets[:, t], average))
+                scored.append(self._score(opened, step, targets, t, average))
                 seen = scored[-1][0]
             state = self._finish(opened, step, seen)
+            beliefs.append(state.attention.belief)
             readings.append(step.reading)
-            outputs.append(step.outputs)
+            if not self.attention.observes:
+                assert step.outputs is not None
+                outputs.append(step.outputs)
         reading = stack_readings(readings, state.attention)
         mask = batch.target.mask
         if self.attention.observes:
@@ -257,21 +292,29 @@ class LstmModel(TranslationModel):
             penalty=reading.penalty,
             mask=mask,
             weights=(reading.weights,),
+            beliefs=(torch.stack(beliefs, dim=1),),
         )
 
-    def _output(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """The output layer's weights and biases, in the dtype of what it reads."""
+    def _output(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """The output layer's weights and biases."""
         weight = self.target_embedding.weight if self.output is None else self.output
-        return weight.to(like.dtype), self.output_bias.to(like.dtype)
+        return weight.to(dtype), self.output_bias.to(dtype)
 
     def _score(
-        self, outputs: Float[Tensor, "B K D"], targets: Int[Tensor, "B"], average: bool
+        self, opened: _Opened, step: _Step, targets: Int[Tensor, "B T"], t: int, average: bool
     ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B K"]]:
-        """Log p(target | context k), and the mean over the vocabulary, of one step."""
-        rows, count, _ = outputs.shape
-        weight, bias = self._output(outputs)
-        repeated = targets.repeat_interleave(count)
-        found, means = linear_log_likelihood(outputs.flatten(0, 1), weight, bias, repeated, average=average)
+        """Log p(y_t | context k), and the mean over the vocabulary, of one step."""
+        if opened.words is not None:
+            positions = step.reading.positions
+            assert positions is not None
+            found, means = opened.words.score(step.top, targets[:, t], t)
+            return found.gather(1, positions), means.gather(1, positions)
+        assert step.outputs is not None
+        rows, count, _ = step.outputs.shape
+        weight, bias = self._output(step.outputs.dtype)
+        repeated = targets[:, t].repeat_interleave(count)
+        outputs = step.outputs.flatten(0, 1)
+        found, means = linear_log_likelihood(outputs, weight, bias, repeated, average=average)
         return found.view(rows, count), means.view(rows, count)
 
     def _score_real(
@@ -284,7 +327,7 @@ class LstmModel(TranslationModel):
         """The same for all steps at once, and for real tokens only."""
         real = mask.flatten().nonzero().squeeze(1)
         chosen = outputs.flatten(0, 2).index_select(0, real)
-        weight, bias = self._output(chosen)
+        weight, bias = self._output(chosen.dtype)
         picked = targets.flatten().index_select(0, real)
         found, means = linear_log_likelihood(chosen, weight, bias, picked, average=average)
         zeros = found.new_zeros(mask.numel())

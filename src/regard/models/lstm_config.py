@@ -26,6 +26,11 @@ class DecoderConfig:
         default="attentional",
         help="What the next step is fed of this one: tanh(W [context; state]), the context, nothing.",
     )
+    readout: Literal["tanh", "linear"] = option(
+        default="tanh",
+        help="What a token is read from: tanh(W [context; state]), or the same without tanh, much cheaper to "
+        "train where attention reads a token from several words.",
+    )
     bridge: BridgeKind = option(default="copy", help="Where its first state comes from.")
 
 

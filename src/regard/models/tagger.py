@@ -95,6 +95,7 @@ class FertilityTagger(nn.Module):
             penalty=(1.0 - weights) * found.squeeze(-1),
             mask=mask,
             weights=(),
+            beliefs=(),
         )
 
     def flops(self, batch: Batch) -> float:

@@ -1,0 +1,222 @@
+"""Posterior attention: what a step believes of where it looked, once its token is known (Bayes' rule).
+
+Attention is a variable, not an average: a token is read from one source word a_t, and its probability is the
+mixture over where it may have been read from (Shankar & Sarawagi 2019). With x_a the source words, s_t the
+state of the decoder,
+
+    Prior_t(a) = sum_a' P(a | s_t, a') Postr_{t-1}(a')                                   (Eq. 14)
+    P(y_t) = sum over the K likeliest a of Prior_t(a) P(y_t | s_t, x_a)                  (Eq. 7)
+    Postr_t(a) proportional to Prior_t(a) P(y_t | s_t, x_a), over those K                (Eq. 12)
+
+and what is passed on, m Postr_t + (1 - m) Prior_t, is the state: its expectation of x is the context that the
+recurrence is fed, and it is the Postr_{t-1} of the next step's coupling. Couplings P(a | s_t, a'):
+
+    none        softmax(z_t), whatever a'                     Postr-Joint; with `passes = "prior"` Prior-Joint
+    proximity   z_ta + delta_{a-a'} for |a - a'| < 3          Prox-Postr-Joint
+    monotonic   z_ta + delta^(a-a'-1) for a > a', 0 < delta < 1  Mono-Postr-Joint
+    forward     z_ta for a >= a' alone                        hard monotonic, Wu & Cotterell (2019)
+
+the first three normalised over all words. At the first step nothing is coupled. With all positions, m = 1 and
+nothing fed to the recurrence, the product of P(y_t) is the exact sum over all alignments
+(`regard.functional.chain`).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from regard.attention.base import Attention, Memory, Reading, Reference, State
+from regard.attention.scorers import ScorerKind, build_scorer
+from regard.config import config, option
+from regard.functional.chain import chain_prior, forward_prior
+from regard.functional.masking import exact_dtype, hide
+from regard.layers.steps import StepProduct
+from regard.types import Bool, Float, Int, Tensor
+
+__all__ = ["Coupling", "PosteriorAttention", "PosteriorAttentionConfig", "PosteriorState"]
+
+Coupling = Literal["none", "proximity", "monotonic", "forward"]
+NEAR = 3
+"""Proximity: distances below this have a bias of their own."""
+
+
+@config
+class PosteriorAttentionConfig:
+    """Posterior attention."""
+
+    kind: Literal["posterior"] = option(
+        default="posterior", help="The mechanism: a mixture over words, corrected by the token it produced."
+    )
+    passes: Literal["posterior", "prior"] = option(
+        default="posterior", help="What a step passes on: Postr-Joint, or Prior-Joint."
+    )
+    coupling: Coupling = option(
+        default="none", help="How a step hangs on where the one before it looked, beside its scores."
+    )
+    contexts: int = option(
+        default=6, help="K: a token is read from so many words, the likeliest first; 0: from all.", ge=0
+    )
+    renormalise: bool = option(default=False, help="Let the prior of those K words sum to 1.")
+    mix: float = option(
+        default=0.5,
+        help="m: the posterior's share in what is passed on, the prior's being the rest.",
+        ge=0,
+        le=1,
+    )
+    scorer: ScorerKind = option(default="general", help="How a query is compared with a source word.")
+    hidden: int | None = option(
+        default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse a chain that goes only forward in belief but not in what it passes on."""
+        if self.coupling == "forward" and (self.passes == "prior" or self.mix < 1):
+            raise ValueError("coupling 'forward' is exact: passes = 'posterior' and mix = 1")
+
+
+@dataclass(frozen=True)
+class PosteriorState(State):
+    """The state, and what is known of the step.
+
+    Attributes:
+        passed: [B, S], the belief that the next step's coupling starts from; none before the first.
+        posterior: [B, S], where the token was read from, not mixed with the prior; none before the first, and
+            where the prior is passed on.
+    """
+
+    passed: Float[Tensor, "B S"] | None = None
+    posterior: Float[Tensor, "B S"] | None = None
+
+    @property
+    def belief(self) -> Float[Tensor, "B H S"]:
+        """The posterior, not mixed with the prior; of Prior-Joint the prior."""
+        return self.weights if self.posterior is None else self.posterior.unsqueeze(1)
+
+
+@dataclass(frozen=True)
+class PosteriorReading(Reading):
+    """A reading that waits for its token.
+
+    Attributes:
+        expected: [B, D], the expectation under the prior over all words.
+        mix: m; none: the prior is passed on.
+    """
+
+    expected: Float[Tensor, "B D"]
+    mix: float | None
+
+    def observe(self, log_likelihood: Float[Tensor, "B K"]) -> PosteriorState:
+        """Bayes' rule over the K words."""
+        assert self.positions is not None
+        prior = self.weights[:, 0]
+        if self.mix is None:
+            return PosteriorState(self.weights, self.expected, prior)
+        believed = torch.softmax(self.log_weights + log_likelihood.to(self.log_weights.dtype), dim=-1)
+        posterior = torch.zeros_like(prior).scatter_add(1, self.positions, believed)
+        passed = torch.lerp(prior, posterior, self.mix)
+        found = (believed.unsqueeze(1).to(self.contexts.dtype) @ self.contexts)[:, 0]
+        context = torch.lerp(self.expected, found, self.mix)
+        return PosteriorState(passed.unsqueeze(1), context, passed, posterior)
+
+
+class PosteriorAttention(Attention):
+    """Posterior attention.
+
+    Args:
+        config: What is passed on, the coupling, the scorer.
+        query: Width of the decoder's state.
+        width: Width of the memory's states.
+    """
+
+    observes = True
+    reads_words = True
+
+    def __init__(self, config: PosteriorAttentionConfig, query: int, width: int) -> None:
+        """Build the scorer and the coupling."""
+        super().__init__()
+        self.config = config
+        self.width = width
+        self.scorer = build_scorer(config.scorer, query, width, config.hidden)
+        # Proximity: a bias for each distance -2 to 2. Monotonic: the logit of delta.
+        size = {"proximity": 2 * NEAR - 1, "monotonic": 1}.get(config.coupling, 0)
+        self.coupling = nn.Parameter(torch.zeros(size)) if size else None
+
+    def prepare(self, memory: Memory) -> Memory:
+        """Make the keys, open the values."""
+        return memory.with_products(self.scorer.keys(memory.states), StepProduct.open(memory.states))
+
+    def start(self, memory: Memory, target: Reference | None = None) -> PosteriorState:
+        """Nothing has been read."""
+        first = super().start(memory)
+        return PosteriorState(first.weights, first.context)
+
+    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """The scorer's, and a weighted sum of the words for each step."""
+        return self.scorer.multiply_adds(source, target, pairs) + pairs * self.width
+
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> PosteriorReading:
+        """One step: the prior, and the words the token may be read from."""
+        assert isinstance(state, PosteriorState) and memory.keys is not None and memory.values is not None
+        scores = self.scorer(query.unsqueeze(1), memory.keys)[:, 0]
+        log_prior = self._log_prior(scores.to(exact_dtype(scores.dtype)), memory.mask, state.passed)
+        prior = log_prior.exp()
+        expected = memory.values(prior.unsqueeze(1))[:, 0]
+        log_weights, positions = self._likeliest(log_prior)
+        contexts = memory.states.gather(1, positions.unsqueeze(-1).expand(-1, -1, memory.states.shape[-1]))
+        zeros = torch.zeros_like(log_weights)
+        return PosteriorReading(
+            contexts=contexts,
+            log_weights=log_weights,
+            weights=prior.unsqueeze(1),
+            log_policy=zeros,
+            penalty=zeros[:, 0],
+            state=state,
+            positions=positions,
+            expected=expected,
+            mix=self.config.mix if self.config.passes == "posterior" else None,
+        )
+
+    def _log_prior(
+        self, scores: Float[Tensor, "B S"], mask: Bool[Tensor, "B S"], passed: Float[Tensor, "B S"] | None
+    ) -> Float[Tensor, "B S"]:
+        """Log Prior_t over all words; -inf where masked."""
+        if passed is not None and self.config.coupling == "forward":
+            return forward_prior(scores, passed, mask)
+        if passed is not None and self.coupling is not None:
+            return chain_prior(scores, passed, self.bias(scores.shape[1]), mask)
+        return torch.log_softmax(hide(scores, mask), dim=-1).masked_fill(~mask, -torch.inf)
+
+    def bias(self, size: int) -> Float[Tensor, "S S"]:
+        """What the coupling adds to the score of word i where the step before looked at word j: [i, j].
+
+        Args:
+            size: S.
+        """
+        places = torch.arange(size, device=None if self.coupling is None else self.coupling.device)
+        distance = places.unsqueeze(1) - places
+        if self.coupling is None:
+            return torch.zeros(size, size).to(distance.device)
+        if self.config.coupling == "proximity":
+            inner = distance.abs() < NEAR
+            chosen = self.coupling[(distance + NEAR - 1).clamp(0, 2 * NEAR - 2)]
+            return torch.where(inner, chosen, torch.zeros_like(chosen))
+        onward = distance >= 1
+        delta = torch.sigmoid(self.coupling)
+        powers = delta ** (distance - 1).clamp_min(0).to(delta.dtype)
+        return torch.where(onward, powers, torch.zeros_like(powers))
+
+    def _likeliest(self, log_prior: Float[Tensor, "B S"]) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
+        """Log-weights and places of the K likeliest words; K is the same whatever the batch."""
+        words = log_prior.shape[1]
+        count = self.config.contexts or words
+        found, positions = log_prior.topk(min(count, words), dim=-1)
+        if count > words:
+            found = nn.functional.pad(found, (0, count - words), value=-torch.inf)
+            positions = nn.functional.pad(positions, (0, count - words))
+        # Words that cannot be read all stand for the first one, in whatever batch the sentence is.
+        positions = positions.masked_fill(torch.isneginf(found), 0)
+        if self.config.renormalise:
+            found = found - found.logsumexp(-1, keepdim=True)
+        return found, positions

@@ -1,0 +1,192 @@
+"""Posterior attention against enumeration of every sequence of positions."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+
+from regard.attention.posterior import PosteriorAttentionConfig, PosteriorState
+from regard.config import from_dict
+from regard.data.batch import Batch, collate
+from regard.data.vocabulary import BOS, EOS
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
+from regard.errors import ConfigError
+from regard.functional.chain import chain_log_likelihood, chain_transitions
+from regard.models.lstm import LstmModel
+from regard.models.lstm_config import LstmConfig
+
+SOURCE, TARGET = 9, 8
+
+
+def _model(readout: str = "tanh", feed: str = "none", **attention) -> LstmModel:
+    torch.manual_seed(2)
+    config = {
+        "embedding": 5,
+        "encoder": {"layers": 1, "width": 6},
+        "decoder": {"layers": 1, "width": 6, "feed": feed, "readout": readout},
+        "attention": {"kind": "posterior", **attention},
+        "dropout": 0.0,
+        "uniform": 0.9,
+    }
+    model = LstmModel(from_dict(LstmConfig, config), SOURCE, TARGET).double().eval()
+    if (coupling := model.attention.coupling) is not None:  # type: ignore[union-attr]
+        torch.nn.init.uniform_(coupling, -2, 2)
+    return model
+
+
+def _batch() -> Batch:
+    sources = [[5, 6, 7], [8, 5], [6]]
+    targets = [[5, 7, 6, EOS], [6, 6, EOS], [7, EOS]]
+    return collate(sources, targets, [0, 1, 2])
+
+
+def _parts(model: LstmModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores z_t and log p(y_t | s_t, x_j) of every word, from a decoder that is fed nothing of attention."""
+    assert batch.target is not None
+    memories, state = model.begin(batch.source)
+    tokens, rows = torch.full((len(batch),), BOS), torch.arange(len(batch))
+    opened = model._open()
+    scores, found = [], []
+    for t in range(batch.target.tokens.shape[1]):
+        gates = model.decoder.project(model.target_embedding(tokens))
+        _, top = model.decoder.advance(opened.layers, gates, state.feed, state.layers)
+        scores.append(model.attention.scorer(top.unsqueeze(1), memories[0].keys)[:, 0])  # type: ignore[union-attr]
+        outputs = model._attentional(opened, memories[0].states, top)
+        logits = outputs @ model._output(outputs.dtype)[0].t() + model.output_bias
+        chosen = batch.target.tokens[:, t]
+        log_probs = logits.log_softmax(-1)
+        found.append(log_probs.gather(2, chosen[:, None, None].expand(-1, log_probs.shape[1], 1))[..., 0])
+        prediction = model.step(tokens, memories, state)
+        state, tokens = model.observe(prediction, rows, chosen), chosen
+    return torch.stack(scores, 1), torch.stack(found, 1)
+
+
+@pytest.mark.parametrize("readout", ["tanh", "linear"])
+@pytest.mark.parametrize("coupling", ["proximity", "monotonic", "forward"])
+def test_with_all_words_and_no_mixing_it_is_the_forward_algorithm(coupling, readout) -> None:
+    model, batch = _model(readout, coupling=coupling, contexts=0, mix=1.0), _batch()
+    scores, emissions = _parts(model, batch)
+    mask = batch.source.mask
+    bias = (
+        model.attention.bias(3)  # type: ignore[union-attr]
+        if coupling != "forward"
+        else torch.zeros(3, 3).double().masked_fill(~torch.ones(3, 3).tril().bool(), -torch.inf)
+    )
+    start = scores[:, 0].masked_fill(~mask, -torch.inf).log_softmax(-1)
+    transitions = chain_transitions(scores, bias, mask)
+    expected = chain_log_likelihood(start, transitions, emissions, batch.target.mask)  # type: ignore[union-attr]
+    found = model(batch).log_likelihood.sum(1)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+    # And so every sequence of positions, one after the other.
+    for b, (words, steps) in enumerate(((3, 4), (2, 3), (1, 2))):
+        total = 0.0
+        for path in product(range(words), repeat=steps):
+            log_p = start[b, path[0]] + emissions[b, 0, path[0]]
+            for t in range(1, steps):
+                log_p = log_p + transitions[b, t, path[t], path[t - 1]] + emissions[b, t, path[t]]
+            total += log_p.exp().item()
+        assert found[b].item() == pytest.approx(math.log(total), abs=1e-9)
+
+
+@pytest.mark.parametrize("readout", ["tanh", "linear"])
+def test_prior_joint_over_all_words_is_the_sum_over_all_alignments(readout) -> None:
+    model, batch = _model(readout, passes="prior", contexts=0), _batch()
+    scores, emissions = _parts(model, batch)
+    prior = scores.masked_fill(~batch.source.mask.unsqueeze(1), -torch.inf).log_softmax(-1)
+    found = model(batch).log_likelihood.sum(1)
+    for b, (words, steps) in enumerate(((3, 4), (2, 3), (1, 2))):
+        paths = product(range(words), repeat=steps)
+        each = [sum(prior[b, t, j] + emissions[b, t, j] for t, j in enumerate(path)) for path in paths]
+        torch.testing.assert_close(found[b], torch.stack(each).logsumexp(0), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("coupling", ["none", "proximity", "monotonic"])
+def test_few_words_not_renormalised_never_exceed_the_exact_likelihood(coupling) -> None:
+    batch = _batch()
+    whole, *parts = (
+        _model(coupling=coupling, contexts=count, mix=1.0)(batch).log_likelihood.sum(1) for count in (0, 1, 2)
+    )
+    for part in parts:
+        assert (part <= whole + 1e-12).all()
+    assert (parts[0] < whole).any()
+
+
+def test_bayes_rule_is_that_of_the_definition() -> None:
+    model, batch = _model(contexts=2, feed="context"), _batch()
+    memories, state = model.begin(batch.source)
+    first = model.step(torch.full((3,), BOS), memories, state)
+    assert first.by_context is not None
+    token = torch.tensor([5, 6, 7])
+    after = model.observe(first, torch.arange(3), token).attention
+    assert isinstance(after, PosteriorState) and after.posterior is not None
+    reading = first.readings[0]
+    prior, positions = reading.weights[0, 0], reading.positions
+    assert positions is not None
+    joint = torch.zeros(3, dtype=torch.float64)
+    for k, place in enumerate(positions[0].tolist()):
+        joint[place] = prior[place] * first.by_context[0, k, 5].exp()
+    posterior = joint / joint.sum()
+    torch.testing.assert_close(after.posterior[0], posterior)
+    torch.testing.assert_close(after.belief[0, 0], posterior)
+    torch.testing.assert_close(after.weights[0, 0], 0.5 * posterior + 0.5 * prior)
+    torch.testing.assert_close(after.context[0], after.weights[0, 0] @ memories[0].states[0])
+
+
+def test_prior_joint_passes_on_the_expectation_of_soft_attention() -> None:
+    model, batch = _model(passes="prior", contexts=2, feed="context"), _batch()
+    memories, state = model.begin(batch.source)
+    first = model.step(torch.full((3,), BOS), memories, state)
+    after = model.observe(first, torch.arange(3), torch.tensor([5, 6, 7])).attention
+    torch.testing.assert_close(after.belief, first.readings[0].weights)
+    expected = (first.readings[0].weights @ memories[0].states)[:, 0]
+    torch.testing.assert_close(after.context, expected)
+
+
+@pytest.mark.parametrize("contexts", [6, 1, 0])
+@pytest.mark.parametrize("coupling", ["none", "monotonic"])
+def test_k_larger_than_the_sentence_and_a_sentence_of_one_word(coupling, contexts) -> None:
+    model, batch = _model(coupling=coupling, contexts=contexts, feed="attentional"), _batch()
+    found = model(batch)
+    assert found.log_likelihood.isfinite().all()
+    (-found.log_likelihood.sum()).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+    alone = model(collate([[6]], [[7, EOS]], [2])).log_likelihood
+    torch.testing.assert_close(alone[0], found.log_likelihood[2, :2])
+    # A single word is believed in, whatever the token.
+    torch.testing.assert_close(found.beliefs[0][2, :, 0, 0], torch.ones(4, dtype=torch.float64))
+
+
+def test_teacher_forcing_of_its_own_translation_gives_the_score_of_search() -> None:
+    model, batch = _model(coupling="monotonic", contexts=2, feed="context", readout="linear"), _batch()
+    for row, found in enumerate(beam_search(model, batch.source, SearchConfig(beam=3, length_penalty=0.0))):
+        words = batch.source.tokens[row, : int(batch.source.lengths[row])].tolist()
+        forced = model(collate([words], [[*found[0].tokens, EOS]], [0])).log_likelihood.sum()
+        assert forced.item() == pytest.approx(found[0].log_probability, abs=1e-9)
+
+
+def test_a_chain_that_only_goes_on_is_exact_or_refused() -> None:
+    with pytest.raises(ConfigError, match="coupling 'forward' is exact"):
+        from_dict(PosteriorAttentionConfig, {"kind": "posterior", "coupling": "forward"})
+
+
+@pytest.mark.parametrize(("coupling", "parameters"), [("proximity", 5), ("monotonic", 1), ("none", 0)])
+def test_biases_are_those_of_the_couplings(coupling, parameters) -> None:
+    mechanism = _model(coupling=coupling).attention
+    bias = mechanism.bias(6)  # type: ignore[union-attr, operator]
+    distance = torch.arange(6).unsqueeze(1) - torch.arange(6)
+    if coupling == "proximity":
+        for d in range(-2, 3):
+            torch.testing.assert_close(
+                bias[distance == d],
+                mechanism.coupling[d + 2].expand(6 - abs(d)),  # type: ignore[index]
+            )
+        assert (bias[distance.abs() > 2] == 0).all()
+    elif coupling == "monotonic":
+        delta = torch.sigmoid(mechanism.coupling)  # type: ignore[arg-type]
+        expected = torch.where(distance >= 1, delta ** (distance - 1).clamp_min(0), torch.zeros(()).double())
+        torch.testing.assert_close(bias, expected)
+    else:
+        assert (bias == 0).all()
+    assert sum(p.numel() for n, p in mechanism.named_parameters() if n == "coupling") == parameters

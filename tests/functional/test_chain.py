@@ -1,0 +1,131 @@
+"""The chain over source positions against enumeration of all sequences of positions."""
+
+from itertools import product
+
+import pytest
+import torch
+
+from regard.functional.chain import chain_log_likelihood, chain_prior, chain_transitions, forward_prior
+
+BATCH, STEPS, WORDS = 3, 4, 3
+MASK = torch.tensor([[True, True, True], [True, True, False], [True, False, False]])
+
+
+def _numbers(seed: int = 0, scale: float = 1.0):
+    draw = torch.Generator().manual_seed(seed)
+    scores = scale * torch.randn(BATCH, STEPS, WORDS, dtype=torch.float64, generator=draw)
+    bias = torch.randn(WORDS, WORDS, dtype=torch.float64, generator=draw)
+    emissions = torch.randn(BATCH, STEPS, WORDS, dtype=torch.float64, generator=draw) - 2
+    return scores, bias, emissions
+
+
+def _start(scores: torch.Tensor) -> torch.Tensor:
+    return scores[:, 0].masked_fill(~MASK, -torch.inf).log_softmax(-1)
+
+
+ONWARD = torch.zeros(WORDS, WORDS, dtype=torch.float64).masked_fill(
+    ~torch.ones(WORDS, WORDS).tril().bool(), -torch.inf
+)
+
+
+def _enumerated(start, transitions, emissions) -> torch.Tensor:
+    """The sum over all sequences of positions, sentence by sentence."""
+    found = []
+    for b in range(BATCH):
+        total = torch.tensor(0.0, dtype=torch.float64)
+        for path in product(range(WORDS), repeat=STEPS):
+            log_p = start[b, path[0]] + emissions[b, 0, path[0]]
+            for t in range(1, STEPS):
+                log_p = log_p + transitions[b, t, path[t], path[t - 1]] + emissions[b, t, path[t]]
+            total = total + log_p.exp()
+        found.append(total.log())
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("onward", [False, True])
+def test_the_forward_algorithm_is_the_sum_over_all_alignments(onward) -> None:
+    scores, bias, emissions = _numbers()
+    transitions = chain_transitions(scores, ONWARD if onward else bias, MASK)
+    start = _start(scores)
+    found = chain_log_likelihood(start, transitions, emissions)
+    torch.testing.assert_close(found, _enumerated(start, transitions, emissions), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("onward", [False, True])
+def test_bayes_rule_at_every_step_is_the_forward_algorithm(onward) -> None:
+    scores, bias, emissions = _numbers(1)
+    chosen = ONWARD if onward else bias
+    total, passed = torch.zeros(BATCH, dtype=torch.float64), None
+    for t in range(STEPS):
+        if passed is None:
+            prior = _start(scores)
+        elif onward:
+            prior = forward_prior(scores[:, t], passed, MASK)
+        else:
+            prior = chain_prior(scores[:, t], passed, chosen, MASK)
+        joint = prior + emissions[:, t]
+        total = total + joint.logsumexp(-1)
+        passed = joint.softmax(-1)
+    expected = chain_log_likelihood(_start(scores), chain_transitions(scores, chosen, MASK), emissions)
+    torch.testing.assert_close(total, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_priors_are_those_of_the_transitions_written_out(scale) -> None:
+    scores, bias, _ = _numbers(2, scale)
+    passed = torch.rand(BATCH, WORDS, dtype=torch.float64).masked_fill(~MASK, 0)
+    passed = passed / passed.sum(-1, keepdim=True)
+    for chosen, found in (
+        (bias, chain_prior(scores[:, 1], passed, bias, MASK)),
+        (ONWARD, forward_prior(scores[:, 1], passed, MASK)),
+    ):
+        transitions = chain_transitions(scores, chosen, MASK)[:, 1]
+        expected = (transitions + passed.log().unsqueeze(1)).logsumexp(-1)
+        torch.testing.assert_close(found.exp(), expected.exp(), rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(found.exp().sum(-1), torch.ones(BATCH, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("onward", [False, True])
+def test_gradients_are_those_of_finite_differences(onward) -> None:
+    scores, bias, _ = _numbers(3)
+    passed = torch.softmax(torch.randn(BATCH, WORDS, dtype=torch.float64), -1).masked_fill(~MASK, 0)
+    passed = passed / passed.sum(-1, keepdim=True)
+    weights = torch.randn(BATCH, WORDS, dtype=torch.float64)
+
+    def loss(z, p, b):
+        found = forward_prior(z, p, MASK) if onward else chain_prior(z, p, b, MASK)
+        return (found.exp() * weights).sum()
+
+    given = [x.clone().requires_grad_() for x in (scores[:, 1], passed, bias)]
+    # A belief of zero is on the border: no finite difference there.
+    given[1] = given[1].detach().clamp_min(0.05 * MASK).requires_grad_()
+    torch.autograd.gradcheck(lambda z, b: loss(z, given[1].detach(), b), (given[0], given[2]))
+    if not onward:
+        torch.autograd.gradcheck(lambda p: loss(given[0].detach(), p, given[2].detach()), (given[1],))
+
+
+def test_gaps_of_ten_thousand_make_no_nan() -> None:
+    scores = torch.tensor([[0.0, 1e4, -1e4]], requires_grad=True)
+    passed = torch.tensor([[1.0, 0.0, 0.0]])
+    for found in (chain_prior(scores, passed, torch.eye(3)), forward_prior(scores, passed)):
+        torch.testing.assert_close(found.exp(), torch.tensor([[0.0, 1.0, 0.0]]))
+        (gradient,) = torch.autograd.grad(found[0, 1], scores, retain_graph=True)
+        assert gradient.isfinite().all()
+
+
+def test_a_chain_that_only_goes_on_never_believes_in_what_is_behind() -> None:
+    passed = torch.tensor([[0.0, 0.4, 0.6]], dtype=torch.float64)
+    found = forward_prior(torch.zeros(1, 3, dtype=torch.float64), passed)
+    # From word 1 to 1 or 2 alike, from word 2 to itself.
+    torch.testing.assert_close(found.exp(), torch.tensor([[0.0, 0.2, 0.8]], dtype=torch.float64))
+
+
+def test_padding_of_the_target_counts_for_nothing() -> None:
+    scores, bias, emissions = _numbers(4)
+    transitions, start = chain_transitions(scores, bias, MASK), _start(scores)
+    mask = torch.tensor([[True] * 4, [True] * 2 + [False] * 2, [True] + [False] * 3])
+    found = chain_log_likelihood(start, transitions, emissions, mask)
+    for b, length in enumerate((4, 2, 1)):
+        part = slice(b, b + 1)
+        alone = chain_log_likelihood(start[part], transitions[part, :length], emissions[part, :length])
+        torch.testing.assert_close(found[part], alone)
