@@ -100,11 +100,11 @@ class PosteriorReading(Reading):
     """A reading that waits for its token.
 
     Attributes:
-        expected: [B, D], the expectation under the prior over all words.
+        values: The words, opened for weighted sums.
         mix: m; none: the prior is passed on.
     """
 
-    expected: Float[Tensor, "B D"]
+    values: StepProduct
     mix: float | None
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> PosteriorState:
@@ -112,13 +112,12 @@ class PosteriorReading(Reading):
         assert self.positions is not None
         prior = self.weights[:, 0]
         if self.mix is None:
-            return PosteriorState(self.weights, self.expected, prior)
+            return PosteriorState(self.weights, self.values(self.weights)[:, 0], prior)
         believed = torch.softmax(self.log_weights + log_likelihood.to(self.log_weights.dtype), dim=-1)
         posterior = torch.zeros_like(prior).scatter_add(1, self.positions, believed)
         passed = torch.lerp(prior, posterior, self.mix)
-        found = (believed.unsqueeze(1).to(self.contexts.dtype) @ self.contexts)[:, 0]
-        context = torch.lerp(self.expected, found, self.mix)
-        return PosteriorState(passed.unsqueeze(1), context, passed, posterior)
+        weights = passed.unsqueeze(1)
+        return PosteriorState(weights, self.values(weights)[:, 0], passed, posterior)
 
 
 class PosteriorAttention(Attention):
@@ -162,7 +161,6 @@ class PosteriorAttention(Attention):
         scores = self.scorer(query.unsqueeze(1), memory.keys)[:, 0]
         log_prior = self._log_prior(scores.to(exact_dtype(scores.dtype)), memory.mask, state.passed)
         prior = log_prior.exp()
-        expected = memory.values(prior.unsqueeze(1))[:, 0]
         log_weights, positions = self._likeliest(log_prior)
         contexts = memory.states.gather(1, positions.unsqueeze(-1).expand(-1, -1, memory.states.shape[-1]))
         zeros = torch.zeros_like(log_weights)
@@ -174,7 +172,7 @@ class PosteriorAttention(Attention):
             penalty=zeros[:, 0],
             state=state,
             positions=positions,
-            expected=expected,
+            values=memory.values,
             mix=self.config.mix if self.config.passes == "posterior" else None,
         )
 

@@ -1,8 +1,8 @@
 """The log-likelihood of target tokens under a linear output layer, without holding every logit.
 
 For hidden states x, weights W and biases b: log p(y) = (x W^T + b)_y - logsumexp_v (x W^T + b)_v. Only real
-tokens come in (no padding), the exponentials are made once, and beyond `BUDGET` numbers the logits of one
-chunk at a time are held and made again in the backward pass:
+tokens come in (no padding), the exponentials are made once, and beyond `BUDGET` numbers, or on
+request, the logits of one chunk at a time are held and made again in the backward pass:
 
     d logits = g_y (onehot(y) - p) + g_m (1/V - p),
 
@@ -41,13 +41,20 @@ def _chunk(
 class _LinearLogLikelihood(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, average: bool, budget: int
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        average: bool,
+        budget: int,
+        hold: bool,
     ) -> tuple[Tensor, Tensor]:
         rows = max(1, budget // weight.shape[0])
         picked: list[Tensor] = []
         means: list[Tensor] = []
         kept: list[Tensor] = []
-        held = hidden.shape[0] <= rows
+        held = hold and hidden.shape[0] <= rows
         for start in range(0, max(1, hidden.shape[0]), rows):
             part = slice(start, start + rows)
             log_p, mean, powers, sums = _chunk(hidden[part], weight, bias, targets[part], average)
@@ -88,7 +95,7 @@ class _LinearLogLikelihood(torch.autograd.Function):
             weight_part, bias_part = product(delta.t(), x), delta.sum(0)
             weight_grad = weight_part if weight_grad is None else weight_grad.add_(weight_part)
             bias_grad = bias_part if bias_grad is None else bias_grad.add_(bias_part)
-        return hidden_grad, weight_grad, bias_grad, None, None, None
+        return hidden_grad, weight_grad, bias_grad, None, None, None, None
 
 
 def linear_log_likelihood(
@@ -99,6 +106,7 @@ def linear_log_likelihood(
     *,
     average: bool = False,
     budget: int = BUDGET,
+    hold: bool = True,
 ) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"]]:
     """Log p(target) of each token, in nats.
 
@@ -109,9 +117,10 @@ def linear_log_likelihood(
         targets: Token ids in [0, V).
         average: Whether the second result is wanted.
         budget: The most logits held at a time.
+        hold: Whether so many may be kept for the backward pass; else they are made again in it.
 
     Returns:
         log p(target), and the mean over the vocabulary of log p(v) where `average` (else of no meaning);
         float32 at least.
     """
-    return apply(_LinearLogLikelihood, hidden, weight, bias, targets, average, budget)
+    return apply(_LinearLogLikelihood, hidden, weight, bias, targets, average, budget, hold)

@@ -43,6 +43,8 @@ class Outcome:
         mask: [B, T], True at real target tokens, end symbol included.
         weights: For each attending layer [B, T, H, S], before the token is known.
         beliefs: The same, now that it is (`State.belief`).
+        advantage: [B, T], what was sampled brought, less what was expected, under the objective `reinforce`;
+            none: log p(y_t | context) is what it brought.
     """
 
     log_likelihoods: Float[Tensor, "B T K"]
@@ -53,6 +55,7 @@ class Outcome:
     mask: Bool[Tensor, "B T"]
     weights: tuple[Float[Tensor, "B T H S"], ...]
     beliefs: tuple[Float[Tensor, "B T H S"], ...]
+    advantage: Float[Tensor, "B T"] | None = None
 
     @property
     def log_likelihood(self) -> Float[Tensor, "B T"]:

@@ -175,16 +175,22 @@ class LstmModel(TranslationModel):
         return dropout(x, self.config.dropout, self.training)
 
     def _advance(
-        self, opened: _Opened, gates: Float[Tensor, "B G"], memory: Memory, state: LstmState
+        self,
+        opened: _Opened,
+        tokens: Int[Tensor, "B"],
+        gates: Float[Tensor, "B G"],
+        memory: Memory,
+        state: LstmState,
     ) -> _Step:
         """Advance the recurrence and read the memory, in the order that `query` names."""
+        before = self.attention.enter(state.attention, tokens)
         if self.config.decoder.query == "previous":
-            reading = self.attention.read(state.layers[-1][0], memory, state.attention)
+            reading = self.attention.read(state.layers[-1][0], memory, before)
             layers, top = self.decoder.advance(opened.layers, gates, reading.contexts[:, 0], state.layers)
             outputs = self._dropout(top).unsqueeze(1)
         else:
             layers, top = self.decoder.advance(opened.layers, gates, state.feed, state.layers)
-            reading = self.attention.read(top, memory, state.attention)
+            reading = self.attention.read(top, memory, before)
             outputs = None
             if opened.words is None:
                 outputs = self._attentional(opened, reading.contexts, top)
@@ -211,7 +217,7 @@ class LstmModel(TranslationModel):
         assert isinstance(state, LstmState)
         opened = self._open()
         gates = self.decoder.project(self.target_embedding(tokens))
-        step = self._advance(opened, gates, memories[0], state)
+        step = self._advance(opened, tokens, gates, memories[0], state)
         assert step.outputs is not None
         weight, bias = self._output(step.outputs.dtype)
         logits = linear(step.outputs, weight.t(), bias)
@@ -255,7 +261,7 @@ class LstmModel(TranslationModel):
         if self.attention.reads_words and self.config.decoder.readout == "linear":
             assert self.combine is not None
             output = self._output(compute_dtype(self.combine))
-            words = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout, average)
+            words = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
             opened = dataclasses.replace(opened, words=words)
         readings: list[Reading] = []
         outputs: list[Tensor] = []
@@ -263,7 +269,7 @@ class LstmModel(TranslationModel):
         beliefs: list[Tensor] = []
         for t, step_gates in enumerate(gates):
             try:
-                step = self._advance(opened, step_gates, memory, state)
+                step = self._advance(opened, shifted[:, t], step_gates, memory, state)
             except InfeasibleBounds as error:
                 raise _used_up(batch, error, t) from None
             seen = None
@@ -314,7 +320,11 @@ class LstmModel(TranslationModel):
         weight, bias = self._output(step.outputs.dtype)
         repeated = targets[:, t].repeat_interleave(count)
         outputs = step.outputs.flatten(0, 1)
-        found, means = linear_log_likelihood(outputs, weight, bias, repeated, average=average)
+        # The logits of several contexts are made again in the backward pass: held, they would be K times as
+        # many as those of one.
+        found, means = linear_log_likelihood(
+            outputs, weight, bias, repeated, average=average, hold=count == 1
+        )
         return found.view(rows, count), means.view(rows, count)
 
     def _score_real(

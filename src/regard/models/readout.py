@@ -1,26 +1,112 @@
 """The likelihood of a token under each source word, where the readout is linear.
 
-With O W [x_j; s_t] + b as logits (no tanh between), a source word's part g_j = O W_x x_j is made once a
-sentence, the state's part h_t = O W_s s_t + b once a step, and the sum over the vocabulary is a product of
-what both had made before:
+With O W [x_j; s_t] + b as logits (no tanh between), a source word's part g_j = O W_x x_j + b is made once a
+sentence, the state's part h_t = O W_s s_t once a step, and the sum over the vocabulary is a product of what
+both had made before:
 
     log p(y | s_t, x_j) = g_jy + h_ty - log sum_v exp(g_jv) exp(h_tv).
 
 So no logits of words times steps times vocabulary are ever held. Each factor is taken relative to its
 greatest logit; where the two leave less than 1e-38 to their product, 87 nats apart, the sum is that.
+
+The gradients, with p_tjv = exp(g_jv + h_tv) / sum and c_tj that of log p,
+
+    d h_tv = sum_j c_tj (1(v = y_t) - p_tjv),   d g_jv = sum_t c_tj (1(v = y_t) - p_tjv),
+
+are products again: what belongs to g waits until every step was visited, as weights do in `layers.steps`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from regard.functional.masking import exact_dtype
+from regard.kernels.autograd import apply, first_order
 from regard.kernels.products import linear
+from regard.layers.precision import compute_dtype
 from regard.layers.steps import StepProduct
 from regard.types import Float, Int, Tensor
 
 __all__ = ["SourceReadout"]
+
+TOGETHER = 8
+"""Steps whose share in the gradient of g is made in one product."""
+Visits = list[tuple[Tensor, Tensor]]
+
+
+class _Words(torch.autograd.Function):
+    """From g to exp(g - top), and the logits of the targets; its backward runs after that of every step."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, targets: Tensor, visits: Visits, dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        exact = logits.to(exact_dtype(logits.dtype))
+        index = targets.unsqueeze(1).expand(-1, logits.shape[1], -1)
+        picked, mean = exact.gather(2, index), exact.mean(-1)
+        top = exact.amax(-1, keepdim=True)
+        powers = exact.sub(top).exp_().to(dtype)
+        ctx.save_for_backward(powers, index)
+        ctx.visits, ctx.dtype = visits, logits.dtype
+        ctx.mark_non_differentiable(top)
+        return powers, picked, mean, top.squeeze(-1)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        powers, index = ctx.saved_tensors
+        _, picked, mean, _ = grads
+        found = torch.zeros_like(powers)
+        for start in range(0, len(ctx.visits), TOGETHER):
+            steps = ctx.visits[start : start + TOGETHER]
+            shares = torch.stack([share for _, share in steps], dim=2)  # (B, S, t)
+            found.baddbmm_(shares, torch.stack([state for state, _ in steps], dim=1))
+        ctx.visits.clear()
+        found = found.mul_(powers).to(exact_dtype(found.dtype))
+        if picked is not None:
+            found.scatter_add_(2, index, picked)
+        if mean is not None:
+            found += (mean / found.shape[-1]).unsqueeze(-1)
+        return found.to(ctx.dtype), None, None, None
+
+
+class _State(torch.autograd.Function):
+    """From h to log sum_v exp(g_v - top + h_v) for each word, the target's logit, and the mean."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, powers: Tensor, targets: Tensor, visits: Visits
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        exact = logits.to(exact_dtype(logits.dtype))
+        index = targets.unsqueeze(1)
+        picked, mean = exact.gather(1, index).squeeze(1), exact.mean(-1)
+        top = exact.amax(-1, keepdim=True)
+        state = exact.sub(top).exp_().to(powers.dtype)
+        # A row times a matrix: on a CPU a matrix times a column takes several times as long.
+        sums = torch.bmm(state.unsqueeze(1), powers.transpose(1, 2)).squeeze(1).to(exact.dtype)
+        sums = sums.clamp_min_(torch.finfo(torch.float32).tiny)
+        ctx.save_for_backward(state, powers, sums, index)
+        ctx.set_materialize_grads(False)
+        ctx.visits, ctx.dtype = visits, logits.dtype
+        return sums.log() + top, picked, mean
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        state, powers, sums, index = ctx.saved_tensors
+        normaliser, picked, mean = grads
+        assert normaliser is not None  # every likelihood has it
+        share = (normaliser / sums).to(powers.dtype)
+        ctx.visits.append((state, share))
+        found = torch.bmm(share.unsqueeze(1), powers).squeeze(1).mul_(state).to(sums.dtype)
+        if picked is not None:
+            found.scatter_add_(1, index, picked.unsqueeze(1))
+        if mean is not None:
+            found += (mean / found.shape[-1]).unsqueeze(-1)
+        return found.to(ctx.dtype), None, None, None
 
 
 @dataclass(frozen=True)
@@ -30,22 +116,22 @@ class SourceReadout:
     Attributes:
         combine: W_s, opened.
         output: O, opened as [Q, V].
-        bias: b.
         noise: Dropout.
         top: [B, S], the greatest logit of each word.
-        powers: exp(g_j - top) for each word, opened as [B, V, S].
+        powers: [B, S, V], exp(g_j - top).
         picked: [B, S, T], the logit of each target token.
-        mean: [B, S], the mean logit, where it was asked for.
+        mean: [B, S], the mean logit.
+        visits: The steps whose gradient is still to come.
     """
 
     combine: StepProduct
     output: StepProduct
-    bias: Float[Tensor, "V"]
     noise: Callable[[Tensor], Tensor]
     top: Float[Tensor, "B S"]
-    powers: StepProduct
+    powers: Float[Tensor, "B S V"]
     picked: Float[Tensor, "B S T"]
-    mean: Float[Tensor, "B S"] | None
+    mean: Float[Tensor, "B S"]
+    visits: Visits
 
     @classmethod
     def open(
@@ -56,7 +142,6 @@ class SourceReadout:
         bias: Float[Tensor, "V"],
         targets: Int[Tensor, "B T"],
         noise: Callable[[Tensor], Tensor],
-        average: bool,
     ) -> "SourceReadout":
         """Make it.
 
@@ -67,35 +152,26 @@ class SourceReadout:
             bias: b.
             targets: y.
             noise: Dropout.
-            average: Whether means are wanted.
         """
-        width = states.shape[-1]
+        width, visits = states.shape[-1], list[tuple[Tensor, Tensor]]()
         part = noise(linear(states.to(output.dtype), combine[:width].to(output.dtype)))
-        logits = linear(part, output.t())
-        logits = logits.to(exact_dtype(logits.dtype))
-        top = logits.detach().amax(-1, keepdim=True)
-        powers = StepProduct.open((logits - top).exp().transpose(1, 2))
-        picked = logits.gather(2, targets.unsqueeze(1).expand(-1, logits.shape[1], -1))
+        logits = linear(part, output.t(), bias)
+        powers, picked, mean, top = apply(_Words, logits, targets, visits, compute_dtype(combine))
         opened = StepProduct.open(combine[width:]), StepProduct.open(output.t())
-        mean = logits.mean(-1) if average else None
-        return cls(*opened, bias, noise, top.squeeze(-1), powers, picked, mean)
+        return cls(*opened, noise, top, powers, picked, mean, visits)
 
     def score(
         self, state: Float[Tensor, "B Q"], targets: Int[Tensor, "B"], step: int
     ) -> tuple[Float[Tensor, "B S"], Float[Tensor, "B S"]]:
-        """Log p(y_t) under each word, and the mean over the vocabulary where it was asked for.
+        """Log p(y_t) under each word, and the mean over the vocabulary of log p.
 
         Args:
             state: s_t.
             targets: y_t.
             step: t, from 0.
         """
-        logits = self.output(self.noise(self.combine(state))) + self.bias
-        logits = logits.to(exact_dtype(logits.dtype))
-        top = logits.detach().amax(-1, keepdim=True)
-        sums = self.powers((logits - top).exp().unsqueeze(1))[:, 0].to(logits.dtype)
-        normaliser = sums.clamp_min(torch.finfo(sums.dtype).tiny).log() + self.top + top
-        found = self.picked[:, :, step] + logits.gather(1, targets.unsqueeze(1)) - normaliser
-        if self.mean is None:
-            return found, torch.zeros_like(found)
-        return found, self.mean + logits.mean(-1, keepdim=True) - normaliser
+        logits = self.output(self.noise(self.combine(state)))
+        normaliser, picked, mean = apply(_State, logits, self.powers, targets, self.visits)
+        normaliser = normaliser + self.top
+        found = self.picked[:, :, step] + picked.unsqueeze(1) - normaliser
+        return found, self.mean + mean.unsqueeze(1) - normaliser

@@ -1,0 +1,182 @@
+"""What attention mechanisms cost beside softmax attention: training, beam search, memory.
+
+    python benchmarks/mechanisms.py --data FILE [--only posterior posterior-linear] [--rounds 9] [--json FILE]
+    python benchmarks/mechanisms.py --data FILE --memory      peak memory, each mechanism in a fresh process
+
+FILE is the one that `multi30k.prepare` writes (`compare.py` leaves it in its cache). The same recurrent model
+is trained with each mechanism in turn, a few updates each a round, on the same batches; then all search.
+Constrained attention reads one source token more, the sink. Ratios are medians over the rounds.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from multi30k import Batch as Drawn
+from multi30k import Multi30k
+from ours import Given, ours
+
+from regard.attention.constrained import ConstrainedAttentionConfig
+from regard.attention.posterior import PosteriorAttentionConfig
+from regard.data.batch import Batch, collate
+from regard.data.vocabulary import EOS, SINK
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
+from regard.kernels.products import bound_memory
+from regard.models.lstm import LstmModel
+from regard.models.lstm_config import DecoderConfig, LstmConfig
+from regard.training.checkpoint import TrainingState
+from regard.training.config import TrainingConfig
+from regard.training.distributed import ALONE
+from regard.training.optimizer import AdamConfig, build_optimizer
+from regard.training.progress import Progress
+from regard.training.schedule import ConstantConfig, build_schedule
+from regard.training.update import Updater
+
+LINEAR = DecoderConfig(readout="linear")
+MECHANISMS: dict[str, dict[str, Any]] = {
+    "softmax": {},
+    "constrained-softmax": {"attention": ConstrainedAttentionConfig(map="softmax", exhaustion=0.2)},
+    "constrained-sparsemax": {"attention": ConstrainedAttentionConfig(map="sparsemax", exhaustion=0.2)},
+    "prior": {"attention": PosteriorAttentionConfig(passes="prior")},
+    "posterior": {"attention": PosteriorAttentionConfig()},
+    "monotonic": {"attention": PosteriorAttentionConfig(coupling="monotonic")},
+    "posterior-linear": {"attention": PosteriorAttentionConfig(), "decoder": LINEAR},
+    "monotonic-linear": {"attention": PosteriorAttentionConfig(coupling="monotonic"), "decoder": LINEAR},
+}
+
+
+def batch(drawn: Drawn, bounded: bool, with_target: bool = True) -> Batch:
+    """A batch of the comparison; with fertilities of 2 and a sink where attention is bounded."""
+    targets = [[*ours(sentence), EOS] for sentence in drawn.target] if with_target else None
+    sources = [ours(sentence) for sentence in drawn.source]
+    if not bounded:
+        return collate(sources, targets, drawn.indices)
+    upper = [np.array([2.0] * len(one) + [np.inf], dtype=np.float32) for one in sources]
+    return collate([[*one, SINK] for one in sources], targets, drawn.indices, upper)
+
+
+def timed(step: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    step()
+    return time.perf_counter() - begin
+
+
+def report(title: str, runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Print and return medians and ratios to softmax."""
+    found = {}
+    for name in runs[0]:
+        seconds = statistics.median(run[name] for run in runs)
+        ratio = statistics.median(run[name] / run["softmax"] for run in runs)
+        found[name] = {"seconds": seconds, "ratio": ratio}
+        print(f"{title:12} {name:24} {seconds:8.3f} s {ratio:6.3f} x softmax", flush=True)
+    return found
+
+
+class Trained:
+    """A model with its optimizer, and the batches of a run."""
+
+    def __init__(self, name: str, data: Multi30k, drawn: list[Drawn], precision: str) -> None:
+        """Build both."""
+        torch.manual_seed(1)
+        sizes = len(data.source_words) + 1, len(data.target_words) + 1
+        self.bounded = name.startswith("constrained")
+        self.precision = precision
+        self.model = LstmModel(LstmConfig(**MECHANISMS[name], embedding_dropout=0.0), *sizes).train()
+        config = TrainingConfig(
+            optimizer=AdamConfig(clip=5.0),
+            schedule=ConstantConfig(),
+            precision=precision,  # type: ignore[arg-type]
+        )
+        optimizer = build_optimizer(config.optimizer, list(self.model.parameters()))
+        state = TrainingState(self.model, optimizer, build_schedule(config.schedule), Progress())
+        made = [batch(one, self.bounded) for one in drawn]
+        self.updater = Updater(state, Given(made), config, ALONE, 1)
+
+    def train(self, numbers: range) -> None:
+        """Make updates from the batches of these numbers."""
+        for number in numbers:
+            self.updater([np.array([number])])
+
+    def decode(self, tests: list[Drawn]) -> None:
+        """Search."""
+        # Untrained models end where they like; a fixed length makes them do the same work.
+        search = SearchConfig(beam=5, min_length=12, max_length_ratio=0.0, max_length_extra=12)
+        for one in tests:
+            made = batch(one, self.bounded, with_target=False)
+            beam_search(self.model, made.source, search, upper=made.upper)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=tuple(MECHANISMS), default=list(MECHANISMS))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--updates", type=int, default=8, help="updates of each in a round")
+    parser.add_argument("--sentences", type=int, default=256, help="sentences searched in a round; 0: none")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--memory", action="store_true", help="peak memory instead of time")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    names = list(dict.fromkeys(["softmax", *args.only]))
+    if args.memory and len(args.only) > 1:
+        for name in names:
+            subprocess.run(
+                [
+                    sys.executable,
+                    __file__,
+                    "--data",
+                    str(args.data),
+                    "--memory",
+                    "--only",
+                    name,
+                    "--precision",
+                    args.precision,
+                    "--threads",
+                    str(args.threads),
+                ],
+                check=True,
+            )
+        return
+    torch.set_num_threads(args.threads)
+    bound_memory()
+    data = Multi30k(args.data)
+    drawn = list(data.train_batches(args.rounds * args.updates + 3))
+    if args.memory:
+        Trained(args.only[0], data, drawn, args.precision).train(range(len(drawn)))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{args.only[0]:24} {peak:8.0f} MiB after {len(drawn)} updates", flush=True)
+        return
+    runs = {name: Trained(name, data, drawn, args.precision) for name in names}
+    for run in runs.values():
+        run.train(range(3))
+    times = []
+    for r in range(args.rounds):
+        numbers = range(3 + r * args.updates, 3 + (r + 1) * args.updates)
+        times.append({name: timed(lambda run=run, n=numbers: run.train(n)) for name, run in runs.items()})
+    record = {"training": report("training", times)}
+    if args.sentences:
+        tests = list(data.sorted_batches("test", 32, args.sentences))
+        for run in runs.values():
+            run.decode(tests)
+        times = [
+            {name: timed(lambda run=run: run.decode(tests)) for name, run in runs.items()}
+            for _ in range(args.rounds)
+        ]
+        record["search"] = report("search", times)
+    if args.json:
+        args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
