@@ -45,18 +45,27 @@ class Unavailable(Exception):
     """A peer could not be had; the message says why."""
 
 
+# A process starts with its parent's peak as its own: a small parent between tells the child's.
+BETWEEN = """
+import os, sys
+child = os.spawnvp(os.P_NOWAIT, sys.argv[1], sys.argv[1:])
+_, status, usage = os.wait4(child, 0)
+sys.stderr.write(f"\\npeak {usage.ru_maxrss}\\n")
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
 def measured(command: list[str], output: Path | None = None) -> tuple[float, float]:
     """Seconds and peak MiB of a process; its standard output goes to a file."""
+    command = [sys.executable, "-S", "-c", BETWEEN, *command]
     with open(output or os.devnull, "wb") as file:
         start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.PIPE)
-        assert process.stderr is not None
-        said = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise Unavailable(f"{command[0]}: {said.decode(errors='replace').strip()[-300:]}")
-    return time.perf_counter() - start, usage.ru_maxrss / 1024
+        done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, check=False)
+        seconds = time.perf_counter() - start
+    said, _, peak = done.stderr.decode(errors="replace").rpartition("\npeak ")
+    if done.returncode:
+        raise Unavailable(f"{command[4]}: {said.strip()[-300:]}")
+    return seconds, int(peak) / 1024
 
 
 def built(command: list[str], **options: Any) -> None:
