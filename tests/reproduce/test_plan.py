@@ -18,7 +18,8 @@ ROWS = [(name, row) for name, table in TABLES.items() for row in table.rows]
 
 def _text(folder: Path) -> ExperimentText:
     pairs = {"train": 1, "valid": 1, "test": 1}
-    return ExperimentText(folder / "text", "toy", "de", "en", pairs, True, False, "0" * 64)
+    corpora = {split: {side: f"{folder}/{split}.{side}" for side in ("source", "target")} for split in pairs}
+    return ExperimentText(folder / "text", "toy", "de-en", "en", pairs, corpora, "words", "0" * 64)
 
 
 def _plan(folder: Path, table: str = "malaviya2018-table1", size: str = "small", seeds=(1,), **more):
@@ -61,7 +62,7 @@ def test_paper_size_is_the_recipe_with_the_experiments_text(tmp_path: Path) -> N
         "epochs": 10,
         "sink": True,
     }
-    assert job.config["data"]["train"][0]["source"] == str(tmp_path / "text" / "train.source")
+    assert job.config["data"]["train"][0]["source"] == f"{tmp_path}/train.source"
 
 
 def test_what_matters_to_the_weights_makes_another_folder_and_nothing_else_does(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ OUTPUTS = {
     ("sparsemax", 2): [["a", "b"], ["a", "a", "b"], ["d"]],
 }
 TEXT = ExperimentText(
-    Path("text"), "toy", "de", "en", {"train": 9, "valid": 3, "test": 3}, True, False, "0" * 64
+    Path("text"), "toy", "de-en", "en", {"train": 9, "valid": 3, "test": 3}, {}, "words", "0" * 64
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import DataError
-from regard.reproduce.texts import HELD_OUT, read_text, write_text
+from regard.reproduce.texts import HELD_OUT, find_tables, read_text, write_text
 
 
 def _corpus(folder: Path, names: dict[str, int], tokenized: bool = False) -> Path:
@@ -28,7 +28,7 @@ def test_raw_text_is_cut_and_lowercased(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "raw", {"train": 120, "val": 3, "test_2016": 2})
     text = write_text(data, tmp_path / "text")
     assert (text.pair, text.pairs) == ("de-en", {"train": 120, "valid": 3, "test": 2})
-    assert (text.tokenized, text.held_out) == (False, False)
+    assert text.cut == "words of Moses, lowercased"
     assert text.lines("test", "source") == ["das haus x0 .", "das haus x1 ."]
     assert text.lines("train", "target")[-1] == "the house x119 ."
 
@@ -37,14 +37,14 @@ def test_tokenised_text_keeps_its_words(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "cut", {"train": 120, "dev": 1, "tst": 1}, tokenized=True)
     (data / "tst.de").write_text("&apos;Na , so was!\n")
     text = write_text(data, tmp_path / "text")
-    assert text.tokenized
+    assert text.cut == "words as the text has them, lowercased"
     assert text.lines("test", "source") == ["&apos;na , so was!"]
 
 
 def test_without_a_test_set_validation_text_comes_from_the_end_of_the_training_text(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "two", {"train": HELD_OUT + 5, "dev": 4})
     text = write_text(data, tmp_path / "text")
-    assert text.held_out
+    assert "no test set" in text.cut
     assert text.pairs == {"train": 5, "valid": HELD_OUT, "test": 4}
     assert text.lines("valid", "target")[0] == "the house x5 ."
 
@@ -63,9 +63,9 @@ def test_training_pairs_with_an_empty_side_are_left_out_and_no_others(tmp_path: 
 def test_text_is_written_again_only_when_its_origin_changed(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "raw", {"train": 3, "val": 1, "test": 1})
     first = write_text(data, tmp_path / "text")
-    before = first.path("test", "source").stat().st_mtime_ns
+    before = (tmp_path / "text" / "test.source").stat().st_mtime_ns
     assert write_text(data, tmp_path / "text") == first == read_text(tmp_path / "text")
-    assert first.path("test", "source").stat().st_mtime_ns == before
+    assert (tmp_path / "text" / "test.source").stat().st_mtime_ns == before
     (data / "test.de").write_text("Anders.\n")
     assert write_text(data, tmp_path / "text").lines("test", "source") == ["anders ."]
 
@@ -88,6 +88,18 @@ def test_files_missing_or_too_many_are_named(tmp_path: Path, remove, add, messag
     with pytest.raises(DataError, match=re.escape(message)):
         write_text(data, tmp_path / "text")
     assert not (tmp_path / "text").exists()
+
+
+def test_tables_are_read_where_they_are(tmp_path: Path) -> None:
+    for kind, forms in (("train", 3), ("dev", 1), ("test", 2)):
+        text = "".join(f"Haus{n}\tN;PL\tHäuser{n}\n" for n in range(forms))
+        (tmp_path / f"de_noun.{kind}.tsv").write_text(text)
+    text = find_tables(tmp_path / "de_noun", tmp_path / "text")
+    assert (text.pair, text.pairs) == ("de_noun", {"train": 3, "valid": 1, "test": 2})
+    assert text.lines("test", "target") == ["Häuser0", "Häuser1"]
+    assert find_tables(tmp_path / "de_noun", tmp_path / "text") == text == read_text(tmp_path / "text")
+    with pytest.raises(DataError, match=re.escape("expected de_verb.train.tsv or de_verb.train.tsv.gz")):
+        find_tables(tmp_path / "de_verb", tmp_path / "other")
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ def _make_shared(jobs: Sequence[Job], text: ExperimentText, report: Report) -> N
     aligner = Path(jobs[0].aligner)
     if "drop" in jobs[0].metrics and not aligner.exists():
         report("training the aligner behind DROP")
-        corpus = Corpus.read(text.path("train", "source"), text.path("train", "target"))
+        train = text.corpora["train"]
+        corpus = Corpus.read(train["source"], train["target"])
         train_both(corpus, list(TRAINERS)[kinds().index(DEFAULT)](), Setting(seed=1)).save(aligner)
 
 

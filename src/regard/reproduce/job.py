@@ -20,12 +20,12 @@ from regard import __version__
 from regard.config import from_dict
 from regard.data.files import write_atomic
 from regard.decoding.config import SearchConfig
-from regard.decoding.translate import Translator, number_lines
+from regard.decoding.translate import Translator
 from regard.decoding.tune import Trial, best_trial, tune
 from regard.errors import RegardError
 from regard.experiment import LoadedModel, RunConfig, load_model, train
 from regard.reproduce.plan import Job, RowJob
-from regard.reproduce.scores import SCORERS, Outputs, counts_bytes
+from regard.reproduce.scores import SCORERS, System, counts_bytes
 from regard.reproduce.texts import ExperimentText, read_text
 from regard.training.device import use_threads
 from regard.training.record import read_record
@@ -59,13 +59,11 @@ def _score(job: Job, row: RowJob, loaded: LoadedModel, text: ExperimentText, res
     search, trials = from_dict(SearchConfig, row.search), []
     if row.tune:
         search, trials = _tuned(row, loaded, search, text)
+    system = System(loaded, text, search, Path(job.aligner))
     begun = time.monotonic()
-    sources, references = (text.lines("test", side) for side in ("source", "target"))
-    translator = Translator(loaded.model, loaded.text, search)
-    outputs = [found.text for found in translator.translate(number_lines(sources))]
+    outputs = system.outputs()
     seconds = time.monotonic() - begun
-    given = Outputs(sources, references, outputs, Path(job.aligner), loaded.config.threads)
-    counts = {name: SCORERS[name](given) for name in job.metrics}
+    counts = {name: SCORERS[name].count(system) for name in job.metrics}
     row.path("txt").parent.mkdir(parents=True, exist_ok=True)
     write_atomic(row.path("txt"), "".join(f"{line}\n" for line in outputs).encode())
     write_atomic(row.path("npz"), counts_bytes(counts))

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.config import from_dict, load, set_option, to_dict
+from regard.config import from_dict, set_option, to_dict
 from regard.errors import UsageError
 from regard.experiment import RunConfig
 from regard.reproduce.tables import Row, Table, recipes_folder
@@ -140,19 +140,20 @@ def plan(
         if name not in known:
             raise UsageError(f"--rows {name}: {table.name} has {', '.join(known)}")
     wanted = [row for row in table.rows if not rows or row.recipe in rows]
-    configs = {row.recipe: _config(table, row.recipe, size, overrides, out, text) for row in table.rows}
+    recipes = {row.recipe: _recipe(table, row.recipe, size, overrides) for row in table.rows}
     jobs = []
     for seed in seeds:
         for model in dict.fromkeys(row.trained for row in wanted):
-            config = {**configs[model], "seed": seed, "device": device, "threads": threads}
-            digest = _digest(_decisive(config), text.digest)
+            digest = _digest(_decisive(recipes[model]), text.digest)
             stem = f"{model}-{digest}-seed{seed}"
             own = tuple(
-                _row_job(row, configs[row.recipe]["search"], digest, seed, out)
+                _row_job(row, recipes[row.recipe].get("search", {}), digest, seed, out)
                 for row in wanted
                 if row.trained == model
             )
             folder = str(out / "runs" / stem)
+            places = {"seed": seed, "device": device, "threads": threads}
+            config = _config(overlaid(recipes[model], places), f"{table.recipes}/{model}.toml", out, text)
             jobs.append(
                 Job(model, seed, config, folder, str(text.folder), str(out / "aligner"), tuple(metrics), own)
             )
@@ -165,24 +166,23 @@ def _row_job(row: Row, search: dict[str, Any], training: str, seed: int, out: Pa
     return RowJob(row.recipe, str(out / "rows" / f"{row.recipe}-{digest}-seed{seed}"), digest, search, tune)
 
 
-def _config(
-    table: Table, recipe: str, size: str, overrides: Sequence[str], out: Path, text: ExperimentText
-) -> dict[str, Any]:
-    """The config of a recipe at a size, on a text."""
+def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dict[str, Any]:
+    """What a recipe sets at a size, without what it leaves to defaults: a new option makes no other run."""
     folder = recipes_folder(table.recipes)
-    path = folder / f"{recipe}.toml"
-    data = to_dict(load(RunConfig, path))
+    data = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
     if size != "paper":
         data = overlaid(data, tomllib.loads((folder / f"{size}.toml").read_text(encoding="utf-8")))
-    corpora = {
-        split: {side: str(text.path(split, side)) for side in ("source", "target")}
-        for split in ("train", "valid")
-    }
-    places = {"train": [corpora["train"]], "valid": corpora["valid"], "folder": str(out / "prepared")}
-    data = overlaid(data, {"data": places})
     for override in overrides:
         set_option(data, override)
-    return to_dict(from_dict(RunConfig, data, where=str(path)))
+    return data
+
+
+def _config(recipe: dict[str, Any], where: str, out: Path, text: ExperimentText) -> dict[str, Any]:
+    """The config of a recipe on a text."""
+    train, valid = text.corpora["train"], text.corpora["valid"]
+    data = _without(recipe["data"], "test") | {"train": [train], "valid": valid}
+    data["folder"] = str(out / "prepared")
+    return to_dict(from_dict(RunConfig, {**recipe, "data": data}, where=where))
 
 
 def overlaid(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,10 +196,10 @@ def overlaid(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a config what matters to the weights, the seed apart."""
+    """Of a recipe what matters to the weights, the seed apart."""
     kept = _without(config, "folder", "seed", "device", "threads", "search")
-    kept["data"] = _without(kept["data"], "folder", "train", "valid")
-    kept["training"] = _without(kept["training"], "checkpoint", "record")
+    kept["data"] = _without(kept["data"], "folder", "train", "valid", "test")
+    kept["training"] = _without(kept.get("training", {}), "checkpoint", "record")
     return kept
 
 

@@ -1,29 +1,19 @@
 """A table's figures, seeds put together, beside the paper's: as data and as Markdown."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any
 
 import numpy as np
 
-from regard.metrics.coverage import percentage
-from regard.metrics.meteor import score_counts
-from regard.metrics.significance import Aggregate, Comparison, Estimate, bootstrap, paired_bootstrap
-from regard.metrics.translation import aggregate
+from regard.metrics.significance import Comparison, Estimate, bootstrap, paired_bootstrap
 from regard.reproduce.plan import Job, RowJob
-from regard.reproduce.scores import read_counts
+from regard.reproduce.scores import SCORERS, read_counts
 from regard.reproduce.tables import Metric, Row, Table
 from regard.reproduce.texts import ExperimentText
 
 __all__ = ["Cell", "RowResult", "as_data", "as_markdown", "collect"]
-
-AGGREGATES: dict[str, Callable[[], Aggregate]] = {
-    "bleu": lambda: aggregate("bleu", tokenize="none", lowercase=True),
-    "meteor": lambda: score_counts,
-    "rep": lambda: percentage,
-    "drop": lambda: percentage,
-}
 
 
 @dataclass(frozen=True)
@@ -108,7 +98,7 @@ def _cell(
     printed: float | None,
     resamples: int,
 ) -> Cell:
-    one = AGGREGATES[metric.name]()
+    one = SCORERS[metric.name].aggregate()
 
     def mean_of_seeds(summed: np.ndarray) -> np.ndarray:
         """The mean score of seeds whose columns stand side by side."""
@@ -131,7 +121,7 @@ def as_data(table: Table, results: Sequence[RowResult], text: ExperimentText, si
         "table": table.name,
         "title": table.title,
         "size": size,
-        "data": {key: value for key, value in asdict(text).items() if key != "folder"},
+        "data": {key: value for key, value in asdict(text).items() if key not in ("folder", "corpora")},
         "rows": [
             {
                 "row": result.row.label,
@@ -179,9 +169,7 @@ def as_markdown(table: Table, results: Sequence[RowResult], text: ExperimentText
 
 def _about(text: ExperimentText) -> str:
     sizes = ", ".join(f"{count:,} {split}" for split, count in text.pairs.items())
-    held = "; no test set: validation text was held out of the training text" if text.held_out else ""
-    cut = "as it is tokenised" if text.tokenized else "Moses tokens"
-    return f"Pairs: {sizes}{held}. Words: {cut}, lowercased. Paper's numbers: other and larger corpora."
+    return f"Pairs: {sizes}. Text: {text.cut}."
 
 
 def _scores(table: Table, result: RowResult) -> list[str]:

@@ -1,73 +1,142 @@
-"""The scores of a row: translations of the test text, and what each metric counts in every sentence.
+"""The scores of a row: what each metric counts in every sentence of the test text.
 
-Tokenised BLEU on lowercased words, METEOR, REP and DROP as in Malaviya et al. (2018); subwords are joined
-before. Counts are kept sentence by sentence, so that intervals need no second look at the text.
+Tokenised BLEU on lowercased words, METEOR, REP and DROP as in Malaviya et al. (2018), subwords joined before;
+perplexity and BLEU at several beams as in Shankar & Sarawagi (2019). Counts are kept sentence by sentence, so
+that intervals need no second look at the text.
 """
 
+import dataclasses
 import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from regard.alignment import Corpus, WordAligner
+from regard.data.vocabulary import EOS
+from regard.decoding.blocks import sorted_batches
+from regard.decoding.config import SearchConfig
+from regard.decoding.forced import force
+from regard.decoding.translate import Translator, number_lines
 from regard.errors import UsageError
+from regard.experiment import LoadedModel
 from regard.metrics.counts import SentenceCounts
-from regard.metrics.coverage import count_drops, count_repetitions
-from regard.metrics.meteor import count_meteor, find_jar, find_java
-from regard.metrics.translation import count
+from regard.metrics.coverage import count_drops, count_repetitions, percentage
+from regard.metrics.meteor import count_meteor, find_jar, find_java, score_counts
+from regard.metrics.significance import Aggregate
+from regard.metrics.translation import aggregate, count
+from regard.reproduce.texts import ExperimentText
 
-__all__ = ["SCORERS", "Outputs", "available", "counts_bytes", "read_counts"]
+__all__ = ["SCORERS", "Scorer", "System", "available", "counts_bytes", "read_counts"]
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """A system's translations and what they are judged by.
+@dataclass
+class System:
+    """A trained model at the test text.
 
     Attributes:
-        sources: The source sentences, words between blanks.
-        references: Their translations.
-        outputs: The system's.
-        aligner: Trained on the training text.
-        threads: For aligning.
+        loaded: The model.
+        text: The experiment's text.
+        search: How it translates.
+        aligner: Where the aligner is that was trained on the training text.
     """
 
-    sources: Sequence[str]
-    references: Sequence[str]
-    outputs: Sequence[str]
+    loaded: LoadedModel
+    text: ExperimentText
+    search: SearchConfig
     aligner: Path
-    threads: int = 0
+    _outputs: dict[int, list[str]] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> list[str]:
+        """The source sentences."""
+        return self.text.lines("test", "source")
+
+    @property
+    def references(self) -> list[str]:
+        """Their translations."""
+        return self.text.lines("test", "target")
+
+    def outputs(self, beam: int | None = None) -> list[str]:
+        """The model's translations with a beam; by default that of its search."""
+        beam = beam or self.search.beam
+        if beam not in self._outputs:
+            search = dataclasses.replace(self.search, beam=beam)
+            translator = Translator(self.loaded.model, self.loaded.text, search)
+            self._outputs[beam] = [found.text for found in translator.translate(number_lines(self.sources))]
+        return self._outputs[beam]
 
 
-def _bleu(given: Outputs) -> SentenceCounts:
-    return count("bleu", given.outputs, [given.references], tokenize="none", lowercase=True)
+def _bleu(system: System, beam: int | None = None) -> SentenceCounts:
+    return count("bleu", system.outputs(beam), [system.references], tokenize="none", lowercase=True)
 
 
-def _meteor(given: Outputs) -> SentenceCounts:
-    return count_meteor(given.outputs, [given.references])
+def _meteor(system: System) -> SentenceCounts:
+    return count_meteor(system.outputs(), [system.references])
 
 
-def _rep(given: Outputs) -> SentenceCounts:
-    said, wanted = ([line.split() for line in lines] for lines in (given.outputs, given.references))
+def _rep(system: System) -> SentenceCounts:
+    said, wanted = ([line.split() for line in lines] for lines in (system.outputs(), system.references))
     return count_repetitions(said, wanted)
 
 
-def _drop(given: Outputs) -> SentenceCounts:
-    aligner = WordAligner.load(given.aligner)
+def _drop(system: System) -> SentenceCounts:
+    aligner = WordAligner.load(system.aligner)
     links = []
-    for targets in (given.references, given.outputs):
-        pairs = ((a.split(), b.split()) for a, b in zip(given.sources, targets, strict=True))
+    for targets in (system.references, system.outputs()):
+        pairs = ((a.split(), b.split()) for a, b in zip(system.sources, targets, strict=True))
         corpus = Corpus.from_tokens(pairs, aligner.words, allow_empty=True)
-        links.append(list(aligner.align(corpus, "grow-diag-final-and", given.threads)))
+        links.append(list(aligner.align(corpus, "grow-diag-final-and", system.loaded.config.threads)))
     return count_drops(links[0], links[1])
 
 
-SCORERS: dict[str, Callable[[Outputs], SentenceCounts]] = {
-    "bleu": _bleu,
-    "meteor": _meteor,
-    "rep": _rep,
-    "drop": _drop,
+def _perplexity(system: System) -> SentenceCounts:
+    """Nats and tokens of the references, end symbols included."""
+    text = system.loaded.text
+    pairs = [
+        (text.source.encode(a), [*text.target.encode(b), EOS])
+        for a, b in zip(system.sources, system.references, strict=True)
+    ]
+    rows = np.zeros((len(pairs), 2))
+    for chosen in sorted_batches([len(source) for source, _ in pairs], system.search.batch):
+        batch = text.batch([pairs[row][0] for row in chosen], [pairs[row][1] for row in chosen], chosen)
+        for row, found in zip(
+            chosen, force(system.loaded.model, batch.to(system.loaded.device)), strict=True
+        ):
+            rows[row] = -found.log_probability, len(pairs[row][1])
+    return SentenceCounts("PPL", "", rows, _exponential)
+
+
+def _exponential(summed: np.ndarray) -> np.ndarray:
+    return np.exp(summed[:, 0] / np.maximum(summed[:, 1], 1))
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A metric.
+
+    Attributes:
+        count: What it counts in each sentence of a system's translations.
+        aggregate: Makes what makes scores of counts that were kept.
+    """
+
+    count: Callable[[System], SentenceCounts]
+    aggregate: Callable[[], Aggregate]
+
+
+def _bleu_aggregate() -> Aggregate:
+    return aggregate("bleu", tokenize="none", lowercase=True)
+
+
+SCORERS = {
+    "bleu": Scorer(_bleu, _bleu_aggregate),
+    "bleu-4": Scorer(lambda system: _bleu(system, 4), _bleu_aggregate),
+    "bleu-10": Scorer(lambda system: _bleu(system, 10), _bleu_aggregate),
+    "meteor": Scorer(_meteor, lambda: score_counts),
+    "rep": Scorer(_rep, lambda: percentage),
+    "drop": Scorer(_drop, lambda: percentage),
+    "perplexity": Scorer(_perplexity, lambda: _exponential),
 }
 
 

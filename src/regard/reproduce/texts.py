@@ -1,11 +1,11 @@
-"""The text of an experiment: a folder of parallel text, cut and lowercased as the papers do.
+"""The text of an experiment: a folder of parallel text as the papers cut it, or tables of inflected forms.
 
-    FOLDER/text.json                       languages, sizes, what was done
-    FOLDER/{train,valid,test}.{source,target}
+    FOLDER/text.json                             where it comes from, sizes, what was done
+    FOLDER/{train,valid,test}.{source,target}    parallel text
 
-Text that is tokenised already is taken as it is, other text goes through the tokenizer of Moses; everything
-is lowercased. Where a corpus has no test set, its validation set is the test set, and the last training
-pairs are held out to validate on.
+Parallel text that is tokenised already is taken as it is, other text goes through the tokenizer of Moses;
+everything is lowercased. Where a corpus has no test set, its validation set is the test set, and the last
+training pairs are held out to validate on. Tables are read where they are.
 """
 
 import hashlib
@@ -14,15 +14,17 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Literal
 
-from regard.data.corpus import CorpusConfig, read_lines, read_pairs
+from regard.config import from_dict
+from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.folders import whole_folder
 from regard.data.tokenizer import MosesConfig, start_tokenizers
 from regard.errors import DataError
 from regard.metrics.translation import looks_tokenized
 
-__all__ = ["SPLITS", "ExperimentText", "read_text", "write_text"]
+__all__ = ["SPLITS", "ExperimentText", "find_tables", "read_text", "write_text"]
 
 SPLITS = ("train", "valid", "test")
 STARTS = {"train": ("train",), "valid": ("val", "dev"), "test": ("test", "tst")}
@@ -33,44 +35,36 @@ LANGUAGE = re.compile("[a-z]{2,3}([-_][A-Za-z]+)?")
 
 @dataclass(frozen=True)
 class ExperimentText:
-    """Text written by `write_text`.
+    """The text of an experiment.
 
     Attributes:
-        folder: Where it is.
-        name: What its folder of origin is called.
-        source: The source language, by the ending of its files.
-        target: The target language.
+        folder: Where `text.json` is.
+        name: What its folder of origin, or its tables, are called.
+        pair: The two languages, as `de-en`; of tables their name.
+        target: The language of the target.
         pairs: How many pairs each split has.
-        tokenized: Whether it was tokenised already.
-        held_out: Whether validation pairs were taken from the training text, for want of a test set.
+        corpora: Each split as a `CorpusConfig` takes it.
+        cut: What was done to it, in words.
         digest: A checksum of the files it came from.
     """
 
     folder: Path
     name: str
-    source: str
+    pair: str
     target: str
     pairs: dict[str, int]
-    tokenized: bool
-    held_out: bool
+    corpora: dict[str, dict[str, Any]]
+    cut: str
     digest: str
 
-    @property
-    def pair(self) -> str:
-        """The two languages, as `de-en`."""
-        return f"{self.source}-{self.target}"
-
-    def path(self, split: str, side: str) -> Path:
-        """The file of a split's `source` or `target`."""
-        return self.folder / f"{split}.{side}"
-
-    def lines(self, split: str, side: str) -> list[str]:
-        """Its lines."""
-        return list(read_lines(self.path(split, side)))
+    def lines(self, split: str, side: Literal["source", "target"]) -> list[str]:
+        """The lines of one side of a split."""
+        place = ("source", "target").index(side)
+        return [pair[place] for pair in read_pairs(from_dict(CorpusConfig, self.corpora[split]))]
 
 
 def write_text(data: Path, folder: Path, target: str = "en") -> ExperimentText:
-    """Write the text of a folder as experiments read it, unless it is there.
+    """Write parallel text as experiments read it, unless it is there.
 
     Args:
         data: Holds `train*`, `val*` or `dev*` and, with luck, `test*`, a file for each of two languages, told
@@ -82,11 +76,9 @@ def write_text(data: Path, folder: Path, target: str = "en") -> ExperimentText:
         DataError: if files are missing or more than one would do, or cannot be read; names them.
     """
     found, source = _find(data, target)
-    digest = hashlib.sha256("".join(file_digest(path) for path in found.values()).encode()).hexdigest()
-    if (folder / FILE).exists():
-        known = read_text(folder)
-        if known.digest == digest:
-            return known
+    digest = _digest(found.values())
+    if (known := _known(folder, digest)) is not None:
+        return known
     pairs = {
         split: list(
             read_pairs(CorpusConfig(source=str(found[split, source]), target=str(found[split, target])))
@@ -95,33 +87,82 @@ def write_text(data: Path, folder: Path, target: str = "en") -> ExperimentText:
         if (split, source) in found
     }
     tokenized = looks_tokenized([line for _, line in pairs["train"]])
-    held_out = "test" not in pairs
-    if held_out:
+    cut = f"words {'as the text has them' if tokenized else 'of Moses'}, lowercased"
+    if "test" not in pairs:
         pairs = {
             "train": pairs["train"][:-HELD_OUT],
             "valid": pairs["train"][-HELD_OUT:],
             "test": pairs["valid"],
         }
+        cut += "; no test set: the validation set is the test set, and training text validates"
     with whole_folder(folder) as into:
         written = {
             split: _write(into, split, own, None if tokenized else (source, target))
             for split, own in pairs.items()
         }
-        text = ExperimentText(
-            folder, data.resolve().name, source, target, written, tokenized, held_out, digest
-        )
-        about = {key: value for key, value in asdict(text).items() if key != "folder"}
-        write_atomic(into / FILE, (json.dumps(about, indent=2) + "\n").encode())
+        corpora = {
+            split: {side: str(folder / f"{split}.{side}") for side in ("source", "target")} for split in pairs
+        }
+        name = data.resolve().name
+        text = ExperimentText(folder, name, f"{source}-{target}", target, written, corpora, cut, digest)
+        _describe(text, into)
+    return text
+
+
+def find_tables(data: Path, folder: Path) -> ExperimentText:
+    """Tables of `lemma TAB features TAB form`, as in Durrett & DeNero (2013).
+
+    Args:
+        data: What their names begin with: `DIR/de_noun` for `DIR/de_noun.train.tsv.gz`, `.dev` and `.test`.
+        folder: Where `text.json` goes.
+
+    Raises:
+        DataError: if one is missing or cannot be read; names it.
+    """
+    corpora: dict[str, dict[str, Any]] = {}
+    for split, kind in (("train", "train"), ("valid", "dev"), ("test", "test")):
+        names = [f"{data.name}.{kind}.tsv{end}" for end in ("", ".gz")]
+        paths = [data.parent / name for name in names if (data.parent / name).is_file()]
+        if not paths:
+            raise DataError(f"{data.parent}: expected {names[0]} or {names[1]}")
+        corpora[split] = {"tsv": str(paths[0].resolve()), "columns": [1, 2, 3]}
+    digest = _digest(Path(corpus["tsv"]) for corpus in corpora.values())
+    if (known := _known(folder, digest)) is not None:
+        return known
+    pairs = {
+        split: sum(1 for _ in read_pairs(from_dict(CorpusConfig, one))) for split, one in corpora.items()
+    }
+    text = ExperimentText(folder, data.name, data.name, data.name, pairs, corpora, "characters", digest)
+    folder.mkdir(parents=True, exist_ok=True)
+    _describe(text, folder)
     return text
 
 
 def read_text(folder: Path) -> ExperimentText:
-    """The text that `write_text` wrote.
+    """The text that `write_text` or `find_tables` described.
 
     Raises:
         DataError: if it is not there.
     """
     return ExperimentText(folder, **json.loads(read_bytes(folder / FILE)))
+
+
+def _known(folder: Path, digest: str) -> ExperimentText | None:
+    """The text that is there, if it comes from the same files."""
+    if not (folder / FILE).exists():
+        return None
+    found = read_text(folder)
+    return found if found.digest == digest else None
+
+
+def _describe(text: ExperimentText, folder: Path) -> None:
+    about = {key: value for key, value in asdict(text).items() if key != "folder"}
+    write_atomic(folder / FILE, (json.dumps(about, indent=2) + "\n").encode())
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    """A checksum of files in their order."""
+    return hashlib.sha256("".join(file_digest(path) for path in paths).encode()).hexdigest()
 
 
 def _find(data: Path, target: str) -> tuple[dict[tuple[str, str], Path], str]:
