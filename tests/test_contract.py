@@ -9,9 +9,12 @@ from regard.attention import Memory, SoftAttentionConfig, build_attention
 from regard.attention.base import Attention, stack_readings
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.coverage import CoverageAttentionConfig
+from regard.attention.local import LocalAttentionConfig
 from regard.attention.none import NoAttentionConfig
+from regard.attention.pointer import PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.registry import MECHANISMS
+from regard.attention.variational import VariationalAttentionConfig
 from toys import TwoContexts
 
 BATCH, STEPS, LENGTH, QUERY, WIDTH = 3, 4, 5, 6, 6
@@ -38,6 +41,16 @@ CONFIGS = [
         )
     ),
     PosteriorAttentionConfig(coupling="forward", contexts=7, mix=1.0),
+    *(VariationalAttentionConfig(contexts=contexts) for contexts in (2, 7)),
+    *(
+        LocalAttentionConfig(variant=variant, window=window, map=name)
+        for variant, window, name in (
+            ("monotonic", 1, "softmax"),
+            ("predictive", 2, "softmax"),
+            ("predictive", 1, "sparsemax"),
+        )
+    ),
+    PointerAttentionConfig(),
     "toy",  # of two contexts, told which token came: what no mechanism of the union does yet
 ]
 every = pytest.mark.parametrize("config", CONFIGS, ids=str)

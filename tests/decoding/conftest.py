@@ -56,6 +56,10 @@ SHAPES = {
         "attention": {"kind": "posterior", "coupling": "monotonic", "contexts": 3},
         "decoder": {"readout": "linear"},
     },
+    "pointer": {
+        "attention": {"kind": "pointer"},
+        "decoder": {"query": "previous", "feed": "context"},
+    },
     "observing": {"two": True},
 }
 

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.none import NoAttentionConfig
+from regard.attention.pointer import PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, collate
@@ -57,6 +58,9 @@ WIRINGS = {
     "zero start": config(decoder=decoder(bridge="zero")),
     "tied": config(embedding=8, tied="target"),
     "constrained": config(attention=ConstrainedAttentionConfig()),
+    "pointer": config(
+        decoder=decoder(query="previous", feed="context"), attention=PointerAttentionConfig()
+    ),
     "prior-joint": config(attention=PosteriorAttentionConfig(passes="prior", contexts=3)),
     "postr-joint": config(
         decoder=decoder(feed="context"), attention=PosteriorAttentionConfig(coupling="monotonic", contexts=9)

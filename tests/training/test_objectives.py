@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -52,6 +53,91 @@ def test_marginal_mixes_probabilities_and_adds_the_penalty_of_real_tokens() -> N
     loss = loss_of("marginal")(outcome, 0.0)
     assert float(loss.nll) == pytest.approx(-math.log(0.2))
     assert float(loss.total) == pytest.approx(-math.log(0.2) + 0.5)
+
+
+def _log(*values: float) -> torch.Tensor:
+    return torch.log(torch.tensor(values, dtype=torch.float64))
+
+
+def _two_contexts(penalty: float = 0.5):
+    """One real step, whose token has 0.5 under the first context and 0.1 under the second, and padding."""
+    logits = torch.stack([_log(0.5, 0.5), _log(0.1, 0.9)]).expand(1, 2, 2, 2)
+    return _outcome(
+        logits,
+        torch.zeros(1, 2, dtype=torch.long),
+        torch.tensor([[True, False]]),
+        log_weights=_log(0.25, 0.75).expand(1, 2, 2),
+        penalty=torch.tensor([[penalty, 9.0]], dtype=torch.float64),
+    )
+
+
+def test_bound_weighs_log_probabilities_and_adds_the_penalty_of_real_tokens() -> None:
+    loss = loss_of("bound")(_two_contexts(), 0.0)
+    expected = -(0.25 * math.log(0.5) + 0.75 * math.log(0.1)) + 0.5
+    assert float(loss.total) == pytest.approx(expected)
+    outcome = _two_contexts()
+    assert float(loss.nll) == pytest.approx(-float(outcome.log_likelihood.sum()))
+    # By Jensen's inequality, never below the negative log-likelihood.
+    assert float(loss.total) > -math.log(0.2) + 0.5
+
+
+def test_bound_smooths_each_context_as_marginal_does_one() -> None:
+    loss = loss_of("bound")(_two_contexts(0.0), 0.1)
+    each = [
+        F.cross_entropy(_log(*p).unsqueeze(0), torch.tensor([0]), label_smoothing=0.1)
+        for p in ((0.5, 0.5), (0.1, 0.9))
+    ]
+    torch.testing.assert_close(loss.total, 0.25 * each[0] + 0.75 * each[1])
+
+
+@pytest.mark.parametrize("name", ["bound", "reinforce"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_with_one_context_and_nothing_drawn_every_objective_is_the_marginal(name, smoothing) -> None:
+    logits = torch.randn(3, 5, 1, 11, dtype=torch.float64)
+    mask = torch.arange(5) < torch.tensor([[5], [2], [4]])
+    penalty = torch.rand(3, 5, dtype=torch.float64)
+    outcome = _outcome(logits, torch.randint(11, (3, 5)), mask, penalty=penalty)
+    outcome = replace(outcome, log_likelihoods=outcome.log_likelihoods.masked_fill(~mask[..., None], 0.0))
+    found, expected = loss_of(name)(outcome, smoothing), loss_of("marginal")(outcome, smoothing)
+    torch.testing.assert_close(found.total, expected.total)
+    torch.testing.assert_close(found.nll, expected.nll)
+
+
+def _drawn():
+    """The first context drawn with a probability of 0.3; the second, of log-weight -inf, not read."""
+    log_policy = torch.stack([_log(0.3), torch.zeros(1)], -1).expand(1, 2, 2).clone().requires_grad_()
+    weights = torch.tensor([0.0, -torch.inf], dtype=torch.float64).expand(1, 2, 2)
+    return replace(_two_contexts(), log_policy=log_policy, log_weights=weights), log_policy
+
+
+def test_reinforce_gains_what_was_drawn_and_its_advantage_over_what_was_not_read() -> None:
+    outcome, log_policy = _drawn()
+    loss = loss_of("reinforce")(outcome, 0.0)
+    advantage = math.log(0.5) - math.log(0.1)
+    expected = -(math.log(0.5) + advantage * math.log(0.3)) + 0.5
+    assert loss.total.item() == pytest.approx(expected)
+    assert float(loss.nll) == pytest.approx(-float(outcome.log_likelihood.sum().detach()))
+    loss.total.backward()
+    expected = torch.tensor([[[-advantage, 0.0], [0.0, 0.0]]], dtype=torch.float64)
+    torch.testing.assert_close(log_policy.grad, expected)
+
+
+def test_reinforce_without_an_unread_context_has_no_baseline() -> None:
+    outcome, _ = _drawn()
+    loss = loss_of("reinforce")(replace(outcome, log_weights=_log(0.5, 0.5).expand(1, 2, 2)), 0.0)
+    expected = 0.5 * (math.log(0.5) * (1 + math.log(0.3)) + math.log(0.1))
+    assert loss.total.item() == pytest.approx(-expected + 0.5)
+
+
+def test_reinforce_takes_a_given_advantage_and_no_gradient_through_it() -> None:
+    outcome, log_policy = _drawn()
+    advantage = torch.tensor([[2.0, 7.0]], dtype=torch.float64, requires_grad=True)
+    loss = loss_of("reinforce")(replace(outcome, advantage=advantage), 0.0)
+    assert loss.total.item() == pytest.approx(-(math.log(0.5) + 2 * math.log(0.3)) + 0.5)
+    loss.total.backward()
+    assert advantage.grad is None
+    expected = torch.tensor([[[-2.0, 0.0], [0.0, 0.0]]], dtype=torch.float64)
+    torch.testing.assert_close(log_policy.grad, expected)
 
 
 def test_an_unknown_objective_names_the_known() -> None:

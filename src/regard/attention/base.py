@@ -152,7 +152,7 @@ class Attention(nn.Module, ABC):
 
     observes: ClassVar[bool] = False
     reads_reference: ClassVar[bool] = False
-    reads_words: ClassVar[bool] = False
+    reads_words: bool = False
     objective: Objective = "marginal"
     heads: int = 1
 
@@ -183,6 +183,15 @@ class Attention(nn.Module, ABC):
         exact = torch.promote_types(torch.float32, memory.states.dtype)
         weights = torch.zeros(batch, self.heads, length, dtype=exact, device=memory.states.device)
         return State(weights, memory.states.new_zeros(batch, width))
+
+    def enter(self, state: State, tokens: Int[Tensor, "B"]) -> State:
+        """Learn which token came before, in a decoder with recurrence, and then `read`; few need to know.
+
+        Args:
+            state: The state after the step before.
+            tokens: The token of that step, the start symbol at first.
+        """
+        return state
 
     @abstractmethod
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:

@@ -5,9 +5,12 @@ from typing import Annotated, Any
 from regard.attention.base import Attention
 from regard.attention.constrained import ConstrainedAttention, ConstrainedAttentionConfig
 from regard.attention.coverage import CoverageAttention, CoverageAttentionConfig
+from regard.attention.local import LocalAttention, LocalAttentionConfig
 from regard.attention.none import NoAttention, NoAttentionConfig
+from regard.attention.pointer import PointerAttention, PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttention, PosteriorAttentionConfig
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
+from regard.attention.variational import VariationalAttention, VariationalAttentionConfig
 from regard.config import Kinds
 
 __all__ = ["MECHANISMS", "AttentionConfig", "build_attention"]
@@ -17,6 +20,9 @@ AttentionConfig = Annotated[
     | CoverageAttentionConfig
     | ConstrainedAttentionConfig
     | PosteriorAttentionConfig
+    | VariationalAttentionConfig
+    | LocalAttentionConfig
+    | PointerAttentionConfig
     | NoAttentionConfig,
     Kinds("soft"),
 ]
@@ -26,6 +32,9 @@ MECHANISMS: dict[type[Any], type[Attention]] = {
     CoverageAttentionConfig: CoverageAttention,
     ConstrainedAttentionConfig: ConstrainedAttention,
     PosteriorAttentionConfig: PosteriorAttention,
+    VariationalAttentionConfig: VariationalAttention,
+    LocalAttentionConfig: LocalAttention,
+    PointerAttentionConfig: PointerAttention,
     NoAttentionConfig: NoAttention,
 }
 

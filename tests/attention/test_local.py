@@ -1,0 +1,152 @@
+"""Local attention: its weights are the printed formula, its window stays in the sentence."""
+
+import math
+
+import pytest
+import torch
+
+from regard.attention import Memory, SoftAttentionConfig, build_attention
+from regard.attention.base import Attention
+from regard.attention.local import LocalAttention, LocalAttentionConfig, LocalState
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.vocabulary import EOS
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
+from regard.functional import entmax15, softmax, sparsemax
+from regard.models.lstm import LstmModel
+from regard.models.lstm_config import LstmConfig
+
+MAPS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
+LENGTHS = (6, 3, 1)
+variants = pytest.mark.parametrize("variant", ["monotonic", "predictive"])
+
+
+def build(variant: str, **settings) -> LocalAttention:
+    torch.manual_seed(1)
+    made = build_attention(LocalAttentionConfig(variant=variant, **settings), 4, 3).double()
+    assert isinstance(made, LocalAttention)
+    return made
+
+
+def memory(states: torch.Tensor | None = None) -> Memory:
+    given = torch.randn(3, 6, 3, dtype=torch.float64) if states is None else states
+    return Memory(given, torch.arange(6) < torch.tensor(LENGTHS).unsqueeze(1))
+
+
+def queries(steps: int = 5) -> torch.Tensor:
+    return torch.randn(3, steps, 4, dtype=torch.float64)
+
+
+def weights_of(mechanism: Attention, given: Memory, asked: torch.Tensor) -> torch.Tensor:
+    """[B, T, S], step by step."""
+    prepared = mechanism.prepare(given)
+    state, found = mechanism.start(prepared), []
+    for query in asked.unbind(1):
+        reading = mechanism.read(query, prepared, state)
+        state = reading.state
+        found.append(reading.weights[:, 0])
+    return torch.stack(found, 1)
+
+
+@variants
+@pytest.mark.parametrize("map", MAPS)
+def test_weights_are_those_of_the_printed_formula(variant, map) -> None:
+    """Luong et al. (2015), Eq. 9 and 10: scores within the window alone, sigma = D / 2."""
+    mechanism, given, asked, window = build(variant, window=2, map=map), memory(), queries(), 2
+    found = weights_of(mechanism, given, asked)
+    for row, length in enumerate(LENGTHS):
+        for t in range(asked.shape[1]):
+            query = asked[row, t]
+            middle = float(t)
+            if mechanism.place is not None and mechanism.vector is not None:
+                inner = mechanism.vector @ torch.tanh(mechanism.place.t() @ query)
+                middle = length / (1 + math.exp(-inner.item()))
+            inside = [s for s in range(length) if middle - window <= s <= middle + window] or [length - 1]
+            scores = torch.stack([query @ mechanism.scorer.weight @ given.states[row, s] for s in inside])
+            expected = torch.zeros(6, dtype=torch.float64)
+            expected[inside] = MAPS[map](scores)
+            if variant == "predictive":
+                distance = torch.arange(6) - middle
+                expected = expected * torch.exp(-(distance**2) / (2 * (window / 2) ** 2))
+            torch.testing.assert_close(found[row, t], expected)
+
+
+def test_a_window_beyond_the_sentence_stays_with_its_last_word() -> None:
+    found = weights_of(build("monotonic", window=1), memory(), queries(9))
+    for row, length in enumerate(LENGTHS):
+        beyond = found[row, length + 1 :]
+        assert (beyond[:, length - 1] == 1).all() and (beyond.sum(-1) == 1).all()
+
+
+def test_of_a_window_that_crosses_the_end_what_is_outside_is_left_out() -> None:
+    found = weights_of(build("monotonic", window=1), memory(), queries(3))[1, 2]  # words 1 to 3 of three
+    assert found[0] == 0 and (found[1:3] > 0).all() and found.sum().item() == pytest.approx(1)
+
+
+@variants
+def test_a_sentence_of_one_word_is_attended_by_its_distance_from_the_window(variant) -> None:
+    mechanism, asked = build(variant, window=3), queries(4)
+    found = weights_of(mechanism, memory(), asked)[2, :, 0]
+    expected = torch.ones(4, dtype=torch.float64)
+    if mechanism.place is not None and mechanism.vector is not None:
+        place = torch.sigmoid(torch.tanh(asked[2] @ mechanism.place) @ mechanism.vector)
+        expected = torch.exp(-(place**2) / (2 * 1.5**2))
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_window_as_wide_as_the_sentence_is_soft_attention() -> None:
+    local, given, asked = build("monotonic", window=20), memory(), queries()
+    soft = build_attention(SoftAttentionConfig(), 4, 3).double()
+    soft.load_state_dict({"scorer.weight": local.scorer.weight})
+    torch.testing.assert_close(weights_of(local, given, asked), weights_of(soft, given, asked))
+
+
+def test_rows_at_different_steps_have_windows_of_their_own() -> None:
+    mechanism, given, asked = build("monotonic", window=1), memory(), queries()
+    prepared = mechanism.prepare(given)
+    first = mechanism.start(prepared)
+    state = LocalState(first.weights, first.context, torch.tensor([4, 1, 0]))
+    found = mechanism.read(asked[:, 0], prepared, state).weights[:, 0]
+    assert [row.nonzero().flatten().tolist() for row in found] == [[3, 4, 5], [0, 1, 2], [0]]
+
+
+def test_gradients_are_those_of_finite_differences() -> None:
+    mechanism = build("predictive", window=4)
+    goal = torch.randn(3, 2, 6, dtype=torch.float64)
+
+    def loss(asked: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        return (weights_of(mechanism, memory(states), asked) * goal).sum()
+
+    asked = torch.randn(3, 2, 4, dtype=torch.float64, requires_grad=True)
+    states = torch.randn(3, 6, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(loss, (asked, states), eps=1e-7)
+    loss(asked, states).backward()
+    for parameter in mechanism.parameters():
+        assert parameter.grad is not None and (parameter.grad != 0).any()
+
+
+def model(variant: str) -> LstmModel:
+    torch.manual_seed(0)
+    settings = {
+        "embedding": 6,
+        "encoder": {"layers": 1, "width": 8},
+        "decoder": {"layers": 1, "width": 8},
+        "uniform": 0.7,
+        "attention": {"kind": "local", "variant": variant, "window": 1},
+    }
+    return LstmModel(from_dict(LstmConfig, settings), 12, 12).eval()
+
+
+@variants
+def test_search_finds_the_same_alone_as_among_others_and_what_forced_decoding_scores(variant) -> None:
+    made, sentences = model(variant), [[5, 7, 6, 9, 8], [5], [9, 8, 7]]
+    settings = SearchConfig(beam=3, length_penalty=0.0, max_length_extra=6)
+    source = collate(sentences, None, range(3)).source
+    together = beam_search(made, source, settings)
+    for row, sentence in enumerate(sentences):
+        (found,) = beam_search(made, collate([sentence], None, [0]).source, settings)[0]
+        best = together[row][0]
+        assert found.tokens == best.tokens and found.score == pytest.approx(best.score, abs=1e-4)
+        forced = made(collate([sentence], [[*found.tokens, EOS]], [0]))
+        assert forced.log_likelihood.sum().item() == pytest.approx(found.score, abs=1e-4)

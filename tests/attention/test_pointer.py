@@ -1,0 +1,75 @@
+"""The pointer stands where the steps of the target say, in training and search alike."""
+
+import pytest
+import torch
+
+from regard.attention import Memory
+from regard.attention.pointer import PointerAttention, PointerAttentionConfig
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.vocabulary import BOS, EOS
+from regard.errors import ConfigError
+from regard.experiment import RunConfig
+from regard.models.lstm import LstmModel
+from regard.models.lstm_config import LstmConfig
+
+STEP = 5
+
+
+@pytest.fixture
+def model() -> LstmModel:
+    torch.manual_seed(1)
+    settings = {
+        "embedding": 6,
+        "encoder": {"layers": 1, "width": 8},
+        "decoder": {"layers": 1, "width": 8, "query": "previous", "feed": "context"},
+        "attention": {"kind": "pointer"},
+    }
+    return LstmModel(from_dict(LstmConfig, settings), 12, 12).eval()
+
+
+SOURCES = [[6, 7, 8, 9], [6, 7]]
+TARGETS = [[6, STEP, STEP, 7, 8, STEP, 9, EOS], [6, STEP, 7, STEP, STEP, 8, EOS]]
+# Steps before each token; in the second sentence the pointer stays on the last word.
+PLACES = [[0, 0, 1, 2, 2, 2, 3, 3], [0, 0, 1, 1, 1, 1, 1, 0]]
+
+
+def test_the_pointer_stands_where_the_steps_before_say(model) -> None:
+    outcome = model(collate(SOURCES, TARGETS, [0, 1]))
+    weights = outcome.weights[0][:, :, 0]
+    real = outcome.mask
+    assert torch.equal(weights[real].argmax(-1), torch.tensor(PLACES)[real])
+    assert torch.equal(weights[real].sum(-1), torch.ones(int(real.sum())))
+
+
+def test_search_reads_what_training_read(model) -> None:
+    outcome = model(collate(SOURCES[:1], TARGETS[:1], [0]))
+    memories, state = model.begin(collate(SOURCES[:1], None, [0]).source)
+    total, before = [], BOS
+    for place, token in zip(PLACES[0], TARGETS[0], strict=True):
+        prediction = model.step(torch.tensor([before]), memories, state)
+        reading = prediction.readings[0]
+        assert torch.equal(reading.contexts[0, 0], memories[0].states[0, place])
+        total.append(prediction.log_probs[0, token])
+        state = model.observe(prediction, torch.tensor([0]), torch.tensor([token]))
+        before = token
+    torch.testing.assert_close(torch.stack(total), outcome.log_likelihood[0])
+
+
+def test_each_hypothesis_moves_its_own_pointer() -> None:
+    mechanism = PointerAttention(PointerAttentionConfig(), 4, 4)
+    memory = Memory(torch.randn(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)).select(torch.tensor([0, 0]))
+    state = mechanism.enter(mechanism.start(memory), torch.tensor([STEP, 7]))
+    state = mechanism.enter(state.select(torch.tensor([1, 0])), torch.tensor([8, STEP]))
+    reading = mechanism.read(torch.zeros(2, 4), memory, state)
+    assert reading.weights[:, 0].argmax(-1).tolist() == [0, 2]
+    assert torch.equal(reading.contexts[:, 0], memory.states[0, [0, 2]])
+
+
+def test_a_pointer_that_nothing_moves_is_refused() -> None:
+    files = {"source": "a", "target": "b"}
+    run = {"data": {"train": [files], "valid": files}, "model": {"attention": {"kind": "pointer"}}}
+    with pytest.raises(ConfigError, match="'actions'"):
+        from_dict(RunConfig, run)
+    run["data"]["target_tokenizer"] = {"kind": "actions"}
+    assert from_dict(RunConfig, run).model.attention == PointerAttentionConfig(step=STEP)

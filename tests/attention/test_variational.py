@@ -1,0 +1,334 @@
+"""Variational attention: its bound against enumeration, its estimators against its bound, and search."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+
+from regard.attention import Memory, build_attention
+from regard.attention.base import Reading, Reference
+from regard.attention.variational import VariationalAttention, VariationalAttentionConfig, VariationalState
+from regard.config import from_dict
+from regard.data.batch import Batch, collate
+from regard.data.vocabulary import BOS, EOS
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
+from regard.errors import ConfigError
+from regard.models.base import Outcome, marginalise
+from regard.models.lstm import LstmModel
+from regard.models.lstm_config import LstmConfig
+from regard.training.objectives import loss_of
+
+ESTIMATORS = ("enumerate", "reinforce", "gumbel")
+estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
+WORDS = 9
+COUNT = 20_000
+
+
+def build(estimator: str = "enumerate", **settings) -> VariationalAttention:
+    torch.manual_seed(1)
+    made = build_attention(VariationalAttentionConfig(estimator=estimator, **settings), 4, 4, 3).double()
+    assert isinstance(made, VariationalAttention)
+    return made
+
+
+def memory(states: torch.Tensor | None = None) -> Memory:
+    given = torch.randn(3, 4, 4, dtype=torch.float64) if states is None else states
+    return Memory(given, torch.tensor([[True] * 4, [True] * 2 + [False] * 2, [True] + [False] * 3]))
+
+
+def reference(steps: int = 3) -> Reference:
+    embedded = torch.randn(3, steps, 3, dtype=torch.float64)
+    return Reference(embedded, torch.arange(steps) < torch.tensor([[3], [2], [1]]))
+
+
+def outcome(reading: Reading, found: torch.Tensor) -> Outcome:
+    """What a model gives that makes one step."""
+    step = found.unsqueeze(1)
+    mask = torch.ones_like(step[..., 0], dtype=torch.bool)
+    parts = (reading.log_weights, reading.log_policy, reading.penalty)
+    return Outcome(step, torch.zeros_like(step), *(part.unsqueeze(1) for part in parts), mask, (), ())
+
+
+def likelihood(contexts: torch.Tensor) -> torch.Tensor:
+    """Some log p(y | context)."""
+    return torch.nn.functional.logsigmoid(contexts @ torch.tensor([2.0, -1.0, 0.5, 1.5]).to(contexts.dtype))
+
+
+def model(estimator: str = "enumerate", readout: str = "tanh", **settings) -> LstmModel:
+    torch.manual_seed(0)
+    plain = {
+        "embedding": 6,
+        "encoder": {"layers": 1, "width": 8},
+        "decoder": {"layers": 1, "width": 8, "readout": readout},
+        "dropout": 0.0,
+        "uniform": 0.8,
+        "attention": {"kind": "variational", "estimator": estimator, **settings},
+    }
+    return LstmModel(from_dict(LstmConfig, plain), WORDS, WORDS).double()
+
+
+SOURCES = [[5, 7, 6], [8], [6, 5]]
+TARGETS = [[6, 5, EOS], [EOS], [7, 7, 5, EOS]]
+
+
+def batch(rows=(0, 1, 2)) -> Batch:
+    return collate([SOURCES[i] for i in rows], [TARGETS[i] for i in rows], rows)
+
+
+# --- the bound ----------------------------------------------------------------------------------------
+
+
+def test_bound_and_marginal_are_the_sums_over_all_sequences_of_positions() -> None:
+    made, data = model(), batch()
+    proposed = made.train()(data)
+    exact = made.eval()(data)
+    bound, marginal = 0.0, 0.0
+    for row, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        log_q, found = proposed.log_weights[row].exp().log(), exact.log_likelihoods[row]
+        log_prior = exact.weights[0][row, :, 0].log()
+        paths = []
+        for path in product(range(len(source)), repeat=len(target)):
+            steps = list(enumerate(path))
+            joint = sum(log_prior[t, a] + found[t, a] for t, a in steps)
+            log_proposal = sum(log_q[t, a] for t, a in steps)
+            bound = bound + log_proposal.exp() * (joint - log_proposal)
+            paths.append(joint)
+        marginal = marginal + torch.stack(paths).logsumexp(0)
+    loss = loss_of("bound")(proposed, 0.0).total
+    torch.testing.assert_close(-loss, bound, rtol=0, atol=1e-9)
+    torch.testing.assert_close(exact.log_likelihood.sum(), marginal, rtol=0, atol=1e-9)
+    assert bound < marginal
+
+
+def test_the_bound_is_the_marginal_where_the_proposal_is_the_posterior() -> None:
+    mechanism, query = build(), torch.randn(3, 4, dtype=torch.float64)
+    prepared = mechanism.prepare(memory())
+    start = mechanism.start(prepared)
+    reading = mechanism.read(query, prepared, start)
+    found = likelihood(reading.contexts)
+    marginal = marginalise(reading.log_weights, found)
+    posterior = (reading.log_weights + found).log_softmax(-1)
+    for log_q, equal in ((posterior, True), (reading.log_weights, False)):
+        state = VariationalState(start.weights, start.context, (log_q,))
+        loss = loss_of("bound")(outcome(mechanism.read(query, prepared, state), found), 0.0)
+        difference = float((marginal.sum() + loss.total).detach())
+        assert difference == pytest.approx(0, abs=1e-12) if equal else difference > 1e-3
+
+
+@estimators
+def test_the_penalty_is_the_divergence_of_the_proposal_from_the_prior(estimator) -> None:
+    mechanism = build(estimator)
+    prepared, target = mechanism.prepare(memory()), reference()
+    log_q = mechanism.propose(prepared, target)[:, 0]
+    reading = mechanism.read(
+        torch.randn(3, 4, dtype=torch.float64), prepared, mechanism.start(prepared, target)
+    )
+    for row, length in enumerate((4, 2, 1)):
+        q, prior = (
+            torch.distributions.Categorical(probs=probs[row, :length])
+            for probs in (log_q.exp(), reading.weights[:, 0])
+        )
+        torch.testing.assert_close(reading.penalty[row], torch.distributions.kl_divergence(q, prior))
+
+
+def test_the_proposal_is_a_bilinear_softmax_that_sees_the_whole_target_and_no_padding() -> None:
+    mechanism, given, target = build(), memory(), reference()
+    found = mechanism.propose(given, target)
+    read, _ = mechanism.reader(target.embedded, target.mask.sum(-1))
+    scores = torch.einsum("bth,hd,bsd->bts", read, mechanism.proposer.weight, given.states)
+    hidden = ~given.mask.unsqueeze(1).expand_as(scores)
+    torch.testing.assert_close(found, scores.masked_fill(hidden, -torch.inf).log_softmax(-1))
+    changed = target.embedded.clone()
+    changed[:, 2] += 1  # the last word of the first sentence, padding in the others
+    other = mechanism.propose(given, Reference(changed, target.mask))
+    assert (other[0, 0] != found[0, 0]).all() and torch.equal(other[1, :2], found[1, :2])
+
+
+# --- estimators ---------------------------------------------------------------------------------------
+
+
+def drawn(estimator: str, **settings) -> tuple[Reading, torch.Tensor, torch.Tensor]:
+    """One step of many rows of one sentence; with the states that the gradient of each row comes to."""
+    mechanism = build(estimator, **settings)
+    generator = torch.Generator().manual_seed(7)
+    states, embedded, query = (
+        torch.randn(1, *shape, dtype=torch.float64, generator=generator) for shape in ((3, 4), (1, 3), (4,))
+    )
+    count = 1 if estimator == "enumerate" else COUNT
+    states = states.expand(count, -1, -1).clone().requires_grad_()
+    given = mechanism.prepare(Memory(states, torch.ones(count, 3, dtype=torch.bool)))
+    target = Reference(embedded.expand(count, -1, -1), torch.ones(count, 1, dtype=torch.bool))
+    start = mechanism.start(given, target)
+    assert start.proposals is not None
+    reading = mechanism.read(query.expand(count, -1), given, start)
+    return reading, states, start.proposals[0].detach()
+
+
+def gradients(estimator: str, **settings) -> torch.Tensor:
+    reading, states, _ = drawn(estimator, **settings)
+    objective = "reinforce" if estimator == "reinforce" else "bound"
+    loss_of(objective)(outcome(reading, likelihood(reading.contexts)), 0.0).total.backward()
+    assert states.grad is not None
+    return states.grad.flatten(1)
+
+
+def test_the_mean_gradient_of_reinforce_is_that_of_the_enumerated_bound() -> None:
+    expected, found = gradients("enumerate")[0], gradients("reinforce")
+    assert (expected != 0).all()
+    error = found.std(0) / math.sqrt(COUNT)
+    assert ((found.mean(0) - expected).abs() <= 4 * error).all()
+
+
+def test_the_gradient_of_gumbel_points_where_that_of_the_enumerated_bound_does() -> None:
+    expected = gradients("enumerate")[0]
+    for settings in ({"temperature": 0.5}, {"straight_through": True}):
+        found = gradients("gumbel", **settings).mean(0)
+        assert torch.cosine_similarity(found, expected, dim=0) > 0.95
+
+
+@pytest.mark.parametrize("estimator", ["reinforce", "gumbel"])
+def test_words_are_drawn_as_often_as_the_proposal_says(estimator) -> None:
+    reading, states, log_q = drawn(estimator, **({"straight_through": True} if estimator == "gumbel" else {}))
+    chosen = (reading.contexts[:, :1] - states).abs().sum(-1) < 1e-12  # (N, S)
+    assert (chosen.sum(-1) == 1).all()
+    if estimator == "reinforce":
+        torch.testing.assert_close(reading.log_policy[:, 0], log_q[chosen])
+    mean, expected = chosen.double().mean(0), log_q[0].exp()
+    assert ((mean - expected).abs() <= 4 * (expected * (1 - expected) / COUNT).sqrt()).all()
+
+
+def test_beside_the_draw_of_reinforce_stands_the_expectation_as_a_baseline() -> None:
+    reading, states, _ = drawn("reinforce")
+    expected = (reading.weights @ states)[:, 0]
+    torch.testing.assert_close(reading.contexts[:, 1], expected)
+    assert (reading.log_weights == torch.tensor([0.0, -torch.inf])).all()
+    assert (reading.log_policy[:, 1] == 0).all()
+
+
+@estimators
+def test_training_reaches_every_parameter(estimator) -> None:
+    made = model(estimator).train()
+    outcome = made(batch(), average=True)
+    loss_of(made.objective)(outcome, 0.1).total.backward()
+    for name, parameter in made.named_parameters():
+        assert parameter.grad is not None and (parameter.grad != 0).any(), name
+
+
+# --- in a model ---------------------------------------------------------------------------------------
+
+
+def test_each_estimator_has_its_objective() -> None:
+    assert [model(name).objective for name in ESTIMATORS] == ["bound", "reinforce", "bound"]
+
+
+def test_the_recurrence_is_fed_the_expectation_of_the_prior_with_and_without_a_target() -> None:
+    mechanism, query = build(), torch.randn(3, 4, dtype=torch.float64)
+    given = mechanism.prepare(memory())
+    for state in (mechanism.start(given, reference()), mechanism.start(given)):
+        after = mechanism.read(query, given, state).observe(torch.zeros(3, 4, dtype=torch.float64))
+        torch.testing.assert_close(after.context, (after.weights @ given.states)[:, 0])
+    torch.testing.assert_close(
+        *(mechanism.read(query, given, s).weights for s in (state, mechanism.start(given, reference())))
+    )
+
+
+def test_what_is_believed_is_the_proposal_in_training_and_the_posterior_elsewhere() -> None:
+    made, data = model(), batch()
+    trained = made.train()(data)
+    torch.testing.assert_close(trained.beliefs[0][:, :, 0], trained.log_weights.exp())
+    found = made.eval()(data)
+    posterior = (found.log_weights + found.log_likelihoods).softmax(-1)
+    real = data.target.mask if data.target is not None else None
+    torch.testing.assert_close(found.beliefs[0][:, :, 0][real], posterior[real])
+    torch.testing.assert_close(found.log_weights.exp(), found.weights[0][:, :, 0])
+
+
+@pytest.mark.parametrize("contexts", [0, 2, 9])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_sentence_has_the_same_loss_alone_as_among_others(contexts, training) -> None:
+    made = model(contexts=contexts).train(training)
+    together = made(batch())
+    objective = loss_of("bound" if training else "marginal")
+    alone = [made(batch([row])) for row in range(3)]
+    torch.testing.assert_close(
+        objective(together, 0.0).total, torch.stack([objective(one, 0.0).total for one in alone]).sum()
+    )
+    for row, one in enumerate(alone):
+        torch.testing.assert_close(one.log_likelihood[0], together.log_likelihood[row, : len(TARGETS[row])])
+
+
+def test_the_likeliest_words_share_the_weight_and_are_all_of_it_where_the_sentence_is_shorter() -> None:
+    every, two = model().eval()(batch()), model(contexts=2).eval()(batch())
+    best = every.weights[0][:, :, 0].topk(2, dim=-1).values
+    torch.testing.assert_close(two.log_weights.exp(), best / best.sum(-1, keepdim=True))
+    torch.testing.assert_close(two.log_likelihood[1:], every.log_likelihood[1:])  # of one and two words
+    torch.testing.assert_close(two.weights, every.weights)
+
+
+@pytest.mark.parametrize("contexts", [0, 2])
+def test_teacher_forcing_equals_the_steps_of_search(contexts) -> None:
+    made, data = model(contexts=contexts).eval(), batch()
+    assert data.target is not None
+    expected = made(data)
+    memories, state = made.begin(data.source)
+    tokens = torch.full((3,), BOS)
+    for t in range(data.target.tokens.shape[1]):
+        prediction = made.step(tokens, memories, state)
+        torch.testing.assert_close(prediction.log_probs.exp().sum(-1), torch.ones(3, dtype=torch.float64))
+        tokens, real = data.target.tokens[:, t], data.target.mask[:, t]
+        found = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        torch.testing.assert_close(found[real], expected.log_likelihood[:, t][real])
+        state = made.observe(prediction, torch.arange(3), tokens)
+
+
+@pytest.mark.parametrize("contexts", [0, 2])
+def test_search_marginalises_and_finds_the_same_alone_as_among_others(contexts) -> None:
+    made = model(contexts=contexts).float().eval()
+    settings = SearchConfig(beam=3, length_penalty=0.0, max_length_extra=4)
+    together = beam_search(made, batch().source, settings)
+    for row, sentence in enumerate(SOURCES):
+        (found,) = beam_search(made, batch([row]).source, settings)[0]
+        best = together[row][0]
+        assert found.tokens == best.tokens and found.score == pytest.approx(best.score, abs=1e-4)
+        forced = made(collate([sentence], [[*found.tokens, EOS]], [0]))
+        assert forced.log_likelihood.sum().item() == pytest.approx(found.score, abs=1e-4)
+
+
+def test_a_linear_readout_has_the_same_bound_as_the_slow_way() -> None:
+    made = model(readout="linear").train()
+    fast = made(batch(), average=True)
+    made.attention.reads_words = False
+    slow = made(batch(), average=True)
+    for a, b in ((fast.log_weights, slow.log_weights), (fast.penalty, slow.penalty)):
+        torch.testing.assert_close(a, b)
+    real = batch().target.mask  # type: ignore[union-attr]
+    seen = slow.log_weights.isfinite() & real.unsqueeze(-1)
+    torch.testing.assert_close(fast.log_likelihoods[seen], slow.log_likelihoods[seen])
+    torch.testing.assert_close(fast.average[seen], slow.average[seen])
+
+
+@estimators
+def test_a_few_updates_lower_the_loss_and_the_perplexity(estimator) -> None:
+    made, data = model(estimator), batch()
+    loss = loss_of(made.objective)
+    optimizer = torch.optim.Adam(made.parameters(), 0.02)
+    before = made.eval()(data).log_likelihood.sum().item()
+    totals = []
+    made.train()
+    for _ in range(30):
+        optimizer.zero_grad()
+        found = loss(made(data), 0.0)
+        found.total.backward()
+        optimizer.step()
+        totals.append(float(found.total.detach()))
+    after = made.eval()(data).log_likelihood.sum().item()
+    assert after > before + 1
+    if estimator != "reinforce":  # whose value is that of a draw, and of a surrogate
+        assert totals[-1] < totals[0] - 1
+
+
+def test_a_width_that_two_directions_cannot_share_is_refused() -> None:
+    with pytest.raises(ConfigError, match="even"):
+        from_dict(VariationalAttentionConfig, {"inference": 7})
