@@ -96,18 +96,13 @@ def _read(path: Path, expected: int) -> list[str]:
 def _read_links(
     path: Path, sources: Sequence[str] | None, targets: Sequence[str] | None, expected: int
 ) -> "list[Links]":
-    from regard.data.links import parse_links
+    from regard.data.links import check_links, parse_links
 
     links = []
     for number, line in enumerate(_read(path, expected), 1):
         drawn = parse_links(line, f"{path}:{number}")
-        for side, (name, text) in enumerate((("source", sources), ("target", targets))):
-            words = None if text is None else len(text[number - 1].split())
-            beyond = sorted(link for link in drawn if words is not None and link[side] >= words)
-            if beyond:
-                raise DataError(
-                    f"{path}:{number}: link {beyond[0][0]}-{beyond[0][1]} points beyond the {name} sentence, "
-                    f"which has {words} words"
-                )
+        sides = (("source", sources), ("target", targets))
+        words = {name: None if text is None else len(text[number - 1].split()) for name, text in sides}
+        check_links(drawn, words, f"{path}:{number}")
         links.append(drawn)
     return links

@@ -27,10 +27,18 @@ class Figure:
 
 
 def figures(
-    name: Annotated[str, typer.Argument(help="Which figure: simplex.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="Which figure: simplex, attention.", show_default=False)],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the pictures; made if it is not there.")
     ] = Path("figures"),
+    source: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            help="attention: what `regard analyse --attention --json` wrote; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     table: Annotated[bool, typer.Option("--table", help="Print the numbers drawn, as a table.")] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the numbers drawn to this file.")
@@ -41,6 +49,9 @@ def figures(
     simplex: softmax, sparsemax and their constrained versions on three words over three rounds (Malaviya et
     al. 2018, Figure 1), as bars and on the simplex; softmax against sparsemax in two and three dimensions.
 
+    attention: accuracy against the entropy of attention, both histograms, of models that were analysed before
+    (Shankar & Sarawagi 2019, Figures 3 and 4).
+
     Example: regard figures simplex -o figures --table
     """
     from regard.cli.output import open_output, write_json
@@ -49,7 +60,7 @@ def figures(
     make = _FIGURES.get(name)
     if make is None:
         raise UsageError(f"no figure is called {name!r}; there is: {', '.join(_FIGURES)}")
-    made = make()
+    made = make(source or [])
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -80,8 +91,47 @@ def _print(rows: list[list[str]]) -> None:
     console.print(shown)
 
 
-def _simplex() -> Figure:
+def _attention(files: list[Path]) -> Figure:
+    """Shankar & Sarawagi (2019), Figures 3 and 4."""
+    import json
+
+    from regard.data.files import read_bytes
+    from regard.errors import DataError, UsageError
+    from regard.metrics.attention import AttentionFigures
+    from regard.report.attention import svg_coverage, svg_entropy
+
+    if not files:
+        raise UsageError("figure attention is drawn --from what `regard analyse --attention --json` wrote")
+    records: dict[str, Any] = {}
+    models: dict[str, AttentionFigures] = {}
+    for path in files:
+        try:
+            found = json.loads(read_bytes(path))["models"].items()
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise DataError(f"{path}: not what `regard analyse --attention --json` writes") from None
+        for name, record in found:
+            if name in models:
+                raise DataError(f"{path}: {name!r} comes twice; `regard analyse --names` tells models apart")
+            try:
+                models[name] = AttentionFigures.from_record(record)
+            except DataError as error:
+                raise DataError(f"{path}: {name}: {error}") from None
+            records[name] = {key: value for key, value in record.items() if key != "lines"}
+    single = ("accuracy", "entropy", "support", "coverage")
+    rows = [
+        ["model", *single],
+        *([name, *(_digits(getattr(one, key)) for key in single)] for name, one in models.items()),
+    ]
+    pictures = {"entropy.svg": svg_entropy(models), "coverage.svg": svg_coverage(models)}
+    return Figure(pictures, rows, {"models": records})
+
+
+def _simplex(files: list[Path]) -> Figure:
     """Malaviya et al. (2018), Figure 1, and the lecture's softmax against sparsemax."""
+    from regard.errors import UsageError
+
+    if files:
+        raise UsageError("figure simplex is drawn from nothing: --from has no place beside it")
     import numpy as np
     import torch
 
@@ -146,4 +196,4 @@ def _digits(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}" if value else "0"
 
 
-_FIGURES: dict[str, Callable[[], Figure]] = {"simplex": _simplex}
+_FIGURES: dict[str, Callable[[list[Path]], Figure]] = {"simplex": _simplex, "attention": _attention}

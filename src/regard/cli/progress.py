@@ -1,9 +1,12 @@
-"""Progress bars on stderr, silent where it is not a terminal."""
+"""What commands tell a person on stderr; progress bars are silent where it is not a terminal."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
-__all__ = ["preparing"]
+__all__ = ["following", "preparing", "say"]
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -23,3 +26,29 @@ def preparing() -> Iterator[Callable[[str, int, int | None], None]]:
             bar.update(stages[stage], completed=done, total=total)
 
         yield tell
+
+
+def following(items: Iterable[T], name: str, total: int) -> Iterator[T]:
+    """The items as they come, with a bar.
+
+    Args:
+        items: The items.
+        name: What is done.
+        total: How many there will be.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name, total=total)
+        for item in items:
+            bar.advance(task)
+            yield item
+
+
+def say(message: str) -> None:
+    """Print a line."""
+    from rich.console import Console
+
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(message)

@@ -4,13 +4,21 @@
 possible (Och & Ney 2003). One sentence a line.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import DataError
 
-__all__ = ["GoldLinks", "Links", "format_links", "parse_gold", "parse_links", "read_gold"]
+__all__ = [
+    "GoldLinks",
+    "Links",
+    "check_links",
+    "format_links",
+    "parse_gold",
+    "parse_links",
+    "read_gold",
+]
 
 Links = frozenset[tuple[int, int]]
 
@@ -47,6 +55,27 @@ def parse_links(line: str, where: str = "links") -> Links:
         DataError: if a field is not `i-j`; `where` opens the message.
     """
     return frozenset(_link(field, "-", where) for field in line.split())
+
+
+def check_links(links: Links, words: Mapping[str, int | None], where: str, note: str = "") -> None:
+    """Refuse links of another sentence.
+
+    Args:
+        links: The links.
+        words: How many words the two sides have, by their names; none where that is not known.
+        where: What opens the message.
+        note: What ends it.
+
+    Raises:
+        DataError: if a link points beyond the words.
+    """
+    for side, (name, count) in enumerate(words.items()):
+        beyond = sorted(link for link in links if count is not None and link[side] >= count)
+        if beyond:
+            raise DataError(
+                f"{where}: link {beyond[0][0]}-{beyond[0][1]} points beyond the {name} sentence, which has "
+                f"{count} words{note}"
+            )
 
 
 def parse_gold(line: str, where: str = "gold links") -> GoldLinks:

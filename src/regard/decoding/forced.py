@@ -1,13 +1,17 @@
 """Forced decoding: what a model thinks of translations that are given."""
 
+import torch
+
 from regard.data.batch import Batch
+from regard.data.vocabulary import BOS
 from regard.decoding.beam import evaluating
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import Scorer
 from regard.decoding.trace import Path
 from regard.models.base import Outcome, TranslationModel
+from regard.types import Int, Tensor
 
-__all__ = ["force"]
+__all__ = ["force", "likeliest"]
 
 
 def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -> list[Hypothesis]:
@@ -34,6 +38,28 @@ def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -
         attention = tuple(layer[row, :steps, :, :words].copy() for layer in weights)
         results.append(Path(tokens, log_probs, attention).hypothesis(scorer.one(log_probs) + added[row]))
     return results
+
+
+def likeliest(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
+    """The likeliest token after each prefix of the given translations.
+
+    Args:
+        model: The model.
+        batch: Sources and targets (each ending in the end symbol), on the model's device.
+    """
+    if batch.target is None:
+        raise ValueError("forced decoding needs a batch with targets")
+    rows = torch.arange(len(batch), device=batch.source.tokens.device)
+    before = torch.full_like(rows, BOS)
+    found: list[Tensor] = []
+    with evaluating(model):
+        memories, state = model.begin(batch.source, batch.upper, batch.lower)
+        for token in batch.target.tokens.unbind(1):
+            prediction = model.step(before, memories, state)
+            found.append(prediction.log_probs.argmax(dim=-1))
+            state = model.observe(prediction, rows, token)
+            before = token
+    return torch.stack(found, dim=1)
 
 
 def _added(scorer: Scorer, batch: Batch, outcome: Outcome) -> list[float]:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from regard.data.links import Links
 from regard.data.text import TextPair
-from regard.data.vocabulary import EOS
-from regard.decoding.blocks import blocks, sorted_batches, too_long
 from regard.decoding.config import SearchConfig
 from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.pairs import TokenPair, pair_batches, pair_blocks
 from regard.decoding.penalties import Scorer
 from regard.decoding.unknown import map_weights
 from regard.metrics.alignment import links_from_weights
@@ -56,37 +55,20 @@ def score_lines(
     """
     scorer = Scorer.of(search)
     device = next(model.parameters()).device
-    for block in blocks(enumerate(pairs, 1), search.batch.block):
-        read = [_read(number, *pair, text, search.batch.longest) for number, pair in block]
-        found: list[Hypothesis | None] = [None] * len(read)
-        lengths = [
-            max(len(one.source_tokens), len(one.tokens) + 1) if one.source_tokens else 0 for one in read
-        ]
-        for rows in sorted_batches(lengths, search.batch):
-            sources = [text.source.vocabulary.ids(read[row].source_tokens) for row in rows]
-            targets = [[*text.target.vocabulary.ids(read[row].tokens), EOS] for row in rows]
-            batch = text.batch(sources, targets, [read[row].number for row in rows]).to(device)
-            for row, hypothesis in zip(rows, force(model, batch, scorer), strict=True):
+    for block in pair_blocks(text, pairs, search.batch):
+        found: list[Hypothesis | None] = [None] * len(block)
+        for rows, batch in pair_batches(text, block, search.batch):
+            for row, hypothesis in zip(rows, force(model, batch.to(device), scorer), strict=True):
                 found[row] = hypothesis
-        for one, hypothesis in zip(read, found, strict=True):
-            links = frozenset() if hypothesis is None else _links(one, hypothesis, text)
-            yield LineScore(one.number, one.source_tokens, one.tokens, hypothesis, links)
+        for pair, hypothesis in zip(block, found, strict=True):
+            if pair.problem:
+                _log.warning("line %d has no score: %s", pair.number, pair.problem)
+            links = frozenset() if hypothesis is None else _links(pair, hypothesis, text)
+            yield LineScore(pair.number, pair.source, pair.target, hypothesis, links)
 
 
-def _links(read: LineScore, hypothesis: Hypothesis, text: TextPair) -> Links:
+def _links(pair: TokenPair, hypothesis: Hypothesis, text: TextPair) -> Links:
     """The links of the attention; the end symbol's is left out, and nothing links to a sink."""
-    weights = map_weights(hypothesis.attention)[: len(read.tokens)]
-    source_words = (*text.source.word_ids(read.source_tokens), *[-1] * len(text.sink))
-    return links_from_weights(weights, source_words, text.target.word_ids(read.tokens))
-
-
-def _read(number: int, source: str, target: str, text: TextPair, longest: int) -> LineScore:
-    """Tokenise a pair; no tokens where it cannot be scored."""
-    problem = too_long(source, None, longest) or too_long(target, None, longest)
-    if problem is None:
-        words, said = text.source.tokenize(source), text.target.tokenize(target)
-        problem = too_long(source, len(words), longest) or too_long(target, len(said), longest)
-        if problem is None and words:
-            return LineScore(number, tuple(words), tuple(said), None)
-    _log.warning("line %d has no score: %s", number, problem or "the source is empty")
-    return LineScore(number, (), (), None)
+    weights = map_weights(hypothesis.attention)[: len(pair.target)]
+    source_words = (*text.source.word_ids(pair.source), *[-1] * len(text.sink))
+    return links_from_weights(weights, source_words, text.target.word_ids(pair.target))

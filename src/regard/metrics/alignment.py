@@ -14,7 +14,14 @@ from jaxtyping import Float
 from regard.data.links import GoldLinks, Links
 from regard.errors import DataError
 
-__all__ = ["AlignmentScore", "alignment_error", "alignment_score", "count_links", "links_from_weights"]
+__all__ = [
+    "AlignmentScore",
+    "alignment_error",
+    "alignment_score",
+    "count_links",
+    "join_words",
+    "links_from_weights",
+]
 
 
 @dataclass(frozen=True)
@@ -86,9 +93,35 @@ def links_from_weights(
 ) -> Links:
     """Link each target word to the source word it attends to most, Ghader & Monz (2017).
 
-    Subwords are joined first: a target word looks at a source word with the sum of the weights on the source
-    word's pieces, averaged over the target word's pieces. Of equal weights the first counts. A target word
-    with no weight on any word is not linked.
+    Subwords are joined first (`join_words`). Of equal weights the first counts. A target word with no weight
+    on any word is not linked.
+
+    Args:
+        weights: Attention of each target token to each source token.
+        source_words: The word that each source token is part of, counted from 0; -1 for a token that is part
+            of none (end symbol, sink). Without it every token is a word.
+        target_words: The same of the target tokens.
+
+    Raises:
+        DataError: if the word indices are not as many as the tokens.
+    """
+    joined = join_words(weights, source_words, target_words)
+    if joined.shape[1] == 0:
+        return frozenset()
+    best = joined.argmax(axis=1)
+    linked = np.flatnonzero(joined.max(axis=1) > 0)
+    return frozenset((int(best[t]), int(t)) for t in linked)
+
+
+def join_words(
+    weights: Float[np.ndarray, "T S"],
+    source_words: Sequence[int] | None = None,
+    target_words: Sequence[int] | None = None,
+) -> Float[np.ndarray, "V W"]:
+    """Attention of words to words.
+
+    A target word looks at a source word with the sum of the weights on the source word's pieces, averaged
+    over the target word's pieces.
 
     Args:
         weights: Attention of each target token to each source token.
@@ -100,17 +133,10 @@ def links_from_weights(
         DataError: if the word indices are not as many as the tokens.
     """
     targets, sources = weights.shape
-    target_index = _word_index(target_words, targets, "target_words")
-    source_index = _word_index(source_words, sources, "source_words")
-    to_target = _membership(target_index)  # (words of the target, T)
-    to_source = _membership(source_index)  # (words of the source, S)
-    # The mean over a target word's pieces has the same maximum as the sum.
-    joined = to_target @ weights.astype(np.float64) @ to_source.T
-    if joined.shape[1] == 0:
-        return frozenset()
-    best = joined.argmax(axis=1)
-    linked = np.flatnonzero(joined.max(axis=1) > 0)
-    return frozenset((int(best[t]), int(t)) for t in linked)
+    to_target = _membership(_word_index(target_words, targets, "target_words"))  # (V, T)
+    to_source = _membership(_word_index(source_words, sources, "source_words"))  # (W, S)
+    pieces = to_target.sum(axis=1, keepdims=True)
+    return to_target @ weights.astype(np.float64) @ to_source.T / np.maximum(pieces, 1)
 
 
 def _word_index(words: Sequence[int] | None, tokens: int, name: str) -> np.ndarray:

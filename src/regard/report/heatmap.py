@@ -4,7 +4,8 @@ Exactly 0 is white, every other weight is not, however small. The pointer over a
 weight.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -13,11 +14,12 @@ from rich.cells import cell_len
 
 from regard.data.links import GoldLinks
 from regard.report.grid import Grid, Ramp, clip_label, make_grid, printable
+from regard.report.svg import Length
 
-__all__ = ["svg_map"]
+__all__ = ["BROKEN", "Paint", "draw_grid", "svg_map"]
 
 _BLUES = Ramp(((221, 233, 247), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
-_BROKEN = "#ff4fa3"
+BROKEN = "#ff4fa3"
 
 # Lengths in pixels; a label is cut to so many half-width characters.
 _CELL = 24
@@ -55,7 +57,38 @@ def svg_map(
     Raises:
         DataError: if weights, words and captions do not fit each other.
     """
-    grid = make_grid(weights, source, target, captions)
+    return draw_grid(make_grid(weights, source, target, captions), _PAINT, title, gold)
+
+
+@dataclass(frozen=True)
+class Paint:
+    """How numbers become colours.
+
+    Attributes:
+        fill: The colour of a number.
+        key: Elements that say which colours mean what, from (0, 0) on, 12 pixels high, in small letters.
+        width: Of the key, in pixels.
+        outline: The colour of a gold link's outline.
+    """
+
+    fill: Callable[[float], str]
+    key: tuple[str, ...]
+    width: Length
+    outline: str
+
+
+def draw_grid(grid: Grid, paint: Paint, title: str | None = None, gold: GoldLinks | None = None) -> str:
+    """Draw numbers between words as coloured cells, source words across, target words down.
+
+    Args:
+        grid: The numbers and words.
+        paint: Their colours.
+        title: A line above the picture.
+        gold: Gold links to outline.
+
+    Returns:
+        The text of an SVG file.
+    """
     left = _GAP + max((_width(clip_label(label, _LABEL)) for label in grid.target), default=0.0)
     slanted = [_SLOPE * (_width(clip_label(label, _LABEL)) + _FONT) for label in grid.source]
     top = _GAP + max(slanted, default=0.0) + (_LINE if any(grid.captions) else 0)
@@ -67,7 +100,11 @@ def svg_map(
     columns = max(1, min(len(grid.weights), int(_WIDTH // panel_width)))
     rows = -(-len(grid.weights) // columns)
     head = _MARGIN + (_LINE if title else 0)
-    width = max(_MARGIN + columns * panel_width, 2 * _MARGIN + _width(title or ""), 230.0)
+    width = max(
+        _MARGIN + columns * panel_width,
+        2 * _MARGIN + _width(title or ""),
+        2 * _MARGIN + paint.width + (90 if gold else 0),
+    )
     height = head + rows * panel_height + _LINE + _MARGIN
 
     parts = [
@@ -85,8 +122,13 @@ def svg_map(
         x = _MARGIN + (h % columns) * panel_width + left
         y = head + (h // columns) * panel_height + top
         parts.append(f'<g transform="translate({x:.1f} {y:.1f})">')
-        parts += [*_labels(grid, h, left, top), *_cells(grid, h), *_outlines(gold, grid), "</g>"]
-    parts += [*_legend(_MARGIN, height - _MARGIN - _LINE / 2, gold is not None), "</svg>"]
+        parts += [
+            *_labels(grid, h, left, top),
+            *_cells(grid, h, paint),
+            *_outlines(gold, grid, paint),
+            "</g>",
+        ]
+    parts += [*_legend(_MARGIN, height - _MARGIN - _LINE / 2, paint, gold is not None), "</svg>"]
     return "\n".join(parts) + "\n"
 
 
@@ -110,14 +152,14 @@ def _label(label: str) -> str:
     return escape(shown) + (f"<title>{escape(label)}</title>" if shown != label else "")
 
 
-def _cells(grid: Grid, head: int) -> list[str]:
+def _cells(grid: Grid, head: int, paint: Paint) -> list[str]:
     parts = ['<g stroke="#d9d9d9" stroke-width="1">']
     for t, target in enumerate(grid.target):
         for s, source in enumerate(grid.source):
             weight = float(grid.weights[head, t, s])
             tip = escape(f"{target} → {source}: {weight:.4g}")
             place = f'x="{_CELL * s}" y="{_CELL * t}" width="{_CELL}" height="{_CELL}"'
-            parts.append(f'<rect {place} fill="{_fill(weight)}"><title>{tip}</title></rect>')
+            parts.append(f'<rect {place} fill="{paint.fill(weight)}"><title>{tip}</title></rect>')
     return [*parts, "</g>"]
 
 
@@ -125,13 +167,13 @@ def _fill(weight: float) -> str:
     if weight == 0:
         return "#ffffff"
     # What is no weight at all must not pass for one.
-    return _BLUES.colour(weight) if np.isfinite(weight) and weight > 0 else _BROKEN
+    return _BLUES.colour(weight) if np.isfinite(weight) and weight > 0 else BROKEN
 
 
-def _outlines(gold: GoldLinks | None, grid: Grid) -> list[str]:
+def _outlines(gold: GoldLinks | None, grid: Grid, paint: Paint) -> list[str]:
     if gold is None:
         return []
-    parts = ['<g fill="none" stroke="#e0521b" stroke-width="2" pointer-events="none">']
+    parts = [f'<g fill="none" stroke="{paint.outline}" stroke-width="2" pointer-events="none">']
     for s, t in sorted(gold.possible):
         if s < len(grid.source) and t < len(grid.target):
             dashed = "" if (s, t) in gold.sure else ' stroke-dasharray="4 3"'
@@ -142,21 +184,32 @@ def _outlines(gold: GoldLinks | None, grid: Grid) -> list[str]:
     return [*parts, "</g>"]
 
 
-def _legend(x: float, y: float, gold: bool) -> list[str]:
-    parts = [f'<g transform="translate({x:.1f} {y:.1f})" font-size="11" fill="#555555">']
-    parts.append('<rect width="12" height="12" fill="#ffffff" stroke="#d9d9d9"/><text x="18" y="10">0</text>')
-    parts += [
-        f'<rect x="{36 + 8 * step}" width="8" height="12" fill="{_BLUES.colour((step + 0.5) / 10)}"/>'
-        for step in range(10)
-    ]
-    parts.append('<text x="122" y="10">1</text>')
+def _legend(x: float, y: float, paint: Paint, gold: bool) -> list[str]:
+    parts = [f'<g transform="translate({x:.1f} {y:.1f})" font-size="11" fill="#555555">', *paint.key]
     if gold:
+        at = paint.width + 11
         parts.append(
-            '<rect x="141" y="1" width="10" height="10" fill="none" stroke="#e0521b" stroke-width="2"/>'
-            '<text x="157" y="10">gold link</text>'
+            f'<rect x="{at:g}" y="1" width="10" height="10" fill="none" '
+            f'stroke="{paint.outline}" stroke-width="2"/>'
+            f'<text x="{at + 16:g}" y="10">gold link</text>'
         )
     return [*parts, "</g>"]
 
 
 def _width(text: str) -> float:
     return _CHARACTER * cell_len(text)
+
+
+_PAINT = Paint(
+    _fill,
+    (
+        '<rect width="12" height="12" fill="#ffffff" stroke="#d9d9d9"/><text x="18" y="10">0</text>',
+        *(
+            f'<rect x="{36 + 8 * step}" width="8" height="12" fill="{_BLUES.colour((step + 0.5) / 10)}"/>'
+            for step in range(10)
+        ),
+        '<text x="122" y="10">1</text>',
+    ),
+    width=130,
+    outline="#e0521b",
+)

@@ -1,0 +1,338 @@
+"""What `regard analyse --attention` does: models led through given translations, side by side."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.analysed import Analysed
+from regard.cli.progress import following, say
+from regard.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from regard.cli.output import Output
+    from regard.data.links import GoldLinks
+    from regard.data.text import TextPair
+    from regard.decoding.analysis import ForcedLine
+    from regard.decoding.config import SearchBatchConfig
+    from regard.metrics.attention import AttentionFigures, SentenceAttention
+    from regard.models.base import TranslationModel
+
+__all__ = ["AttentionOptions", "show_attention"]
+
+_LONGEST = 30  # words of a sentence that is drawn without being asked for
+
+
+@dataclass(frozen=True)
+class AttentionOptions:
+    """What a user chose.
+
+    Attributes:
+        gold: Gold links of the text; none: no alignment error rate.
+        svg: The folder of the figures; none: no figures.
+        lines: Whose maps to draw, from 1.
+        names: What to call the models, separated by commas; none: as their folders.
+        layer: Of the attending layers, from 1; none: the last.
+        head: From 1; none: all.
+        prior: Whether to look at attention before the word is known.
+        width: Of a bin of entropies, in nats.
+    """
+
+    gold: Path | None
+    svg: Path | None
+    lines: list[int]
+    names: str | None
+    layer: int | None
+    head: int | None
+    prior: bool
+    width: float
+
+    def name(self, folders: Sequence[Path]) -> list[str]:
+        """What each model is called.
+
+        Raises:
+            UsageError: if there are not as many names as models, or two of one name.
+        """
+        names = [name.strip() for name in self.names.split(",")] if self.names is not None else []
+        if self.names is None:
+            names = [folder.resolve().name for folder in folders]
+            if len(set(names)) < len(names):
+                names = [str(folder) for folder in folders]
+        if len(names) != len(folders):
+            raise UsageError(f"--names gives {len(names)} names to {len(folders)} models")
+        if len(set(names)) < len(names) or not all(names):
+            raise UsageError(f"models must have names of their own, not {', '.join(names)}; give --names")
+        return names
+
+    def weights(self, line: "ForcedLine", name: str) -> "np.ndarray":
+        """The attention asked for, [T, H, S].
+
+        Raises:
+            UsageError: if the model has no such layer or head, or attends to nothing.
+        """
+        layers = line.weights if self.prior else line.beliefs
+        if self.layer is not None and self.layer > len(layers):
+            raise UsageError(f"--layer {self.layer}: {name} attends in {len(layers)}")
+        weights = layers[-1 if self.layer is None else self.layer - 1]
+        if self.head is not None and self.head > weights.shape[1]:
+            raise UsageError(f"--head {self.head}: {name} has {weights.shape[1]}")
+        if not weights.any():
+            raise UsageError(f"{name} attends to nothing: there is no attention to analyse")
+        return weights if self.head is None else weights[:, self.head - 1 : self.head]
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A model by its name, how it reads and writes, and how much it does at once."""
+
+    name: str
+    model: "TranslationModel"
+    text: "TextPair"
+    batch: "SearchBatchConfig"
+
+    def lines(self, pairs: "Sequence[tuple[str, str]]") -> "Iterator[ForcedLine | None]":
+        """What it does with some lines; none for those that are left out."""
+        from regard.decoding.analysis import force_lines
+
+        return force_lines(self.model, self.text, pairs, self.batch)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one model did: with each line (none: left out), and in figures."""
+
+    sentences: "list[SentenceAttention | None]"
+    perplexity: float | None
+    figures: "AttentionFigures"
+
+    def record(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it."""
+        lines = [{"line": n, **one.record()} for n, one in enumerate(self.sentences, 1) if one is not None]
+        return {"perplexity": self.perplexity, **self.figures.record(), "lines": lines}
+
+
+def show_attention(analysed: Analysed, options: AttentionOptions) -> None:
+    """Lead the models through the references and show what their attention did.
+
+    Raises:
+        UsageError: if an option does not fit the models.
+        DataError: if a file is not what it should be.
+    """
+    from regard.cli.output import open_output, write_json
+
+    names = options.name(analysed.models)
+    pairs = analysed.pairs()
+    gold = _read_gold(options.gold, len(pairs), analysed.source)
+    beyond = [line for line in options.lines if line > len(pairs)]
+    if beyond:
+        raise UsageError(f"--line {beyond[0]}: {analysed.source} has {len(pairs)} lines")
+    with open_output(analysed.output) as file:
+        models = [_load(name, folder, analysed) for name, folder in zip(names, analysed.models, strict=True)]
+        found = {model.name: _examine(model, pairs, gold, analysed, options) for model in models}
+        for i, rows in enumerate(_tables(found)):
+            if i:
+                file.write("\n")
+            _print(file, rows)
+        figures = {
+            "models": {
+                name: {"folder": str(folder), **found[name].record()}
+                for name, folder in zip(names, analysed.models, strict=True)
+            },
+            "source": str(analysed.source),
+            "reference": str(analysed.reference),
+            "gold": None if options.gold is None else str(options.gold),
+            "attention": "prior" if options.prior else "belief",
+            "layer": options.layer,
+            "head": options.head,
+        }
+        write_json(analysed.json_file, figures)
+    if options.svg is not None:
+        pictures = _charts({name: one.figures for name, one in found.items()})
+        for line in options.lines or [_most_different(list(found.values()))]:
+            pictures |= _maps(line, models, pairs, gold, options)
+        _write(options.svg, pictures)
+
+
+def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] | None":
+    from regard.data.links import read_gold
+
+    if path is None:
+        return None
+    gold = list(read_gold(path))
+    if len(gold) != lines:
+        raise DataError(f"{path} has {len(gold)} lines, {source} has {lines}; expected the same number")
+    return gold
+
+
+def _load(name: str, folder: Path, analysed: Analysed) -> _Model:
+    from regard.cli.models import load_models, search_settings
+
+    model, text, base = load_models([folder], analysed.device, analysed.precision)
+    return _Model(name, model, text, search_settings(base, {"batch": analysed.batch}).batch)
+
+
+def _examine(
+    model: _Model,
+    pairs: "Sequence[tuple[str, str]]",
+    gold: "list[GoldLinks] | None",
+    analysed: Analysed,
+    options: AttentionOptions,
+) -> _Found:
+    from regard.data.links import check_links
+    from regard.metrics.alignment import alignment_score
+    from regard.metrics.attention import look, summarise
+
+    sentences: list[SentenceAttention | None] = []
+    total = steps = 0
+    for number, line in enumerate(following(model.lines(pairs), model.name, len(pairs)), 1):
+        if line is None:
+            sentences.append(None)
+            continue
+        if gold is not None:
+            words = {"source": len(line.source), "reference": len(line.target)}
+            note = f" as {model.name} reads it"
+            check_links(gold[number - 1].possible, words, f"{options.gold}:{number}", note)
+        weights = options.weights(line, model.name)
+        sentences.append(look(weights, line.right, line.source_words, line.target_words))
+        total += float(line.log_probs.sum())
+        steps += len(line.log_probs)
+    kept = [one for one in sentences if one is not None]
+    if not kept:
+        raise DataError(f"{analysed.source}: {model.name} can read no line")
+    score = None
+    if gold is not None:
+        # What is left out has no links: what its gold links ask for is missed.
+        score = alignment_score([frozenset() if one is None else one.links for one in sentences], gold)
+    perplexity = math.exp(-total / steps) if total / steps > -700 else None
+    return _Found(sentences, perplexity, summarise(kept, score, options.width))
+
+
+# Tables
+
+
+def _tables(found: dict[str, _Found]) -> list[list[list[str]]]:
+    """The figures, steps by entropy and sentences by coverage; heads first."""
+    scored = any(one.figures.alignment is not None for one in found.values())
+    head = ["model", "lines", "steps", "perplexity", "accuracy %", "entropy", "support", "coverage %"]
+    single = [[*head, *(["AER %", "1 - AER"] if scored else [])]]
+    for name, one in found.items():
+        figures = one.figures
+        row = [name, str(figures.sentences), str(figures.steps)]
+        row += ["" if one.perplexity is None else f"{one.perplexity:.3f}", f"{100 * figures.accuracy:.2f}"]
+        row += [f"{figures.entropy:.4f}", f"{figures.support:.2f}", f"{100 * figures.coverage:.2f}"]
+        if figures.alignment is not None:
+            row += [f"{100 * figures.alignment.aer:.2f}", f"{1 - figures.alignment.aer:.3f}"]
+        single.append(row)
+
+    every = {name: one.figures for name, one in found.items()}
+    columns = [f"{name} {what}" for name in every for what in ("steps %", "right %")]
+    entropies = [["entropy", *columns]]
+    edges = max((one.entropies.edges for one in every.values()), key=len)
+    for b, (low, high) in enumerate(pairwise(edges)):
+        row = [f"{low:g} to {high:g}"]
+        for one in every.values():
+            here = b < len(one.entropies.counts) and one.entropies.counts[b] > 0
+            shares = (one.entropies.shares[b], one.entropies.accuracy[b]) if here else ()
+            row += [f"{100 * share:.2f}" for share in shares] or ["0.00", ""]
+        entropies.append(row)
+
+    coverages = [["coverage %", *(f"{name} sentences %" for name in every)]]
+    bins = [one.coverages for one in every.values()]
+    for b, (low, high) in enumerate(pairwise(bins[0].edges)):
+        row = [f"{100 * low:g} to {100 * high:g}", *(f"{100 * one.shares[b]:.2f}" for one in bins)]
+        if any(one.counts[b] for one in bins):
+            coverages.append(row)
+    return [single, entropies, coverages]
+
+
+def _print(file: "Output", rows: list[list[str]]) -> None:
+    """A table on a terminal, tab-separated lines elsewhere."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if not file.is_terminal:
+        file.write("".join("\t".join(row) + "\n" for row in rows))
+        return
+    table = Table(box=None, pad_edge=False)
+    for i, head in enumerate(rows[0]):
+        table.add_column(head, justify="left" if i == 0 else "right")
+    for row in rows[1:]:
+        table.add_row(*row)
+    Console(highlight=False, markup=False).print(table)
+
+
+# Figures
+
+
+def _charts(models: "dict[str, AttentionFigures]") -> dict[str, str]:
+    from regard.report.attention import svg_coverage, svg_entropy
+
+    return {"entropy.svg": svg_entropy(models), "coverage.svg": svg_coverage(models)}
+
+
+def _most_different(found: list[_Found]) -> int:
+    """The line, not too long to look at, whose entropies differ most in sum between first and last model."""
+    first, last = found[0].sentences, found[-1].sentences
+    apart: dict[int, float] = {}
+    for number, (one, other) in enumerate(zip(first, last, strict=True), 1):
+        if one is not None and other is not None:
+            long = len(one.entropies) > _LONGEST
+            apart[number] = -1 if long else abs(float(one.entropies.sum() - other.entropies.sum()))
+    return max(apart, key=apart.__getitem__)
+
+
+def _maps(
+    number: int,
+    models: list[_Model],
+    pairs: "Sequence[tuple[str, str]]",
+    gold: "list[GoldLinks] | None",
+    options: AttentionOptions,
+) -> dict[str, str]:
+    """The maps of a line side by side, and the difference of each model and the first."""
+    import numpy as np
+
+    from regard.metrics.alignment import join_words
+    from regard.metrics.attention import map_difference
+    from regard.report.difference import svg_difference
+    from regard.report.heatmap import svg_map
+
+    words: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    maps: list[np.ndarray] = []
+    for model in models:
+        (line,) = model.lines([pairs[number - 1]])
+        if line is None:
+            say(f"line {number} is not drawn: {model.name} cannot read it")
+            return {}
+        if words is not None and words != (line.source, line.target):
+            say(f"line {number} is not drawn: {model.name} cuts it into other words than {models[0].name}")
+            return {}
+        words = (line.source, line.target)
+        weights = options.weights(line, model.name)[:-1].mean(axis=1)
+        maps.append(join_words(weights, line.source_words, line.target_words))
+    assert words is not None
+    links = None if gold is None else gold[number - 1]
+    names, title = [model.name for model in models], f"Line {number}"
+    pictures = {f"maps-{number}.svg": svg_map(np.stack(maps), *words, title, names, links)}
+    for name, map in zip(names[1:], maps[1:], strict=True):
+        file = f"difference-{number}.svg" if len(models) == 2 else f"difference-{number}-{name}.svg"
+        differences = map_difference(map, maps[0])
+        pictures[file] = svg_difference(differences, *words, (name, names[0]), title, gold=links)
+    return pictures
+
+
+def _write(folder: Path, pictures: dict[str, str]) -> None:
+    from regard.cli.output import open_output
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be made: {error.strerror or error}") from None
+    for name, svg in pictures.items():
+        path = folder / name.replace("/", "-")
+        with open_output(path) as file:
+            file.write(svg)
+        say(f"wrote {path}")

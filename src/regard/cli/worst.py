@@ -1,0 +1,264 @@
+"""What `regard analyse --worst` does: translations, and what they drop and repeat."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.analysed import Analysed
+from regard.cli.progress import following, say
+from regard.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from regard.alignment import Corpus, WordAligner
+    from regard.cli.output import Output
+    from regard.data.links import Links
+    from regard.data.text import TextPair
+    from regard.decoding.translate import LineResult, Translation, Translator
+    from regard.report.worst import Received, Sentence
+
+__all__ = ["WorstOptions", "show_worst"]
+
+_WIDTH = 100  # of plain text
+_STRANGE = 0.3  # the share of words an aligner may not know before a person is told
+
+
+@dataclass(frozen=True)
+class WorstOptions:
+    """What a user chose.
+
+    Attributes:
+        aligner: The folder of a word aligner; none: nothing is known of dropped words.
+        links_reference: Links of source and reference in the place of the aligner's.
+        number: How many sentences to show; 0: all.
+        lowercase: Whether to ignore case.
+        search: Search settings by the names of `search_settings`.
+        threads: On the CPU; none: as many as there are processors.
+    """
+
+    aligner: Path | None
+    links_reference: Path | None
+    number: int
+    lowercase: bool
+    search: dict[str, Any]
+    threads: int | None
+
+
+def show_worst(analysed: Analysed, options: WorstOptions) -> None:
+    """Translate, and show the sentences with the most words dropped and repeated first.
+
+    Raises:
+        UsageError: if an option is missing.
+        DataError: if a file is not what it should be.
+    """
+    from regard.cli.models import load_models, search_settings
+    from regard.cli.output import open_output, write_json
+    from regard.decoding.translate import Translator
+    from regard.report.worst import corpus_scores, worst_first
+
+    if options.links_reference is not None and options.aligner is None:
+        raise UsageError(
+            "--links-reference needs --aligner too, which links the source with the translations"
+        )
+    linker = _Linker.read(options)
+    pairs = analysed.pairs()
+    linker.check(len(pairs), analysed.reference)
+    with open_output(analysed.output) as file:
+        model, text, base = load_models(analysed.models, analysed.device, analysed.precision)
+        search = search_settings(base, {"nbest": 1, "batch": analysed.batch, **options.search})
+        translator = Translator(model, text, search)
+        sentences = _examine(_translated(translator, pairs), pairs, translator, linker, options.lowercase)
+        if not sentences:
+            raise DataError(f"{analysed.source}: every line is too long to be translated")
+        ranked, scores = worst_first(sentences), corpus_scores(sentences)
+        _show(file, ranked[: options.number or None], scores, len(sentences))
+        aligner, links = options.aligner, options.links_reference
+        figures = {
+            "models": [str(folder) for folder in analysed.models],
+            "source": str(analysed.source),
+            "reference": str(analysed.reference),
+            "aligner": None if aligner is None else str(aligner),
+            "links_reference": None if links is None else str(links),
+            "lowercase": options.lowercase,
+            "lines": len(pairs),
+            **scores,
+            "sentences": [sentence.record() for sentence in ranked],
+        }
+        write_json(analysed.json_file, figures)
+    if aligner is None:
+        say("without --aligner nothing is known of dropped words: sentences are ranked by repetitions alone")
+
+
+def _translated(translator: "Translator", pairs: Sequence[tuple[str, str]]) -> "Iterator[LineResult]":
+    """The lines that are not too long."""
+    from regard.decoding.translate import number_lines
+
+    lines = number_lines(source for source, _ in pairs)
+    for result in following(translator.translate(lines), "translate", len(pairs)):
+        if not result.refused:
+            yield result
+
+
+@dataclass(frozen=True)
+class _Linker:
+    """Where word links come from: an aligner, for the references perhaps a file.
+
+    Attributes:
+        aligner: The aligner.
+        given: The links of each line's source and reference.
+        name: Where they come from.
+        lowercase: Whether to ignore case.
+        threads: Of compiled work; 0: as many as there are processors.
+    """
+
+    aligner: "WordAligner | None"
+    given: "list[Links] | None"
+    name: str
+    lowercase: bool
+    threads: int
+
+    @classmethod
+    def read(cls, options: WorstOptions) -> "_Linker":
+        """Load what there is."""
+        from regard.alignment import WordAligner
+        from regard.data.corpus import read_lines
+        from regard.data.links import parse_links
+
+        links = options.links_reference
+        trained = None if options.aligner is None else WordAligner.load(options.aligner)
+        given = None
+        if links is not None:
+            given = [parse_links(line, f"{links}:{n}") for n, line in enumerate(read_lines(links), 1)]
+        lowercase = options.lowercase or (trained is not None and trained.lowercase)
+        return cls(trained, given, str(links), lowercase, options.threads or 0)
+
+    def check(self, lines: int, reference: Path) -> None:
+        """Refuse links of another text."""
+        if self.given is not None and len(self.given) != lines:
+            raise DataError(
+                f"{self.name} has {len(self.given)} lines, {reference} has {lines}; expected the same number"
+            )
+
+    def links(self, sentences: "Sequence[Sentence]") -> "list[tuple[Links, Links]] | None":
+        """The links of each source sentence with its reference, and with its translation."""
+        if self.aligner is None:
+            return None
+        self._warn_if_strange(sentences)
+        said = self._align([(sentence.source, sentence.output) for sentence in sentences])
+        if self.given is None:
+            wanted = self._align([(sentence.source, sentence.reference) for sentence in sentences])
+        else:
+            wanted = [self._given(sentence) for sentence in sentences]
+        return list(zip(wanted, said, strict=True))
+
+    def _given(self, sentence: "Sentence") -> "Links":
+        from regard.data.links import check_links
+
+        assert self.given is not None
+        links = self.given[sentence.line - 1]
+        words = {"source": len(sentence.source), "reference": len(sentence.reference)}
+        check_links(links, words, f"{self.name}:{sentence.line}", " as the model reads it")
+        return links
+
+    def _align(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> "list[Links]":
+        assert self.aligner is not None
+        return list(self.aligner.align(self._corpus(pairs), threads=self.threads))
+
+    def _corpus(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> "Corpus":
+        from regard.alignment import Corpus
+
+        assert self.aligner is not None
+        if self.lowercase:
+            pairs = [([word.lower() for word in s], [word.lower() for word in t]) for s, t in pairs]
+        return Corpus.from_tokens(pairs, self.aligner.words, allow_empty=True)
+
+    def _warn_if_strange(self, sentences: "Sequence[Sentence]") -> None:
+        """Tell of an aligner that hardly knows the text."""
+        from regard.alignment.corpus import UNKNOWN
+
+        corpus = self._corpus([(sentence.source, sentence.reference) for sentence in sentences])
+        sides = corpus.source.tokens, corpus.target.tokens
+        strange = sum(int((side == UNKNOWN).sum()) for side in sides) / max(sum(map(len, sides)), 1)
+        if strange > _STRANGE:
+            say(
+                f"the aligner has never seen {strange:.0%} of the words: was it trained on text cut into "
+                "words as the model's tokenizers cut it?"
+            )
+
+
+def _examine(
+    results: "Iterator[LineResult]",
+    pairs: Sequence[tuple[str, str]],
+    translator: "Translator",
+    linker: _Linker,
+    lowercase: bool,
+) -> "list[Sentence]":
+    """The sentences in words, with their attention and links."""
+    from dataclasses import replace
+
+    from regard.decoding.analysis import words_of
+    from regard.report.worst import Sentence
+
+    text = translator.text
+    sentences = []
+    for result in results:
+        best = result.translations[0] if result.translations else None
+        own = result.source_tokens[: len(result.source_tokens) - (len(text.sink) if best else 0)]
+        said = () if best is None else words_of(text.target, _said(best, translator))
+        sentences.append(
+            Sentence(
+                line=result.line.number,
+                source=words_of(text.source, own),
+                reference=words_of(text.target, text.target.tokenize(pairs[result.line.number - 1][1])),
+                # A model may say two blanks in a row, with no word between them.
+                output=tuple(word for word in said if word),
+                received=None if best is None else _received(best, own, text),
+                lowercase=lowercase,
+            )
+        )
+    links = linker.links(sentences)
+    if links is None:
+        return sentences
+    return [replace(sentence, links=found) for sentence, found in zip(sentences, links, strict=True)]
+
+
+def _said(best: "Translation", translator: "Translator") -> Sequence[str]:
+    """The tokens of a translation as it was written."""
+    from regard.data.vocabulary import UNK
+
+    if translator.search.replace_unknown and UNK in best.hypothesis.tokens:
+        return translator.text.target.tokenize(best.text)
+    return best.tokens
+
+
+def _received(best: "Translation", tokens: Sequence[str], text: "TextPair") -> "Received | None":
+    """What the words of the source received; none where the model attends to nothing."""
+    from regard.report.worst import received_attention
+
+    if best.tokens and not best.weights.any():
+        return None
+    fertilities = None
+    if text.budget is not None:
+        (fertilities,) = text.budget.most([text.source.vocabulary.ids(tokens)])
+    return received_attention(best.weights, best.source_words, fertilities)
+
+
+def _show(file: "Output", sentences: "Sequence[Sentence]", scores: dict[str, float], examined: int) -> None:
+    """In colour and as wide as it is on a terminal, plain lines elsewhere."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from regard.report.marked import LEGEND, marked_lines
+
+    console = Console(highlight=False, markup=False) if file.is_terminal else None
+    shown = ", ".join(f"{name.upper()} {score:.2f}" for name, score in scores.items())
+    last = [Text(LEGEND, "dim"), Text(f"{shown}; {len(sentences)} of {examined} sentences shown")]
+    width = console.width if console else _WIDTH
+    for block in (*(marked_lines(sentence, width) for sentence in sentences), last):
+        for line in block:
+            if console is not None:
+                console.print(line)
+            else:
+                file.write(line.plain + "\n")
+        if block is not last:
+            file.write("\n")

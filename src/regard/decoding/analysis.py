@@ -1,0 +1,107 @@
+"""What a model does at each step of given translations: where it looks, and if its next word is right."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from regard.data.batch import Batch
+from regard.data.text import Side, TextPair
+from regard.decoding.beam import evaluating
+from regard.decoding.config import SearchBatchConfig
+from regard.decoding.forced import likeliest
+from regard.decoding.pairs import TokenPair, pair_batches, pair_blocks
+from regard.models.base import TranslationModel
+from regard.types import Bool, Float
+
+__all__ = ["ForcedLine", "force_lines", "words_of"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ForcedLine:
+    """A line and its given translation, T steps, the last one that of the end symbol.
+
+    Attributes:
+        number: The line, counted from 1.
+        source: Its words.
+        target: The translation's words.
+        source_words: The word that each source token is part of, counted from 0; -1 for the sink.
+        target_words: The same of the translation's tokens, without the end symbol.
+        right: Whether the likeliest token of each step, as the vocabulary has it, was the given one.
+        log_probs: Of the given tokens, in nats.
+        weights: For each attending layer where each step looked before its token was known.
+        beliefs: The same, now that it is.
+    """
+
+    number: int
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    source_words: tuple[int, ...]
+    target_words: tuple[int, ...]
+    right: Bool[np.ndarray, "T"]
+    log_probs: Float[np.ndarray, "T"]
+    weights: tuple[Float[np.ndarray, "T H S"], ...]
+    beliefs: tuple[Float[np.ndarray, "T H S"], ...]
+
+
+def force_lines(
+    model: TranslationModel, text: TextPair, pairs: Iterable[tuple[str, str]], config: SearchBatchConfig
+) -> Iterator[ForcedLine | None]:
+    """Walk through given translations, in order and in bounded memory.
+
+    Args:
+        model: The model.
+        text: How its two sides are written.
+        pairs: Source lines and their translations.
+        config: How much is done at once; what is found does not depend on it.
+
+    Yields:
+        One result a pair; none where the source is empty or a side too long, with a warning.
+    """
+    device = next(model.parameters()).device
+    for block in pair_blocks(text, pairs, config):
+        found: list[ForcedLine | None] = [None] * len(block)
+        for rows, batch in pair_batches(text, block, config):
+            chosen = [block[row] for row in rows]
+            for row, line in zip(rows, _force(model, text, chosen, batch.to(device)), strict=True):
+                found[row] = line
+        for pair, line in zip(block, found, strict=True):
+            if pair.problem:
+                _log.warning("line %d is left out: %s", pair.number, pair.problem)
+            yield line
+
+
+def _force(
+    model: TranslationModel, text: TextPair, pairs: Sequence[TokenPair], batch: Batch
+) -> Iterator[ForcedLine]:
+    assert batch.target is not None
+    with evaluating(model):
+        outcome = model(batch)
+        log_probs = outcome.log_likelihood.double().cpu().numpy()
+        weights, beliefs = (
+            [layer.float().cpu().numpy() for layer in layers] for layers in (outcome.weights, outcome.beliefs)
+        )
+    right = (likeliest(model, batch) == batch.target.tokens).cpu().numpy()
+    for row, pair in enumerate(pairs):
+        steps, own = len(pair.target) + 1, len(pair.source) + len(text.sink)
+        yield ForcedLine(
+            number=pair.number,
+            source=words_of(text.source, pair.source),
+            target=words_of(text.target, pair.target),
+            source_words=(*text.source.word_ids(pair.source), *[-1] * len(text.sink)),
+            target_words=tuple(text.target.word_ids(pair.target)),
+            right=right[row, :steps].copy(),
+            log_probs=log_probs[row, :steps].copy(),
+            weights=tuple(layer[row, :steps, :, :own].copy() for layer in weights),
+            beliefs=tuple(layer[row, :steps, :, :own].copy() for layer in beliefs),
+        )
+
+
+def words_of(side: Side, tokens: Sequence[str]) -> tuple[str, ...]:
+    """The words that tokens are the pieces of."""
+    pieces = groupby(zip(side.word_ids(tokens), tokens, strict=True), key=lambda piece: piece[0])
+    return tuple(side.tokenizer.decode([token for _, token in word]).strip() for _, word in pieces)

@@ -1,0 +1,239 @@
+"""Curves and histograms of several systems side by side as SVG: shares against what was put into bins.
+
+Each system keeps its colour (after Okabe & Ito 2008, for colour-blind eyes too), dashes and marker through
+all panels of a picture, so that it can be told without colour.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+from rich.cells import cell_len
+
+from regard.report.grid import printable
+from regard.report.svg import INK, MUTED, Length, Point, dot, line, picture, polygon, text
+
+__all__ = ["Panel", "Series", "svg_panels"]
+
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b0508c", "#1a1a1a", "#56a0d8")
+_DASHES = ("", "7 3", "2 2.5", "9 3 2 3", "4 2")
+_GRID = "#e3e3e3"
+_FRAME = "#8a8f98"
+
+# Lengths in pixels.
+_LEFT = 62.0
+_WIDTH = 400.0
+_HEIGHT = 230.0
+_BELOW = 62.0
+_GAP = 24.0
+_MARGIN = 14.0
+_LINE = 22.0
+_CHARACTER = 7.4
+_SAMPLE = 34.0
+_MARKER = 3.6
+
+
+@dataclass(frozen=True)
+class Series:
+    """The shares of one system.
+
+    Attributes:
+        name: Of the system.
+        values: 0 to 1, one a bin; not a number where there is nothing to show.
+        interval: The ends of an interval around each.
+    """
+
+    name: str
+    values: Float[np.ndarray, "N"]
+    interval: Float[np.ndarray, "N 2"] | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One chart.
+
+    Attributes:
+        title: What it shows.
+        across: What the bins are of, with its unit.
+        edges: Of the bins, rising; one system may have fewer than all.
+        series: The systems, in the same order in all panels.
+        kind: A curve through the middles of the bins, up to 100 %; or a histogram.
+        note: A line below.
+    """
+
+    title: str
+    across: str
+    edges: Sequence[Length]
+    series: Sequence[Series]
+    kind: Literal["curve", "histogram"]
+    note: str = ""
+
+    @property
+    def highest(self) -> float:
+        """What the axis reaches up to."""
+        if self.kind == "curve":
+            return 1.0
+        most = max((float(np.nanmax(one.values)) for one in self.series if len(one.values)), default=0.0)
+        step = _step(most or 1.0)
+        return math.ceil((most or 1.0) / step - 1e-9) * step
+
+
+def svg_panels(panels: Sequence[Panel], title: str, description: str) -> str:
+    """Draw charts beside each other, one legend above them.
+
+    Args:
+        panels: The charts.
+        title: What they are, for screen readers.
+        description: What there is to see, for screen readers.
+
+    Returns:
+        The text of an SVG file.
+    """
+    names = [series.name for series in panels[0].series]
+    column = _LEFT + _WIDTH + _GAP
+    legend, rows = _legend(names, len(panels) * column)
+    top = _MARGIN + rows * _LINE + 30
+    parts = [*legend]
+    for i, panel in enumerate(panels):
+        parts += _Chart((_LEFT + i * column, top + _HEIGHT), panel).parts()
+    noted = any(panel.note for panel in panels)
+    height = top + _HEIGHT + _BELOW - (0 if noted else 16)
+    return picture(len(panels) * column - 4, height, title, description, parts)
+
+
+def _legend(names: Sequence[str], width: Length) -> tuple[list[str], int]:
+    """Samples with their names, and how many rows they take."""
+    parts: list[str] = []
+    x, rows = _LEFT, 1
+    for i, name in enumerate(names):
+        needed = _SAMPLE + 8 + _CHARACTER * cell_len(name) + 22
+        if x > _LEFT and x + needed > width:
+            x, rows = _LEFT, rows + 1
+        y = _MARGIN + _LINE * (rows - 0.5)
+        parts.append(line([(x, y), (x + _SAMPLE, y)], **_stroke(i)))
+        parts.append(_marker((x + _SAMPLE / 2, y), i))
+        parts.append(text((x + _SAMPLE + 8, y + 4.5), name))
+        x += needed
+    return parts, rows
+
+
+def _stroke(i: int) -> dict[str, str | Length]:
+    style: dict[str, str | Length] = {"stroke": _COLOURS[i % len(_COLOURS)], "stroke_width": 2}
+    dashes = _DASHES[i % len(_DASHES)]
+    return style | ({"stroke_dasharray": dashes} if dashes else {})
+
+
+def _marker(at: Point, i: int, tip: str = "") -> str:
+    """A circle, a square, a triangle... around a point."""
+    style: dict[str, str | Length] = {"fill": _COLOURS[i % len(_COLOURS)], "stroke": "#ffffff"}
+    if i % len(_DASHES) == 0:
+        return dot(at, _MARKER, tip, **style)
+    corners, turn, radius = ((4, 0.25, 1.35), (3, 1, 1.4), (4, 0, 1.4), (3, 0, 1.4))[i % len(_DASHES) - 1]
+    angles = [math.tau * (k / corners + turn / 2) for k in range(corners)]
+    reach = radius * _MARKER
+    return polygon([(at[0] + reach * math.sin(a), at[1] + reach * math.cos(a)) for a in angles], tip, **style)
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """A panel whose lower left corner is `at`."""
+
+    at: Point
+    panel: Panel
+
+    def place(self, x: Length, share: Length) -> Point:
+        first, last = self.panel.edges[0], self.panel.edges[-1]
+        return (
+            self.at[0] + _WIDTH * (x - first) / (last - first),
+            self.at[1] - _HEIGHT * share / self.panel.highest,
+        )
+
+    def parts(self) -> list[str]:
+        panel = self.panel
+        left, base = self.at
+        parts = [text((left, base - _HEIGHT - 12), panel.title, font_weight="bold"), *self._axes()]
+        draw = self._curve if panel.kind == "curve" else self._steps
+        for i, series in enumerate(panel.series):
+            parts += draw(i, series)
+        parts.append(line([(left, base), (left + _WIDTH, base)], stroke=_FRAME))
+        if panel.kind == "histogram":
+            parts += self._tips()
+        parts.append(text((left + _WIDTH / 2, base + 38), panel.across, "middle"))
+        if panel.note:
+            parts.append(text((left + _WIDTH / 2, base + 55), panel.note, "middle", fill=MUTED, font_size=11))
+        return parts
+
+    def _axes(self) -> list[str]:
+        panel, parts = self.panel, []
+        left, base = self.at
+        step = _step(panel.highest)
+        for n in range(math.floor(panel.highest / step + 1e-9) + 1):
+            _, y = self.place(panel.edges[0], n * step)
+            parts.append(line([(left, y), (left + _WIDTH, y)], stroke=_GRID))
+            label = f"{round(100 * n * step, 6):g} %"
+            parts.append(text((left - 7, y + 4), label, "end", fill=MUTED, font_size=12))
+        step = _step(panel.edges[-1] - panel.edges[0])
+        for n in range(math.ceil(panel.edges[0] / step), math.floor(panel.edges[-1] / step + 1e-9) + 1):
+            x, _ = self.place(n * step, 0)
+            parts.append(line([(x, base), (x, base + 4)], stroke=_FRAME))
+            parts.append(text((x, base + 18), f"{round(n * step, 6):g}", "middle", fill=MUTED, font_size=12))
+        return parts
+
+    def _curve(self, i: int, series: Series) -> list[str]:
+        """A line through the middles of the bins, broken where there is nothing to show."""
+        pieces: list[list[Point]] = [[]]
+        marks: list[str] = []
+        for b, ((low, high), value) in enumerate(
+            zip(pairwise(self.panel.edges), series.values.tolist(), strict=False)
+        ):
+            if math.isnan(value):
+                pieces.append([])
+                continue
+            middle = (low + high) / 2
+            pieces[-1].append(self.place(middle, value))
+            tip = f"{series.name}, {low:g} to {high:g}: {value:.1%}"
+            if series.interval is not None:
+                ends = [float(end) for end in series.interval[b]]
+                tip += f" ({ends[0]:.1%} to {ends[1]:.1%})"
+                bar = [self.place(middle, end) for end in ends]
+                marks.append(line(bar, stroke=_COLOURS[i % len(_COLOURS)], stroke_width=1.2, opacity=0.6))
+            marks.append(_marker(pieces[-1][-1], i, printable(tip)))
+        return [*(line(piece, **_stroke(i)) for piece in pieces if len(piece) > 1), *marks]
+
+    def _steps(self, i: int, series: Series) -> list[str]:
+        """The outline of a histogram over a light ground of its colour; nothing where nothing is."""
+        pieces: list[list[Point]] = []
+        before = 0.0
+        for (low, high), value in zip(pairwise(self.panel.edges), series.values.tolist(), strict=False):
+            if value and not before:
+                pieces.append([self.place(low, 0)])
+            if value:
+                pieces[-1] += [self.place(low, value), self.place(high, value)]
+            elif before:
+                pieces[-1].append(self.place(low, 0))
+            before = value
+        if before:
+            pieces[-1].append(self.place(self.panel.edges[len(series.values)], 0))
+        colour = _COLOURS[i % len(_COLOURS)]
+        grounds = [polygon(piece, fill=colour, opacity=0.1) for piece in pieces]
+        return [*grounds, *(line(piece, **_stroke(i), stroke_linejoin="round") for piece in pieces)]
+
+    def _tips(self) -> list[str]:
+        """What the pointer over a bin shows: the shares of all systems."""
+        parts: list[str] = []
+        for b, (low, high) in enumerate(pairwise(self.panel.edges)):
+            found = [(one.name, one.values[b] if b < len(one.values) else 0.0) for one in self.panel.series]
+            tip = f"{low:g} to {high:g}: " + ", ".join(f"{name} {value:.1%}" for name, value in found)
+            corners = [(low, 0), (low, self.panel.highest), (high, self.panel.highest), (high, 0)]
+            parts.append(polygon([self.place(*c) for c in corners], printable(tip), fill=INK, opacity=0))
+        return parts
+
+
+def _step(reach: Length) -> float:
+    """A round distance, 1, 2 or 5 times a power of ten, of which four to eight make up a length."""
+    power = 10.0 ** math.floor(math.log10(reach / 4))
+    return next(power * times for times in (5, 2, 1) if reach / (power * times) >= 4)

@@ -1,0 +1,79 @@
+"""Two attention maps as one: where one system looks more (red) and where the other does (blue).
+
+Shankar & Sarawagi (2019), Figure 2. Exactly equal weights are white, all others are not.
+"""
+
+from collections.abc import Sequence
+from xml.sax.saxutils import escape
+
+import numpy as np
+from jaxtyping import Float
+from rich.cells import cell_len
+
+from regard.data.links import GoldLinks
+from regard.errors import DataError
+from regard.report.grid import Ramp, clip_label, make_grid, printable
+from regard.report.heatmap import BROKEN, Paint, draw_grid
+
+__all__ = ["svg_difference"]
+
+_REDS = Ramp(((253, 238, 232), (246, 178, 147), (217, 95, 70), (168, 22, 40), (92, 0, 24)))
+_BLUES = Ramp(((234, 242, 251), (156, 198, 232), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
+_GOLD = "#f0b000"  # to be seen on the darkest red and blue, and on white
+_CHARACTER = 6.2
+_NAME = 40
+
+
+def svg_difference(
+    differences: Float[np.ndarray, "T S"] | Float[np.ndarray, "N T S"],
+    source: Sequence[str],
+    target: Sequence[str],
+    names: tuple[str, str],
+    title: str | None = None,
+    captions: Sequence[str] | None = None,
+    gold: GoldLinks | None = None,
+) -> str:
+    """Draw the difference of maps (`regard.metrics.attention.map_difference`) as a heat map.
+
+    Args:
+        differences: One, or several of the same words; -1 to 1.
+        source: Source words, as many as columns.
+        target: Target words, as many as rows.
+        names: Which system has more where a difference is positive (red), and which where it is negative.
+        title: A line above the picture.
+        captions: One a difference.
+        gold: Gold links to outline.
+
+    Returns:
+        The text of an SVG file.
+
+    Raises:
+        DataError: if differences, words and captions do not fit each other.
+    """
+    if len(set(names)) != 2:
+        raise DataError(f"the two systems of a difference are both called {names[0]!r}")
+    grid = make_grid(differences, source, target, captions)
+    return draw_grid(grid, _paint(*(clip_label(printable(name), _NAME) for name in names)), title, gold)
+
+
+def _fill(difference: float) -> str:
+    if not np.isfinite(difference):
+        return BROKEN
+    if difference == 0:
+        return "#ffffff"
+    return (_REDS if difference > 0 else _BLUES).colour(abs(difference))
+
+
+def _paint(red: str, blue: str) -> Paint:
+    """From all of the one's attention to all of the other's."""
+    red, blue = f"more in {red}", f"more in {blue}"
+    width = _CHARACTER * cell_len(blue)
+    steps = [(step + 0.5) / 6 for step in range(-6, 6)]
+    parts = [f'<text x="0" y="10">{escape(blue)}</text>']
+    parts += [
+        f'<rect x="{width + 10 + 9 * i:.1f}" width="9" height="12" fill="{_fill(step)}"/>'
+        for i, step in enumerate(steps)
+    ]
+    end = width + 10 + 9 * len(steps) + 10
+    parts.append(f'<text x="{end:.1f}" y="10">{escape(red)}</text>')
+    return Paint(_fill, tuple(parts), end + _CHARACTER * cell_len(red), outline=_GOLD)

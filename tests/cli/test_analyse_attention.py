@@ -1,0 +1,286 @@
+"""`regard analyse --attention`: what it says agrees with `score` and `evaluate`; its figures are files."""
+
+import json
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+import torch
+from test_translate import run, save_model
+
+from regard.attention.none import NoAttentionConfig
+from regard.attention.posterior import PosteriorAttentionConfig
+from regard.cli.output import Output
+from regard.config import dump_toml
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
+from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.errors import DataError, UsageError
+from regard.experiment import CONFIG_FILE, LAST_LINE, load_config
+from regard.models import build_model
+from regard.models.lstm_config import LstmConfig
+from regard.training.store import write_tensors
+from regard.training.weights import MODEL_FILE, weights_of
+
+SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
+GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A soft model, another one, and one within fertilities that has a sink."""
+    folder = tmp_path_factory.mktemp("models")
+    return [
+        save_model(folder / "soft"),
+        save_model(folder / "other", seed=1),
+        save_model(folder / "bound", fertility=0.75),
+    ]
+
+
+@pytest.fixture
+def files(tmp_path):
+    texts = {"in.txt": SOURCE, "ref.txt": [line.upper() for line in SOURCE], "gold.talp": GOLD}
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+def with_attention(folder, attention):
+    """The same model with another attention."""
+    base = load_config(folder)
+    assert isinstance(base.model, LstmConfig)
+    config = replace(base, model=replace(base.model, attention=attention))
+    text = TextPair.load(folder)
+    torch.manual_seed(0)
+    model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
+    write_tensors(folder / MODEL_FILE, weights_of(model), {})
+    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+
+
+def pieces_model(folder):
+    """A model whose source words are cut into characters."""
+    model = save_model(folder)
+    text = TextPair.load(model)
+    # As many pieces as the model has words.
+    vocabulary = Vocabulary((*SPECIALS, "a@@", "b", "c", "d@@", "e", "f", "g"))
+    source = Side(BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n"), vocabulary)
+    TextPair(source, text.target, text.budget).save(model)
+    return model
+
+
+def analyse(models, files, *arguments):
+    options = ("--attention", "--source", files / "in.txt", "--reference", files / "ref.txt", "--threads", 1)
+    result = run("analyse", *models, *options, *arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def figures(models, files, *arguments):
+    analyse(models, files, "--json", files / "figures.json", *arguments)
+    return json.loads((files / "figures.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("which", [0, 2])
+def test_it_says_what_score_and_evaluate_say(models, files, which):
+    found = figures([models[which]], files, "--gold", files / "gold.talp")["models"]
+    (found,) = found.values()
+    links, scores = files / "links.txt", files / "scores.json"
+    run(
+        "score",
+        models[which],
+        files / "in.txt",
+        files / "ref.txt",
+        "--alignment",
+        links,
+        "--json",
+        scores,
+    )
+    assert found["perplexity"] == pytest.approx(json.loads(scores.read_text())["perplexity"], rel=1e-5)
+    assert found["steps"] == json.loads(scores.read_text())["tokens"]
+    drawn = links.read_text().splitlines()
+    assert [line["links"] for line in found["lines"]] == [line for line in drawn if line]
+    run("evaluate", "--gold", files / "gold.talp", "--links", links, "--json", scores, "--resamples", 2)
+    expected = json.loads(scores.read_text())
+    for name in ("aer", "precision", "recall"):
+        assert found[name] == pytest.approx(expected[name])
+    assert found["one_minus_aer"] == pytest.approx(1 - found["aer"])
+
+
+def test_the_figures_are_those_of_the_sentences(models, files):
+    (found,) = figures(models[:1], files)["models"].values()
+    assert [line["line"] for line in found["lines"]] == [1, 2, 4, 5, 6]
+    right = [value for line in found["lines"] for value in line["right"]]
+    entropies = [value for line in found["lines"] for value in line["entropy"]]
+    assert found["steps"] == len(right) == sum(found["entropies"]["counts"])
+    assert found["accuracy"] == pytest.approx(sum(right) / len(right))
+    assert found["entropy"] == pytest.approx(sum(entropies) / len(entropies), abs=1e-5)
+    assert sum(found["entropies"]["right"]) == sum(right)
+    assert found["coverage"] == pytest.approx(sum(x["coverage"] for x in found["lines"]) / 5, abs=1e-5)
+
+
+def test_models_side_by_side_are_what_each_is_alone(models, files):
+    together = figures(models, files, "--gold", files / "gold.talp", "--batch", 2)["models"]
+    assert list(together) == ["soft", "other", "bound"]
+    for folder in models:
+        (alone,) = figures([folder], files, "--gold", files / "gold.talp")["models"].values()
+        mine = together[folder.name]
+        for name in ("perplexity", "accuracy", "entropy", "support", "coverage", "aer"):
+            assert mine[name] == pytest.approx(alone[name], abs=1e-5)
+        assert mine["entropies"] == alone["entropies"]
+
+
+def test_the_tables_hold_what_the_file_holds(models, files):
+    found = figures(models[:2], files, "--gold", files / "gold.talp", "--bin", "0.5")["models"]
+    text = analyse(models[:2], files, "--gold", files / "gold.talp", "--bin", "0.5").stdout
+    single, entropies, coverages = (
+        [line.split("\t") for line in table.splitlines()] for table in text.split("\n\n")
+    )
+    assert single[0][0] == "model" and single[0][-2:] == ["AER %", "1 - AER"]
+    for row, (name, one) in zip(single[1:], found.items(), strict=True):
+        assert row[:3] == [name, "5", str(one["steps"])]
+        assert row[4:6] == [f"{100 * one['accuracy']:.2f}", f"{one['entropy']:.4f}"]
+        assert row[-2:] == [f"{100 * one['aer']:.2f}", f"{1 - one['aer']:.3f}"]
+    assert entropies[0] == ["entropy", "soft steps %", "soft right %", "other steps %", "other right %"]
+    assert [row[0] for row in entropies[1:3]] == ["0 to 0.5", "0.5 to 1"]
+    for table, column in ((entropies, 1), (entropies, 3), (coverages, 1), (coverages, 2)):
+        assert sum(float(row[column]) for row in table[1:]) == pytest.approx(100, abs=0.1)
+
+
+def test_a_posterior_model_is_seen_after_and_before_the_word(files, tmp_path):
+    folder = save_model(tmp_path / "posterior")
+    with_attention(folder, PosteriorAttentionConfig(contexts=0))
+    after, before = (figures([folder], files, *options) for options in ((), ("--prior",)))
+    assert (after["attention"], before["attention"]) == ("belief", "prior")
+    after, before = after["models"]["posterior"], before["models"]["posterior"]
+    assert after["perplexity"] == before["perplexity"] and after["accuracy"] == before["accuracy"]
+    assert abs(after["entropy"] - before["entropy"]) > 1e-5
+
+
+def test_a_soft_model_looks_the_same_before_and_after_the_word(models, files):
+    one, other = (figures(models[:1], files, *options)["models"] for options in ((), ("--prior",)))
+    assert one == other
+
+
+def test_pictures_come_as_files(models, files):
+    folder = files / "new" / "figures"
+    told = analyse(models, files, "--svg", folder, "--line", 1, "--line", 4, "--gold", files / "gold.talp")
+    maps = [
+        f"{name}.svg"
+        for n in (1, 4)
+        for name in (f"maps-{n}", *(f"difference-{n}-{m}" for m in ("other", "bound")))
+    ]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["entropy.svg", "coverage.svg", *maps])
+    assert told.stderr.count("wrote ") == 8
+    for path in folder.iterdir():
+        root = ET.fromstring(path.read_text(encoding="utf-8"))
+        texts = {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
+        if path.name.startswith("maps-4"):
+            assert {"soft", "other", "bound", *"fgabe", *"FGABE"} <= texts and "<sink>" not in texts
+
+
+def test_without_a_line_the_one_is_drawn_in_which_models_differ(models, files):
+    found = figures(models[:2], files, "--svg", files / "figures")["models"]
+    sums = [[sum(line["entropy"]) for line in one["lines"]] for one in found.values()]
+    apart = [abs(a - b) for a, b in zip(*sums, strict=True)]
+    line = found["soft"]["lines"][apart.index(max(apart))]["line"]
+    names = sorted(path.name for path in (files / "figures").iterdir())
+    assert names == ["coverage.svg", f"difference-{line}.svg", "entropy.svg", f"maps-{line}.svg"]
+
+
+def test_maps_are_those_of_words_whatever_their_pieces(models, files, tmp_path):
+    pieces = pieces_model(tmp_path / "pieces")
+    (files / "in.txt").write_text("ab c\n" * len(SOURCE))
+    told = analyse([pieces, models[0]], files, "--svg", files / "figures", "--line", 1)
+    assert "is not drawn" not in told.stderr and (files / "figures" / "difference-1.svg").is_file()
+    root = ET.fromstring((files / "figures" / "maps-1.svg").read_text())
+    assert {"ab", "c"} <= {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
+
+
+def test_models_of_one_name_are_told_apart(models, files, tmp_path):
+    twin = tmp_path / "elsewhere"
+    twin.mkdir()
+    twin = save_model(twin / "soft", seed=2)
+    assert list(figures([models[0], twin], files)["models"]) == [str(models[0]), str(twin)]
+    named = figures([models[0], twin], files, "--names", "Soft, Postr-Joint")["models"]
+    assert list(named) == ["Soft", "Postr-Joint"]
+
+
+def test_a_terminal_gets_tables(models, files, monkeypatch):
+    monkeypatch.setattr(Output, "is_terminal", True)
+    text = analyse(models[:1], files).stdout
+    assert "\t" not in text and "accuracy %" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--layer", 2], "--layer 2: soft attends in 1"),
+        (["--head", 2], "--head 2: soft has 1"),
+        (["--line", 7], "--line 7: .*in.txt has 6 lines"),
+        (["--names", "a,b"], "2 names to 1 models"),
+        (["--names", ""], "names of their own"),
+        (["--beam", 2], "--beam belongs to --worst, not to --attention"),
+        (["--lowercase"], "--lowercase belongs to --worst"),
+        (["--worst"], "one of them at a time"),
+    ],
+)
+def test_options_that_do_not_fit_are_named(models, files, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        analyse(models[:1], files, *arguments)
+
+
+def test_options_of_attention_do_not_go_with_worst(models, files):
+    texts = ("--source", files / "in.txt", "--reference", files / "ref.txt")
+    with pytest.raises(UsageError, match="--gold belongs to --attention, not to --worst"):
+        run("analyse", models[0], "--worst", *texts, "--gold", "g")
+
+
+def test_gold_links_of_another_text_are_named(models, files):
+    gold = files / "gold.talp"
+    gold.write_text("0-0\n")
+    with pytest.raises(DataError, match=r"gold\.talp has 1 lines, .*in\.txt has 6"):
+        analyse(models[:1], files, "--gold", gold)
+    gold.write_text("0-0\n0p5\n\n\n\n\n")
+    with pytest.raises(
+        DataError, match=r"gold\.talp:2: link 0-5 points .* reference .* 2 words as soft reads"
+    ):
+        analyse(models[:1], files, "--gold", gold)
+
+
+def test_a_model_that_attends_to_nothing_is_refused(files, tmp_path):
+    folder = save_model(tmp_path / "blind")
+    with_attention(folder, NoAttentionConfig())
+    with pytest.raises(UsageError, match="blind attends to nothing"):
+        analyse([folder], files)
+
+
+def test_figures_draws_what_analyse_draws_from_its_files(models, files):
+    found = {}
+    for folder in models[:2]:
+        path = files / f"{folder.name}.json"
+        found[folder.name] = ("--from", path)
+        analyse([folder], files, "--json", path)
+    analyse(models[:2], files, "--svg", files / "drawn")
+    pictures = files / "again"
+    result = run("figures", "attention", "-o", pictures, "--table", *found["soft"], *found["other"])
+    assert sorted(path.name for path in pictures.iterdir()) == ["coverage.svg", "entropy.svg"]
+    for path in pictures.iterdir():
+        assert path.read_text() == (files / "drawn" / path.name).read_text()
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["model", "soft", "other"]
+
+
+def test_figures_names_what_it_cannot_draw(models, files):
+    with pytest.raises(UsageError, match="--from"):
+        run("figures", "attention", "-o", files / "out")
+    with pytest.raises(UsageError, match="simplex"):
+        run("figures", "simplex", "-o", files / "out", "--from", files / "gold.talp")
+    with pytest.raises(DataError, match=r"gold\.talp"):
+        run("figures", "attention", "-o", files / "out", "--from", files / "gold.talp")
+    (files / "a.json").write_text('{"models": {"a": {"entropies": 1}}}')
+    with pytest.raises(DataError, match=r"a\.json"):
+        run("figures", "attention", "-o", files / "out", "--from", files / "a.json")
+    analyse(models[:1], files, "--json", files / "a.json")
+    twice = ("--from", files / "a.json")
+    with pytest.raises(DataError, match="'soft' comes twice"):
+        run("figures", "attention", "-o", files / "out", *twice, *twice)
+    assert not (files / "out").exists()

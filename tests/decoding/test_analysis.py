@@ -1,0 +1,114 @@
+"""Models led through given translations: the next word, and where they looked."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import from_dict
+from regard.data.batch import collate
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import EOS, SPECIALS, Vocabulary
+from regard.decoding.analysis import force_lines
+from regard.decoding.config import SearchBatchConfig
+from regard.decoding.forced import likeliest
+from regard.metrics.attention import look, summarise
+
+PRIOR = {"kind": "posterior", "passes": "prior"}
+POSTERIOR = {"kind": "posterior", "contexts": 0, "mix": 1.0}
+PAIRS = [
+    ("a b c", "C B A"),
+    ("", "A"),
+    ("d", "D E F G"),
+    ("e f g a b", ""),
+    ("c c c c", "C C"),
+    ("x y a", "A X B"),
+]
+
+
+def side(words: str) -> Side:
+    return Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+
+
+TEXT = TextPair(side("a b c d e f g"), side("A B C D E F G"))
+
+
+def forced(model, pairs=PAIRS, **batch):
+    return list(force_lines(model, TEXT, pairs, from_dict(SearchBatchConfig, batch)))
+
+
+def test_the_likeliest_token_is_that_of_every_token_tried(model, sentences):
+    targets = [[*words[::-1][:4], EOS] for words in sentences]
+    found = likeliest(model, collate(sentences, targets, range(len(sentences))))
+    words = model.output_bias.shape[0]
+    with torch.inference_mode():
+        for row, (source, target) in enumerate(zip(sentences, targets, strict=True)):
+            for t in range(len(target)):
+                tried = [[*target[:t], token] for token in range(words)]
+                scores = model(collate([source] * words, tried, range(words))).log_likelihood[:, t]
+                assert scores[found[row, t]] == pytest.approx(float(scores.max()), abs=1e-5)
+
+
+@pytest.mark.parametrize("attention", [PRIOR, POSTERIOR, {"kind": "soft"}], ids=["prior", "postr", "soft"])
+def test_analysis_does_not_hang_on_the_batch(build, attention):
+    model = build(seed=3, attention=attention)
+    alone = forced(model, sentences=1)
+    for options in ({}, {"sentences": 2}, {"block": 3, "sentences": 3}):
+        for one, other in zip(alone, forced(model, **options), strict=True):
+            assert (one is None) == (other is None)
+            if one is None or other is None:
+                continue
+            assert (one.number, one.source, one.target) == (other.number, other.source, other.target)
+            assert one.right.tolist() == other.right.tolist()
+            np.testing.assert_allclose(one.log_probs, other.log_probs, atol=1e-5)
+            for layers in ("weights", "beliefs"):
+                for a, b in zip(getattr(one, layers), getattr(other, layers), strict=True):
+                    np.testing.assert_allclose(a, b, atol=1e-5)
+    figures = [
+        summarise([look(x.beliefs[-1], x.right, x.source_words, x.target_words) for x in lines if x])
+        for lines in (alone, forced(model))
+    ]
+    assert figures[0].entropies == figures[1].entropies and figures[0].coverages == figures[1].coverages
+    assert figures[0].entropy == pytest.approx(figures[1].entropy, abs=1e-5)
+
+
+@pytest.mark.parametrize("attention", [PRIOR, {"kind": "soft"}], ids=["prior", "soft"])
+def test_without_a_posterior_belief_is_what_was_there_before_the_token(build, attention):
+    for line in forced(build(attention=attention)):
+        if line is not None:
+            np.testing.assert_array_equal(line.weights[-1], line.beliefs[-1])
+
+
+def test_a_posterior_is_the_prior_times_what_each_word_says_of_the_token(build):
+    """Shankar & Sarawagi (2019), Eq. 12; the certain share of it is what Eq. 7 gives."""
+    model = build(seed=3, attention=POSTERIOR)
+    line = forced(model, [("a b c d", "C A")])[0]
+    assert line is not None
+    batch = TEXT.batch([TEXT.source.encode("a b c d")], [[*TEXT.target.encode("C A"), EOS]], [0])
+    with torch.inference_mode():
+        outcome = model(batch)
+    joint = (outcome.log_weights + outcome.log_likelihoods)[0].exp().numpy()  # of the words, likeliest first
+    shares = joint / joint.sum(1, keepdims=True)
+    np.testing.assert_allclose(np.sort(line.beliefs[-1][:, 0]), np.sort(shares), atol=1e-6)
+    assert np.abs(line.weights[-1] - line.beliefs[-1]).max() > 1e-3
+    np.testing.assert_allclose(line.log_probs, np.log(joint.sum(1)), atol=1e-6)
+
+
+def test_lines_that_cannot_be_read_are_told_of(build, caplog):
+    with caplog.at_level(logging.WARNING):
+        found = forced(build(), longest=4)
+    assert [line is None for line in found] == [False, True, False, True, False, False]
+    assert [record.args[0] for record in caplog.records] == [2, 4]
+
+
+def test_each_line_has_as_many_steps_as_its_tokens_and_an_end(build):
+    lines = forced(build())
+    for (source, target), line in zip(PAIRS, lines, strict=True):
+        if line is None:
+            continue
+        shape = (len(target.split()) + 1, 1, len(source.split()))
+        assert line.beliefs[-1].shape == line.weights[-1].shape == shape
+        assert line.right.shape == line.log_probs.shape == shape[:1]
+        assert (line.source, line.target) == (tuple(source.split()), tuple(target.split()))

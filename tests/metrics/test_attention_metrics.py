@@ -1,0 +1,179 @@
+"""Attention under teacher forcing: entropy, support, coverage, accuracy in bins, by law and by hand."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from regard.errors import DataError
+from regard.metrics.alignment import AlignmentScore
+from regard.metrics.attention import (
+    AttentionFigures,
+    Bins,
+    SentenceAttention,
+    coverage,
+    entropy,
+    look,
+    map_difference,
+    summarise,
+    support,
+)
+
+maps = st.integers(1, 6).flatmap(
+    lambda s: arrays(np.float64, (3, s), elements=st.floats(0.0, 1.0)).map(
+        lambda a: (a + 1e-6) / (a + 1e-6).sum(axis=1, keepdims=True)
+    )
+)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_uniform_attention_has_the_entropy_of_its_size_and_all_of_it_as_support(size):
+    weights = np.full((2, size), 1 / size, dtype=np.float32)
+    assert entropy(weights) == pytest.approx([math.log(size)] * 2, abs=1e-6)
+    assert support(weights).tolist() == [size, size]
+
+
+def test_attention_to_one_word_has_no_entropy():
+    weights = np.eye(4, dtype=np.float32)
+    assert entropy(weights).tolist() == [0.0] * 4
+    assert support(weights).tolist() == [1.0] * 4
+
+
+def test_the_entropy_of_a_half_and_two_quarters_is_known():
+    assert entropy(np.array([[0.5, 0.25, 0.25, 0.0]])) == pytest.approx([1.5 * math.log(2)])
+
+
+@given(maps, st.permutations(range(6)))
+def test_entropy_lies_within_its_limits_and_hangs_on_no_order(weights, order):
+    found = entropy(weights)
+    assert (found >= 0).all() and (found <= math.log(weights.shape[1]) + 1e-9).all()
+    shuffled = weights[:, [i for i in order if i < weights.shape[1]]]
+    assert entropy(shuffled) == pytest.approx(found)
+
+
+def test_weights_of_a_selection_are_scaled_and_none_at_all_has_no_entropy():
+    assert entropy(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])) == pytest.approx([math.log(2), 0])
+
+
+def test_a_permutation_covers_everything_and_a_stare_one_word():
+    assert coverage(np.eye(5)[[3, 1, 4, 0, 2]]) == 1
+    stare = np.zeros((5, 5))
+    stare[:, 2] = 1
+    assert coverage(stare) == pytest.approx(1 / 5)
+
+
+def test_attention_beyond_a_whole_step_covers_no_more():
+    assert coverage(np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])) == pytest.approx((1 + 0.5 + 0) / 3)
+
+
+@given(maps)
+def test_coverage_is_never_more_than_steps_by_words(weights):
+    assert 0 <= coverage(weights) <= min(1.0, len(weights) / weights.shape[1]) + 1e-9
+
+
+@given(maps)
+def test_the_difference_of_two_maps_is_antisymmetric(weights):
+    other = weights[::-1]
+    assert (map_difference(weights, other) == -map_difference(other, weights)).all()
+    assert not map_difference(weights, weights).any()
+
+
+def test_maps_of_other_words_have_no_difference():
+    with pytest.raises(DataError, match=r"\(2, 3\) and \(2, 2\)"):
+        map_difference(np.ones((2, 3)), np.ones((2, 2)))
+
+
+def test_the_end_symbol_counts_in_entropy_and_not_in_coverage_and_links():
+    weights = np.array([[1.0, 0, 0], [0, 1.0, 0], [1 / 3, 1 / 3, 1 / 3]])[:, None]
+    found = look(weights, np.array([True, False, True]), [0, 1, 2], [0, 1])
+    assert found.entropies == pytest.approx([0, 0, math.log(3)])
+    assert found.coverage == pytest.approx(2 / 3)
+    assert found.links == {(0, 0), (1, 1)}
+
+
+def test_heads_have_their_own_entropies_and_cover_together():
+    heads = np.array([[[1.0, 0], [0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]])  # (T, H, S)
+    found = look(heads, np.array([True, True]), [0, 1], [0])
+    assert found.entropies == pytest.approx([0, math.log(2)])
+    assert found.support.tolist() == [1, 2]
+    assert found.coverage == pytest.approx(0.5)
+
+
+def test_words_are_covered_and_not_their_pieces_nor_the_sink():
+    # The source: two pieces of a word, a word, the sink. The target: two pieces of one word.
+    weights = np.array([[0.5, 0.5, 0, 0], [0.5, 0, 0, 0.5], [0, 0, 0, 1.0]])[:, None]
+    found = look(weights, np.array([True] * 3), [0, 0, 1, -1], [0, 0])
+    assert found.coverage == pytest.approx((0.75 + 0) / 2)
+    assert found.links == {(0, 0)}
+
+
+def test_without_a_target_word_nothing_is_covered():
+    found = look(np.array([[[0.5, 0.5]]]), np.array([True]), [0, 1], [])
+    assert (found.coverage, found.links) == (0.0, frozenset())
+
+
+def sentence(entropies, right, covered=0.5):
+    steps = len(entropies)
+    return SentenceAttention(
+        np.array(entropies, dtype=float), np.ones(steps), np.array(right), covered, frozenset({(0, 0)})
+    )
+
+
+def test_accuracy_is_what_counting_by_hand_gives():
+    one = sentence([0.0, 0.1, 0.3, 0.5], [True, False, True, True], 1.0)
+    other = sentence([0.19, 0.7], [False, False], 0.52)
+    found = summarise([one, other], width=0.25)
+    assert (found.sentences, found.steps) == (2, 6)
+    assert found.accuracy == pytest.approx(3 / 6)
+    assert found.entropy == pytest.approx(1.79 / 6)
+    assert found.coverage == pytest.approx(0.76)
+    assert found.entropies == Bins((0.0, 0.25, 0.5, 0.75), (3, 1, 2), (1, 1, 1))
+    assert found.entropies.accuracy == pytest.approx([1 / 3, 1, 1 / 2])
+    assert found.entropies.shares == pytest.approx([3 / 6, 1 / 6, 2 / 6])
+    assert found.coverages.counts[10] == found.coverages.counts[19] == 1
+    assert sum(found.coverages.counts) == 2 and len(found.coverages.counts) == 20
+
+
+def test_rounding_moves_nothing_to_another_bin():
+    """0.6 nats and 15 % coverage are edges, and no sum of floats hits them."""
+    for value in (0.6 - 1e-9, 0.6, 0.6 + 1e-9):
+        found = summarise([sentence([value, 0.7], [True, True], value / 4)], width=0.2)
+        assert found.entropies.counts == (0, 0, 0, 2)
+        assert found.coverages.counts[3] == 1
+    # The greatest of all lies on the last edge.
+    assert summarise([sentence([0.6], [True])], width=0.2).entropies.counts == (0, 0, 1)
+
+
+def test_certain_attention_has_one_bin():
+    assert summarise([sentence([0.0], [True])]).entropies == Bins((0.0, 0.2), (1,), (1,))
+
+
+def test_intervals_are_wilsons():
+    """Brown, Cai & DasGupta (2001), Eq. 4, with 8 of 10: 0.4902 to 0.9433."""
+    found = Bins((0.0, 1.0, 2.0), (10, 0), (8, 0))
+    assert found.interval[0] == pytest.approx([0.4902, 0.9433], abs=1e-4)
+    assert np.isnan(found.interval[1]).all() and np.isnan(found.accuracy[1])
+
+
+def test_figures_survive_a_file():
+    score = AlignmentScore(precision=0.5, recall=0.25, aer=0.6)
+    for alignment in (None, score):
+        found = summarise([sentence([0.3], [True])], alignment)
+        record = json.loads(json.dumps(found.record()))
+        assert AttentionFigures.from_record(record) == found
+    assert record["aer"] == 0.6 and record["one_minus_aer"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("record", [{}, {"entropies": 3}, {"entropies": {"edges": [1]}}])
+def test_what_is_no_record_is_refused(record):
+    with pytest.raises(DataError, match="not the figures"):
+        AttentionFigures.from_record(record)
+
+
+def test_no_sentence_has_no_figures():
+    with pytest.raises(DataError, match="no sentence"):
+        summarise([])

@@ -1,0 +1,146 @@
+"""Charts show the numbers they are given, each system in a look of its own through all panels."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.errors import DataError
+from regard.metrics.attention import AttentionFigures, Bins
+from regard.report.attention import svg_coverage, svg_entropy
+from regard.report.charts import Panel, Series, svg_panels
+
+SVG = "{http://www.w3.org/2000/svg}"
+EDGES = (0.0, 0.5, 1.0, 1.5)
+
+
+def panel(*series, kind="curve", edges=EDGES, note=""):
+    return Panel("title", "nats", edges, series, kind, note)
+
+
+def draw(*panels):
+    return ET.fromstring(svg_panels(panels, "name", "said"))
+
+
+def marked(root):
+    """The tips of a curve's markers."""
+    return [tip for tip in (each.findtext(f"{SVG}title") for each in root) if tip]
+
+
+def lines(root, stroke):
+    """The strokes of one colour, as corners."""
+    found = []
+    for path in root.iter(f"{SVG}path"):
+        if path.get("stroke") == stroke and path.get("fill") == "none" and not path.get("opacity"):
+            x = y = 0.0
+            corners = []
+            for dx, dy in re.findall(r"(-?[\d.]+) (-?[\d.]+)", path.get("d", "")):
+                x, y = x + float(dx), y + float(dy)
+                corners.append((x, y))
+            found.append(corners)
+    return found
+
+
+def test_a_curve_goes_through_the_middles_of_the_bins_at_the_height_of_its_shares():
+    root = draw(panel(Series("a", np.array([0.25, 0.5, 1.0]))))
+    colour = root.find(f"{SVG}circle").get("fill")
+    legend, (one, two, three) = lines(root, colour)
+    assert len(legend) == 2
+    assert two[0] - one[0] == pytest.approx(three[0] - two[0], abs=0.2)
+    # Upwards is towards smaller numbers.
+    assert (two[1] - three[1]) == pytest.approx(2 * (one[1] - two[1]), abs=0.2)
+
+
+def test_a_curve_is_broken_where_there_is_nothing_to_show():
+    edges = (0, 1, 2, 3, 4, 5)
+    root = draw(panel(Series("a", np.array([0.1, 0.2, np.nan, 0.4, 0.5])), edges=edges))
+    colour = root.find(f"{SVG}circle").get("fill")
+    assert [len(corners) for corners in lines(root, colour)[1:]] == [2, 2]
+    assert marked(root) == [
+        f"a, {low} to {low + 1}: {share:.1%}" for low, share in ((0, 0.1), (1, 0.2), (3, 0.4), (4, 0.5))
+    ]
+
+
+def test_the_pointer_over_a_point_shows_its_interval():
+    series = Series("a", np.array([0.5]), np.array([[0.25, 0.75]]))
+    assert marked(draw(panel(series, edges=(0, 1)))) == ["a, 0 to 1: 50.0% (25.0% to 75.0%)"]
+
+
+def test_a_histogram_has_steps_as_high_as_its_shares_and_none_where_nothing_is():
+    root = draw(panel(Series("a", np.array([0.5, 0.0, 0.25])), kind="histogram"))
+    colour = root.find(f"{SVG}circle").get("fill")
+    _, first, last = lines(root, colour)
+    heights = [max(y for _, y in corners) - min(y for _, y in corners) for corners in (first, last)]
+    assert heights[0] == pytest.approx(2 * heights[1], abs=0.2)
+    assert last[0][0] - first[-1][0] == pytest.approx(first[-1][0] - first[0][0], abs=0.2)
+
+
+def test_a_system_of_fewer_bins_has_nothing_in_the_others():
+    series = Series("a", np.array([0.2, 0.3, 0.5])), Series("b", np.array([1.0]))
+    root = draw(panel(*series, kind="histogram"))
+    assert marked(root) == [
+        "0 to 0.5: a 20.0%, b 100.0%",
+        "0.5 to 1: a 30.0%, b 0.0%",
+        "1 to 1.5: a 50.0%, b 0.0%",
+    ]
+
+
+def test_systems_differ_in_more_than_colour():
+    series = [Series(f"system {i}", np.array([0.5, 0.5, 0.5])) for i in range(10)]
+    root = draw(panel(*series))
+    looks = {
+        (path.get("stroke"), path.get("stroke-dasharray"))
+        for path in root.iter(f"{SVG}path")
+        if path.get("stroke-width") == "2"
+    }
+    assert len(looks) == 10 and len({dashes for _, dashes in looks}) > 3
+
+
+def test_a_system_looks_the_same_in_all_panels_and_has_one_place_in_the_legend():
+    series = Series("one", np.array([0.5, 0.2, 0.3])), Series("other", np.array([0.1, 0.2, 0.3]))
+    root = draw(panel(*series), panel(*series, kind="histogram"))
+    assert [text.text for text in root.iter(f"{SVG}text")].count("other") == 1
+    strokes = [path.get("stroke-dasharray") for path in root.iter(f"{SVG}path") if path.get("stroke-width")]
+    assert strokes.count(None) == strokes.count("7 3") == 3  # legend, curve, steps
+
+
+@given(st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=30), st.floats(1e-3, 5.0), st.text(max_size=20))
+def test_whatever_is_drawn_is_well_formed_and_lies_within(shares, width, name):
+    edges = tuple((np.arange(len(shares) + 1) * width).tolist())
+    series = Series(name, np.array(shares))
+    root = draw(panel(series, edges=edges), panel(series, kind="histogram", edges=edges))
+    wide, high = float(root.get("width")), float(root.get("height"))
+    for path in root.iter(f"{SVG}path"):
+        x = y = 0.0
+        for dx, dy in re.findall(r"(-?[\d.]+) (-?[\d.]+)", path.get("d", "")):
+            x, y = x + float(dx), y + float(dy)
+            assert -1 <= x <= wide and -1 <= y <= high
+
+
+def figures(entropies, coverages=(0.5, 1.0)):
+    share = Bins((0.0, 0.5, 1.0), tuple(int(100 * x) for x in coverages))
+    return AttentionFigures(9, 90, 0.5, 0.7, 3.0, 0.8, entropies, share)
+
+
+def test_bins_of_few_steps_have_no_accuracy_and_a_share_all_the_same():
+    svg = svg_entropy({"m": figures(Bins((0.0, 0.2, 0.4), (91, 9), (91, 9)))})
+    tips = marked(ET.fromstring(svg))
+    assert [tip.split(" (")[0] for tip in tips] == [
+        "m, 0 to 0.2: 100.0%",
+        "0 to 0.2: m 91.0%",
+        "0.2 to 0.4: m 9.0%",
+    ]
+
+
+def test_models_of_other_bins_are_not_drawn_together():
+    one, other = figures(Bins((0.0, 0.2), (5,), (5,))), figures(Bins((0.0, 0.25), (5,), (5,)))
+    with pytest.raises(DataError, match="other widths"):
+        svg_entropy({"one": one, "other": other})
+
+
+def test_coverage_is_described_for_those_who_hear_it():
+    root = ET.fromstring(svg_coverage({"soft": figures(Bins((0.0, 0.2), (5,), (5,)))}))
+    assert root.findtext(f"{SVG}desc") == "soft: 80.0% on average."
