@@ -119,8 +119,7 @@ def test_a_loss_per_sentence_is_that_per_token_at_a_higher_rate(
     for normalize, rate, clip in (("sentences", 0.1, 0.2 * mean), ("tokens", 0.1 * mean, 0.2)):
         config = settings(
             batch={"size": 8, "pool": 1},
-            normalize=normalize,
-            optimizer={"kind": "sgd", "rate": rate, "clip": clip},
+            optimizer={"kind": "sgd", "rate": rate, "clip": clip, "normalize": normalize},
             stop={"updates": 1, "epochs": 0},
         )
         run = trainer(config, count=8, dropout=0.0, at=tmp_path / normalize)
@@ -166,7 +165,7 @@ def test_the_best_model_is_kept_and_patience_stops(trainer, settings, folder: Pa
     config = settings(
         validation={"every": 2, "metric": "bleu", "patience": 2}, stop={"updates": 50, "epochs": 0}
     )
-    result = trainer(config, bleu=lambda model: next(scores)).run()
+    result = trainer(config, searched=lambda model: next(scores)).run()
     assert result.reason == "2 validations without improvement"
     assert (result.progress.update, result.progress.best, result.progress.best_update) == (8, 30.0, 4)
     assert read_about(folder / "model.safetensors")["update"] == 4

@@ -43,5 +43,6 @@ def test_the_settings_of_malaviya_et_al_2018_come_back_from_toml(tmp_path) -> No
         "momentum": 0.0,
         "weight_decay": 0.0,
         "clip": 5.0,
+        "normalize": "sentences",
     }
     assert (plain["batch"]["size"], plain["schedule"]["start"], plain["schedule"]["factor"]) == (64, 8, 0.5)

@@ -22,7 +22,7 @@ _NESTED = {
 
 
 def load_models(
-    folders: Sequence[Path], device: str, precision: str
+    folders: Sequence[Path], device: str, precision: str, settings: Sequence[str] = ()
 ) -> "tuple[TranslationModel, TextPair, SearchConfig]":
     """One model or an ensemble, the text handling they share, and the first one's search settings.
 
@@ -38,7 +38,7 @@ def load_models(
 
     if precision not in ("float32", "bfloat16"):
         raise UsageError(f"--precision {precision!r}: expected float32 or bfloat16")
-    loaded = [load_model(folder, device, precision) for folder in folders]  # type: ignore[arg-type]
+    loaded = [load_model(folder, device, precision, settings) for folder in folders]  # type: ignore[arg-type]
     for other in loaded[1:]:
         _check_same_text(loaded[0], other)
     model = loaded[0].model if len(loaded) == 1 else Ensemble([one.model for one in loaded])

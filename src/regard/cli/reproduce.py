@@ -17,12 +17,16 @@ __all__ = ["reproduce"]
 
 def reproduce(
     table: Annotated[
-        str, typer.Argument(help="malaviya2018-table1, malaviya2018-table2.", show_default=False)
+        str,
+        typer.Argument(
+            help="malaviya2018-table1 or -table2, shankar2019-table1, -table2 or -table3.", show_default=False
+        ),
     ],
     data: Annotated[
         Path,
         typer.Option(
-            help="Folder of parallel text: train*, val* or dev*, test*, in two languages (.de, .en).",
+            help="Folder of parallel text: train*, val* or dev*, test*, in two languages (.de, .en); tables:"
+            " what their names begin with (DIR/de_noun).",
             show_default=False,
         ),
     ],
@@ -32,6 +36,10 @@ def reproduce(
         str | None, typer.Option(help="Only these rows, by their recipes' names.", show_default=False)
     ] = None,
     jobs: Annotated[int, typer.Option(help="Models trained side by side.", min=1)] = 1,
+    target: Annotated[
+        str, typer.Option(help="The language to translate into, by the ending of its files.")
+    ] = "en",
+    pairs: Annotated[int, typer.Option(help="Take so many of the first training pairs; 0: all.", min=0)] = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="Where all is kept; else reproduce/PAPER/DATA-SIZE.", show_default=False),
@@ -62,12 +70,15 @@ def reproduce(
     from regard.reproduce.plan import SIZES, plan
     from regard.reproduce.results import as_data, as_markdown, collect
     from regard.reproduce.scores import available
-    from regard.reproduce.texts import write_text
+    from regard.reproduce.texts import find_tables, write_text
 
     if size not in SIZES:
         raise UsageError(f"--size {size!r}: expected {' or '.join(SIZES)}")
     folder = out or Path("reproduce") / chosen.recipes / f"{data.resolve().name}-{size}"
-    text = write_text(data, folder / "text")
+    if chosen.text == "tables":
+        text = find_tables(data, folder / "text")
+    else:
+        text = write_text(data, folder / "text", target, pairs, gold=chosen.text == "gold")
     missing = {metric.name: available(metric.name, text.target) for metric in chosen.metrics}
     for name, why in missing.items():
         if why is not None:

@@ -37,6 +37,14 @@ def score(
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
     batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.", min=1)] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Another setting of the model, as model.attention.contexts=0; its weights must fit.",
+            show_default=False,
+        ),
+    ] = None,
     precision: Annotated[str, typer.Option(help="float32, or bfloat16 (faster).")] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1)] = None,
@@ -57,7 +65,7 @@ def score(
     from regard.training.device import use_threads
 
     use_threads(threads)
-    loaded, text, base = load_models([model, *(more or [])], device, precision)
+    loaded, text, base = load_models([model, *(more or [])], device, precision, settings or [])
     penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     search = search_settings(base, {**penalties, "coverage_floor": coverage_floor, "batch": batch})
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))

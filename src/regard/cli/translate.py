@@ -88,6 +88,14 @@ def translate(
         ),
     ] = None,
     batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Another setting of the model, as model.attention.contexts=0; its weights must fit.",
+            show_default=False,
+        ),
+    ] = None,
     precision: Annotated[str, typer.Option(help="float32, or bfloat16 (faster).")] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1)] = None,
@@ -128,7 +136,7 @@ def translate(
     use_threads(threads)
     sampling = from_dict(SamplingConfig, drawn, where="sampling options") if sample else None
     with join(pick_device(device)) as processes:
-        model, text, base = load_models(models, device, precision)
+        model, text, base = load_models(models, device, precision, settings or [])
         interactive = input is None and sys.stdin.isatty()
         if beam is None or sample:
             options["beam"] = max(base.beam, nbest)  # as many are kept as are returned

@@ -170,7 +170,7 @@ def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dic
     """What a recipe sets at a size, without what it leaves to defaults: a new option makes no other run."""
     folder = recipes_folder(table.recipes)
     data = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
-    if size != "paper":
+    if table.sized and size != "paper":
         data = overlaid(data, tomllib.loads((folder / f"{size}.toml").read_text(encoding="utf-8")))
     for override in overrides:
         set_option(data, override)

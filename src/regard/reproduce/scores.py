@@ -9,22 +9,27 @@ import dataclasses
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from regard.alignment import Corpus, WordAligner
+from regard.data.links import read_gold
 from regard.data.vocabulary import EOS
+from regard.decoding.analysis import force_lines
 from regard.decoding.blocks import sorted_batches
 from regard.decoding.config import SearchConfig
 from regard.decoding.forced import force
 from regard.decoding.translate import Translator, number_lines
-from regard.errors import UsageError
+from regard.errors import DataError, UsageError
 from regard.experiment import LoadedModel
+from regard.metrics.alignment import alignment_error, count_links, links_from_weights
 from regard.metrics.counts import SentenceCounts
 from regard.metrics.coverage import count_drops, count_repetitions, percentage
 from regard.metrics.meteor import count_meteor, find_jar, find_java, score_counts
 from regard.metrics.significance import Aggregate
+from regard.metrics.transduction import count_transduction, mean_edits
 from regard.metrics.translation import aggregate, count
 from regard.reproduce.texts import ExperimentText
 
@@ -108,6 +113,38 @@ def _perplexity(system: System) -> SentenceCounts:
     return SentenceCounts("PPL", "", rows, _exponential)
 
 
+def _transduction(system: System, name: str) -> SentenceCounts:
+    return count_transduction(name, system.outputs(), [system.references])
+
+
+def _alignment(system: System) -> SentenceCounts:
+    """The most attended word of each word of the references, against the gold links."""
+    assert system.text.gold is not None
+    gold = list(read_gold(system.text.gold))
+    pairs = zip(system.sources, system.references, strict=True)
+    links = []
+    model, text = system.loaded.model, system.loaded.text
+    for line, truth in zip(force_lines(model, text, pairs, system.search.batch), gold, strict=True):
+        if line is None:
+            links.append(frozenset[tuple[int, int]]())
+            continue
+        beyond = [(i, j) for i, j in truth.possible if i >= len(line.source) or j >= len(line.target)]
+        if beyond:
+            i, j = beyond[0]
+            sizes = f"{len(line.source)} and {len(line.target)} words"
+            where = f"{system.text.gold}, line {line.number}"
+            raise DataError(
+                f"{where}: a link {i}-{j}, and the pair has {sizes}: is --target the language of the second?"
+            )
+        weights = line.beliefs[-1][:-1].mean(axis=1)
+        links.append(links_from_weights(weights, line.source_words, line.target_words))
+    return SentenceCounts("AER", "", count_links(links, gold), _error)
+
+
+def _error(summed: np.ndarray) -> np.ndarray:
+    return 100 * alignment_error(summed)
+
+
 def _exponential(summed: np.ndarray) -> np.ndarray:
     return np.exp(summed[:, 0] / np.maximum(summed[:, 1], 1))
 
@@ -131,11 +168,14 @@ def _bleu_aggregate() -> Aggregate:
 
 SCORERS = {
     "bleu": Scorer(_bleu, _bleu_aggregate),
-    "bleu-4": Scorer(lambda system: _bleu(system, 4), _bleu_aggregate),
-    "bleu-10": Scorer(lambda system: _bleu(system, 10), _bleu_aggregate),
+    "bleu-4": Scorer(partial(_bleu, beam=4), _bleu_aggregate),
+    "bleu-10": Scorer(partial(_bleu, beam=10), _bleu_aggregate),
     "meteor": Scorer(_meteor, lambda: score_counts),
     "rep": Scorer(_rep, lambda: percentage),
     "drop": Scorer(_drop, lambda: percentage),
+    "accuracy": Scorer(partial(_transduction, name="accuracy"), lambda: percentage),
+    "edits": Scorer(partial(_transduction, name="edits"), lambda: mean_edits),
+    "aer": Scorer(_alignment, lambda: _error),
     "perplexity": Scorer(_perplexity, lambda: _exponential),
 }
 

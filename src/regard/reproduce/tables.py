@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from regard.errors import UsageError
 
@@ -58,6 +59,8 @@ class Table:
         recipes: The folder of its recipes.
         metrics: Its columns.
         rows: Its rows, the first of which others are compared with.
+        text: What it is of: `parallel` text, `tables` of forms, or text tested on `gold` word links.
+        sized: Whether its recipes have sizes; else they are run as they are.
     """
 
     name: str
@@ -65,6 +68,8 @@ class Table:
     recipes: str
     metrics: tuple[Metric, ...]
     rows: tuple[Row, ...]
+    text: Literal["parallel", "tables", "gold"] = "parallel"
+    sized: bool = True
 
 
 def recipes_folder(name: str) -> Path:

@@ -11,7 +11,7 @@ training pairs are held out to validate on. Tables are read where they are.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -46,6 +46,7 @@ class ExperimentText:
         corpora: Each split as a `CorpusConfig` takes it.
         cut: What was done to it, in words.
         digest: A checksum of the files it came from.
+        gold: The file of the test text's word links, where there is one.
     """
 
     folder: Path
@@ -56,6 +57,7 @@ class ExperimentText:
     corpora: dict[str, dict[str, Any]]
     cut: str
     digest: str
+    gold: str | None = None
 
     def lines(self, split: str, side: Literal["source", "target"]) -> list[str]:
         """The lines of one side of a split."""
@@ -63,7 +65,9 @@ class ExperimentText:
         return [pair[place] for pair in read_pairs(from_dict(CorpusConfig, self.corpora[split]))]
 
 
-def write_text(data: Path, folder: Path, target: str = "en") -> ExperimentText:
+def write_text(
+    data: Path, folder: Path, target: str = "en", limit: int = 0, gold: bool = False
+) -> ExperimentText:
     """Write parallel text as experiments read it, unless it is there.
 
     Args:
@@ -71,12 +75,17 @@ def write_text(data: Path, folder: Path, target: str = "en") -> ExperimentText:
             by the ending of the name (`train.de`, `train.en.gz`).
         folder: Where it goes.
         target: The language to translate into.
+        limit: Take so many of the first training pairs; 0: all.
+        gold: Test on `gold-test*`, whose word links are in `gold-test.talp`.
 
     Raises:
         DataError: if files are missing or more than one would do, or cannot be read; names them.
     """
-    found, source = _find(data, target)
-    digest = _digest(found.values())
+    found, source = _find(data, target, {**STARTS, "test": ("gold-test",)} if gold else STARTS)
+    talp = data / "gold-test.talp"
+    if gold and not talp.is_file():
+        raise DataError(f"{talp}: no such file of gold word links")
+    digest = _digest(found.values()) + (f"-{limit}" if limit else "")
     if (known := _known(folder, digest)) is not None:
         return known
     pairs = {
@@ -95,6 +104,9 @@ def write_text(data: Path, folder: Path, target: str = "en") -> ExperimentText:
             "test": pairs["valid"],
         }
         cut += "; no test set: the validation set is the test set, and training text validates"
+    if limit and limit < len(pairs["train"]):
+        cut += f"; the first {limit:,} of {len(pairs['train']):,} training pairs"
+        pairs["train"] = pairs["train"][:limit]
     with whole_folder(folder) as into:
         written = {
             split: _write(into, split, own, None if tokenized else (source, target))
@@ -104,7 +116,10 @@ def write_text(data: Path, folder: Path, target: str = "en") -> ExperimentText:
             split: {side: str(folder / f"{split}.{side}") for side in ("source", "target")} for split in pairs
         }
         name = data.resolve().name
-        text = ExperimentText(folder, name, f"{source}-{target}", target, written, corpora, cut, digest)
+        links = str(talp.resolve()) if gold else None
+        text = ExperimentText(
+            folder, name, f"{source}-{target}", target, written, corpora, cut, digest, links
+        )
         _describe(text, into)
     return text
 
@@ -165,14 +180,16 @@ def _digest(paths: Iterable[Path]) -> str:
     return hashlib.sha256("".join(file_digest(path) for path in paths).encode()).hexdigest()
 
 
-def _find(data: Path, target: str) -> tuple[dict[tuple[str, str], Path], str]:
+def _find(
+    data: Path, target: str, starts_of: Mapping[str, tuple[str, ...]]
+) -> tuple[dict[tuple[str, str], Path], str]:
     """The files of each split and language, and which the source language is."""
     if not data.is_dir():
         raise DataError(f"{data}: no such folder of parallel text")
     found: dict[tuple[str, str], list[Path]] = {}
     for path in sorted(data.iterdir()):
         stem, _, language = path.name.removesuffix(".gz").rpartition(".")
-        for split, starts in STARTS.items():
+        for split, starts in starts_of.items():
             if stem.startswith(starts) and LANGUAGE.fullmatch(language) and path.is_file():
                 found.setdefault((split, language), []).append(path)
     languages = {language for split, language in found if split == "train"}
@@ -188,7 +205,7 @@ def _find(data: Path, target: str) -> tuple[dict[tuple[str, str], Path], str]:
         if len(files) > 1 or (not files and split != "test"):
             names = ", ".join(path.name for path in files) or "none"
             raise DataError(
-                f"{data}: expected one file {' or '.join(STARTS[split])}*.{language}; found: {names}"
+                f"{data}: expected one file {' or '.join(starts_of[split])}*.{language}; found: {names}"
             )
     chosen = {key: found[key][0] for key in wanted if key in found}
     return chosen, sources[0]

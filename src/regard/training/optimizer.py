@@ -28,6 +28,9 @@ __all__ = [
 ]
 
 
+Normalize = Literal["tokens", "sentences"]
+
+
 @config
 class AdamConfig:
     """Adam (Kingma & Ba 2015); weight decay is decoupled (Loshchilov & Hutter 2019)."""
@@ -43,6 +46,9 @@ class AdamConfig:
     clip: float = option(
         default=5.0, help="The largest norm of the gradient; a larger one is scaled down; 0: any.", ge=0
     )
+    normalize: Normalize = option(
+        default="tokens", help="What an update's loss is divided by, which rate and clip go by."
+    )
 
 
 @config
@@ -55,6 +61,9 @@ class SgdConfig:
     weight_decay: float = option(default=0.0, help="L2 penalty.", ge=0)
     clip: float = option(
         default=5.0, help="The largest norm of the gradient; a larger one is scaled down; 0: any.", ge=0
+    )
+    normalize: Normalize = option(
+        default="sentences", help="What an update's loss is divided by, which rate and clip go by."
     )
 
 

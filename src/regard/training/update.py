@@ -112,7 +112,7 @@ class Updater:
         """
         processes = self.processes
         tokens = int(sum(self.target_lengths[rows].sum() for rows in batches))
-        per = tokens if self.config.normalize == "tokens" else sum(len(rows) for rows in batches)
+        per = tokens if self.config.optimizer.normalize == "tokens" else sum(len(rows) for rows in batches)
         # Processes' gradients are averaged, not summed.
         scale = processes.count / max(1, per)
         losses: list[Loss] = []
