@@ -189,10 +189,11 @@ def test_more_epochs_than_are_kept_cannot_be_averaged(trained: Path, tmp_path: P
         average_models(tmp_path / "mean", [trained], last=5)
 
 
-def test_bleu_can_choose_the_best_model(corpus: Path, tmp_path: Path) -> None:
-    config = from_dict(RunConfig, _plain(corpus, validation={"metric": "bleu"}, stop={"epochs": 1}))
+@pytest.mark.parametrize("metric", ["bleu", "accuracy"])
+def test_what_search_finds_can_choose_the_best_model(corpus: Path, tmp_path: Path, metric: str) -> None:
+    config = from_dict(RunConfig, _plain(corpus, validation={"metric": metric}, stop={"epochs": 1}))
     train(config, tmp_path / "model")
-    assert "bleu" in read_record(tmp_path / "model")[-1]
+    assert 0 <= read_record(tmp_path / "model")[-1][metric] <= 100
 
 
 RUN = "import typer; from regard.cli.train import train; typer.run(train)"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from regard.config import config, dump_toml, load, option, to_dict
+from regard.config import config, dump_toml, from_dict, load, option, set_option, to_dict
 from regard.data.corpus import DataConfig
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.guidance import guide
@@ -88,6 +88,13 @@ class RunConfig:
         default=None, help="Word links to teach attention by (Chen et al. 2016); none: it finds its own."
     )
     search: SearchConfig = option(default=SearchConfig, help="How it translates, unless told otherwise.")
+
+    def __post_init__(self) -> None:
+        """Refuse a pointer that nothing would move."""
+        if self.model.attention.kind == "pointer" and self.data.target_tokenizer.kind != "actions":
+            raise ValueError(
+                "attention 'pointer' walks by steps: data.target_tokenizer.kind must be 'actions'"
+            )
 
 
 @dataclass(frozen=True)
@@ -162,15 +169,15 @@ def train(
             seed=config.seed,
             processes=processes,
             identity=identity,
-            bleu=_Bleu(config, prepared, device),
+            searched=_Searched(config, prepared, device),
             guided=config.guided,
         )
         return trainer.run()
 
 
 @dataclass(frozen=True)
-class _Bleu:
-    """BLEU (sacreBLEU's default) of a model's greedy translations of the validation text."""
+class _Searched:
+    """BLEU (sacreBLEU's default) or accuracy of a model's greedy translations of the validation text."""
 
     config: RunConfig
     prepared: Prepared
@@ -178,6 +185,7 @@ class _Bleu:
 
     def __call__(self, model: TranslationModel) -> float:
         from regard.decoding.translate import Translator, number_lines
+        from regard.metrics.transduction import accuracy
         from regard.metrics.translation import bleu
 
         sources, references = self.prepared.split("valid").raw()
@@ -185,7 +193,9 @@ class _Bleu:
         translator = Translator(model, self.prepared.text, search)
         with autocast(self.device, self.config.training.precision):
             found = [result.text for result in translator.translate(number_lines(sources))]
-        return bleu(found, [references]).score
+        measure = accuracy if self.config.training.validation.metric == "accuracy" else bleu
+        shown = self.prepared.text.target.tokenizer.shown
+        return measure(found, [[shown(line) for line in references]]).score
 
 
 def read_run(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:
@@ -227,21 +237,33 @@ def load_config(folder: Path | str) -> RunConfig:
         ) from None
 
 
-def load_model(folder: Path | str, device: str = "auto", precision: Precision = "float32") -> LoadedModel:
+def load_model(
+    folder: Path | str,
+    device: str = "auto",
+    precision: Precision = "float32",
+    settings: Iterable[str] = (),
+) -> LoadedModel:
     """A trained model from its folder alone.
 
     Args:
         folder: The model folder.
         device: As in the config: `auto`, `cpu`, `cuda`...
         precision: What products are to be made in.
+        settings: Other settings than those it was trained with, as `model.attention.contexts=0`.
 
     Raises:
-        CheckpointError: if a file of the folder is missing or corrupt; names it.
+        CheckpointError: if a file of the folder is missing or corrupt (names it), or the weights do not fit.
+        ConfigError: if a setting is wrong.
         DeviceError: if the device is not there.
     """
     folder = Path(folder)
     place = pick_device(device)
     config = load_config(folder)
+    if settings := list(settings):
+        data = to_dict(config)
+        for setting in settings:
+            set_option(data, setting)
+        config = from_dict(RunConfig, data, where=str(folder))
     try:
         text = load_text(folder)
     except DataError as error:

@@ -123,6 +123,22 @@ def test_another_output_is_compared(files, tmp_path):
     assert result.stdout.splitlines()[0].split("\t")[3:7] == ["other", "diff.", "95 % of diff.", "p"]
 
 
+def test_forms_are_right_or_wrong_and_so_many_edits_away(files, tmp_path):
+    wanted = ["Klöße", "Eiern", "Eis", "Häuser"] * 10
+    said, better = ["Klosse", "Eier", "Eis", "Hauses"] * 10, ["Klöße", "Eiern", "Eis", "Hauses"] * 10
+    result = run(
+        *(files("hyp", said), files("ref", wanted), "--other", files("other", better)),
+        *("--metric", "accuracy,edits", "--json", tmp_path / "out.json"),
+    )
+    figures = json.loads((tmp_path / "out.json").read_text())
+    compared = figures["comparison"]
+    assert (figures["accuracy"], compared["accuracy"]["other"]["value"]) == (25.0, 75.0)
+    # Klosse-Klöße: three letters; Eier-Eiern: one; Hauses-Häuser: two.
+    assert (figures["edits"], compared["edits"]["other"]["value"]) == (6 / 4, 2 / 4)
+    assert compared["accuracy"]["difference"]["low"] > 0 > compared["edits"]["difference"]["high"]
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()[1:]] == ["accuracy %", "edits"]
+
+
 def test_the_same_seed_gives_the_same_output(files):
     arguments = (files("hyp", HYPOTHESIS[:3] + REFERENCE[3:]), files("ref", REFERENCE), "--metric", "bleu")
     assert run(*arguments, "--seed", 1).stdout == run(*arguments, "--seed", 1).stdout

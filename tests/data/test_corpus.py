@@ -96,7 +96,7 @@ def test_pairs_come_from_two_files_or_from_one(tmp_path):
 def test_columns_choose_source_and_target(tmp_path):
     # The inflection data: lemma, features, form.
     path = write(tmp_path / "nouns", "Kloß\tplural\tKlöße\n".encode())
-    assert list(read_pairs(CorpusConfig(tsv=path, columns=(1, 2, 3)))) == [("Kloß plural", "Klöße")]
+    assert list(read_pairs(CorpusConfig(tsv=path, columns=(1, 2, 3)))) == [("Kloß\tplural", "Klöße")]
     assert list(read_pairs(CorpusConfig(tsv=path, columns=(3, 1)))) == [("Klöße", "Kloß")]
 
 

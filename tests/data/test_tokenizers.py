@@ -15,8 +15,10 @@ from subword_nmt.learn_bpe import learn_bpe
 from regard.config import from_dict
 from regard.data.text import Side
 from regard.data.tokenizer import (
+    ActionsConfig,
     BytePairConfig,
     CharactersConfig,
+    InflectionConfig,
     MosesConfig,
     SentencePieceConfig,
     WordsConfig,
@@ -43,6 +45,8 @@ CONFIGS = {
     "sentencepiece-bpe": SentencePieceConfig(size=60),
     "sentencepiece-unigram": SentencePieceConfig(size=60, model="unigram"),
     "characters": CharactersConfig(),
+    "inflection": InflectionConfig(),
+    "actions": ActionsConfig(),
 }
 
 

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["evaluate"]
 
 # As they are printed.
-_LABELS = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER", "rep": "REP", "drop": "DROP", "meteor": "METEOR"}
+_LABELS = {
+    "bleu": "BLEU",
+    "chrf": "chrF2",
+    "ter": "TER",
+    "rep": "REP",
+    "drop": "DROP",
+    "meteor": "METEOR",
+    "accuracy": "accuracy %",
+    "edits": "edits",
+}
 
 
 def evaluate(
@@ -35,7 +44,8 @@ def evaluate(
     metric: Annotated[
         str,
         typer.Option(
-            help="Any of bleu, chrf, ter, rep, drop, meteor (English, needs Java), separated by commas."
+            help="Any of bleu, chrf, ter, rep, drop, meteor (English, needs Java), accuracy (lines exactly "
+            "right), edits (characters to change), separated by commas."
         ),
     ] = "bleu,chrf,ter",
     tokenize: Annotated[
@@ -45,7 +55,7 @@ def evaluate(
         ),
     ] = "13a",
     lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Ignore case in BLEU, chrF and REP; TER and METEOR always do.")
+        bool, typer.Option("--lowercase", help="Ignore case; TER and METEOR always do.")
     ] = False,
     links_reference: Annotated[
         Path | None, typer.Option(help="DROP: word links (i-j) of the source with the reference.")
@@ -196,6 +206,7 @@ def _count(
 
     from regard.metrics.coverage import count_drops, count_repetitions
     from regard.metrics.meteor import count_meteor
+    from regard.metrics.transduction import TRANSDUCTION, count_transduction
     from regard.metrics.translation import count, split_words
 
     outputs = [line for lines in systems for line in lines]
@@ -209,6 +220,8 @@ def _count(
         counts = count_repetitions(said, wanted)
         case = "lc" if lowercase else "mixed"
         return replace(counts, signature=f"{counts.signature}|case:{case}|tok:{tokenize}")
+    if name in TRANSDUCTION:
+        return count_transduction(name, outputs, truths, lowercase)
     return count(name, outputs, truths, tokenize, lowercase)
 
 

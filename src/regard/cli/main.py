@@ -10,6 +10,7 @@ import sys
 
 import typer
 
+from regard.cli.actions import actions
 from regard.cli.align import align
 from regard.cli.analyse import analyse
 from regard.cli.average import average
@@ -47,6 +48,7 @@ for command in (
     tune,
     average,
     align,
+    actions,
     fertility,
     evaluate,
     analyse,

@@ -57,7 +57,8 @@ def train(
         if result.signal is not None:
             console.print("Everything is saved: the same command goes on from here.")
         elif result.progress.best is not None:
-            name = "BLEU" if settings.training.validation.metric == "bleu" else "perplexity"
+            metric = settings.training.validation.metric
+            name = "BLEU" if metric == "bleu" else metric
             best, update = result.progress.best, result.progress.best_update
             console.print(
                 f"Best validation {name}: {best:.2f} at update {update}. The model is {folder}.", markup=False

@@ -175,11 +175,15 @@ class _Builder:
         choose = partial(Vocabulary.build, min_count=self.config.min_count)
         if self.config.joint_vocabulary:
             both = {token: counts[0].get(token, 0) + counts[1].get(token, 0) for c in counts for token in c}
-            source = target = choose(both, size=self.config.source_size, always=tags)
+            always = (*tokenizers[1].always, *tags)
+            source = target = choose(both, size=self.config.source_size, always=always)
         else:
             source = choose(counts[0], size=self.config.source_size, always=tags)
-            target = choose(counts[1], size=self.config.target_size)
-        return TextPair(Side(tokenizers[0], source, tags), Side(tokenizers[1], target))
+            target = choose(counts[1], size=self.config.target_size, always=tokenizers[1].always)
+        text = TextPair(Side(tokenizers[0], source, tags), Side(tokenizers[1], target))
+        for side, cut in zip((text.source, text.target), segments, strict=True):
+            side.tell_unknown(cut.tokens)
+        return text
 
     def _write_raw(self, split: str, kept: Kept) -> None:
         for side in SIDES:

@@ -46,7 +46,7 @@ class CorpusConfig:
     tsv: str | None = option(default=None, help="One tab-separated file instead of the two.")
     columns: tuple[int, ...] = option(
         default=(1, 2),
-        help="Its columns, from 1: the last is the target, the others joined by a space the source.",
+        help="Its columns, from 1: the last is the target, the others joined by a tab the source.",
         min_length=2,
     )
     weight: float = option(
@@ -235,4 +235,4 @@ def _read_columns(path: str, columns: tuple[int, ...]) -> Iterator[tuple[str, st
                 f"{path}: line {number}: {len(fields)} tab-separated columns, expected {max(columns)} or more"
             )
         *source, target = (fields[column - 1] for column in columns)
-        yield " ".join(source), target
+        yield "\t".join(source), target

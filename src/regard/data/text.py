@@ -6,8 +6,10 @@ checksums), `SIDE.vocabulary` (a token a line) and what a tokenizer learned
 """
 
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from regard.config import config, from_dict, option, to_dict
@@ -22,12 +24,13 @@ from regard.data.fertility import (
 )
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.tokenizer import Tokenizer, TokenizerConfig, WordsConfig, load_tokenizer
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS, Ids, Vocabulary
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS, UNK, Ids, Vocabulary
 from regard.errors import ConfigError, DataError
 
 __all__ = ["Side", "TextPair"]
 
 FILE = "text.json"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,21 @@ class Side:
     tags: tuple[str, ...] = ()
 
     def tokenize(self, line: str) -> list[str]:
-        """The tokens of a line, its tag kept whole."""
+        """The tokens of a line, its tag kept whole; symbols that are not known are told of, once each."""
         tag, rest = self._tag(line)
-        return [*tag, *self.tokenizer.encode(rest)]
+        tokens = self.tokenizer.encode(rest)
+        self.tell_unknown(tokens)
+        return [*tag, *tokens]
+
+    def problem(self, line: str) -> str | None:
+        """Why a line is not text of the tokenizer's form; none where it is."""
+        return self.tokenizer.problem(self._tag(line)[1])
+
+    def tell_unknown(self, tokens: Sequence[str]) -> None:
+        """Warn of the tokenizer's symbols that the vocabulary lacks, of each once."""
+        for symbol in self.tokenizer.symbols(tokens):
+            if symbol not in self.vocabulary:
+                _tell_unknown(symbol)
 
     def encode(self, line: str) -> list[int]:
         """The ids of a line: neither start, nor end, nor padding."""
@@ -70,6 +85,11 @@ class Side:
             if first in self.tags:
                 return [first], "".join(rest)
         return [], line
+
+
+@lru_cache(maxsize=10_000)
+def _tell_unknown(symbol: str) -> None:
+    _log.warning("%s: not known from the training text; read as %s", symbol, SPECIALS[UNK])
 
 
 @config

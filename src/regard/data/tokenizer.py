@@ -5,15 +5,19 @@ from pathlib import Path
 from typing import Annotated
 
 from regard.config import Kinds
+from regard.data.tokenizers.actions import ActionsConfig, ActionsTokenizer
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
+from regard.data.tokenizers.inflection import InflectionConfig, InflectionTokenizer
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer
 from regard.data.tokenizers.pieces import SentencePieceConfig, SentencePieceTokenizer, learn_pieces
 from regard.data.tokenizers.words import CharactersConfig, CharactersTokenizer, WordsConfig, WordsTokenizer
 
 __all__ = [
+    "ActionsConfig",
     "BytePairConfig",
     "CharactersConfig",
+    "InflectionConfig",
     "MosesConfig",
     "SentencePieceConfig",
     "Tokenizer",
@@ -26,7 +30,14 @@ __all__ = [
 ]
 
 TokenizerConfig = Annotated[
-    WordsConfig | MosesConfig | BytePairConfig | SentencePieceConfig | CharactersConfig, Kinds("words")
+    WordsConfig
+    | MosesConfig
+    | BytePairConfig
+    | SentencePieceConfig
+    | CharactersConfig
+    | InflectionConfig
+    | ActionsConfig,
+    Kinds("words"),
 ]
 
 
@@ -46,6 +57,10 @@ def load_tokenizer(config: TokenizerConfig, folder: Path, side: str) -> Tokenize
             return WordsTokenizer(config)
         case CharactersConfig():
             return CharactersTokenizer(config)
+        case InflectionConfig():
+            return InflectionTokenizer(config)
+        case ActionsConfig():
+            return ActionsTokenizer(config)
         case MosesConfig():
             return MosesTokenizer(config)
         case BytePairConfig():

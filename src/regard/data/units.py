@@ -16,6 +16,7 @@ import numpy as np
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.tokenizer import Tokenizer
 from regard.data.workers import ordered_map
+from regard.errors import DataError
 
 __all__ = ["TAG", "TOO_LONG", "Progress", "Units", "number_units"]
 
@@ -113,6 +114,9 @@ def number_units(
 
     Returns:
         The number of pairs of each corpus.
+
+    Raises:
+        DataError: if a line is not of the form its tokenizer reads; names file and line.
     """
     paths = {
         (side, kind): folder / f"{split}.{side}.{kind}"
@@ -123,7 +127,7 @@ def number_units(
     counts = []
     try:
         for corpus in corpora:
-            chunks = _chunks(read_pairs(corpus), files if raw else None)
+            chunks = _chunks(_checked(corpus, tokenizers), files if raw else None)
             count = 0
             for sources, targets in ordered_map(_Cutter(*tokenizers, longest), chunks, processes):
                 units[0].write(sources, corpus.tag, files["source", "units"], files["source", "sizes"])
@@ -135,6 +139,16 @@ def number_units(
         for file in files.values():
             file.close()
     return counts
+
+
+def _checked(corpus: CorpusConfig, tokenizers: tuple[Tokenizer, Tokenizer]) -> Iterator[tuple[str, str]]:
+    """The pairs of a corpus, all of the form that the tokenizers read."""
+    for number, pair in enumerate(read_pairs(corpus), 1):
+        for tokenizer, line, name in zip(tokenizers, pair, (corpus.source, corpus.target), strict=True):
+            problem = tokenizer.problem(line)
+            if problem is not None:
+                raise DataError(f"{corpus.tsv or name}: line {number}: {problem}")
+        yield pair
 
 
 def _chunks(

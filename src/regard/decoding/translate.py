@@ -177,7 +177,7 @@ class Translator:
     def _read(self, line: Line) -> LineResult:
         """Tokenise a line, or refuse it."""
         longest = self.search.batch.longest
-        refused = too_long(line.text, None, longest)
+        refused = too_long(line.text, None, longest) or self.text.source.problem(line.text)
         if refused is None:
             tokens = self.text.source.tokenize(line.text)
             refused = too_long(line.text, len(tokens), longest)

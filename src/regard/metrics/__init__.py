@@ -5,6 +5,7 @@ from regard.metrics.counts import Score, SentenceCounts
 from regard.metrics.coverage import drop, rep, repetition
 from regard.metrics.meteor import meteor
 from regard.metrics.significance import Comparison, Estimate, bootstrap, paired_bootstrap
+from regard.metrics.transduction import accuracy, edit_distance, edits
 from regard.metrics.translation import bleu, chrf, ter
 
 __all__ = [
@@ -13,11 +14,14 @@ __all__ = [
     "Estimate",
     "Score",
     "SentenceCounts",
+    "accuracy",
     "alignment_score",
     "bleu",
     "bootstrap",
     "chrf",
     "drop",
+    "edit_distance",
+    "edits",
     "links_from_weights",
     "meteor",
     "paired_bootstrap",

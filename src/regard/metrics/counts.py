@@ -19,7 +19,8 @@ class Score:
 
     Attributes:
         name: As it is printed, such as `chrF2`.
-        score: Out of 100; lower is better for TER, REP and DROP, and TER and REP may exceed 100.
+        score: Out of 100; lower is better for TER, REP and DROP, and TER and REP may exceed 100. Edits are
+            characters an output, and lower is better.
         signature: The line of settings and version that makes the score comparable.
     """
 

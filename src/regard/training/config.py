@@ -18,7 +18,7 @@ class ValidationConfig:
     every: int | None = option(
         default=None, help="Updates between validations; none: at the end of every epoch.", ge=1
     )
-    metric: Literal["perplexity", "bleu"] = option(
+    metric: Literal["perplexity", "bleu", "accuracy"] = option(
         default="perplexity", help="What the best model is chosen by, and early stopping and plateaus go by."
     )
     patience: int | None = option(
@@ -73,10 +73,6 @@ class TrainingConfig:
     accumulate: int = option(default=1, help="Batches in an update.", ge=1)
     optimizer: OptimizerConfig = option(default=AdamConfig, help="The optimizer.")
     schedule: ScheduleConfig = option(default=PlateauConfig, help="The learning-rate schedule.")
-    normalize: Literal["tokens", "sentences"] = option(
-        default="tokens",
-        help="What an update's loss is divided by; by sentences, a rate of SGD and a clip are worth more.",
-    )
     label_smoothing: float = option(
         default=0.0,
         help="Share of the probability spread over the whole vocabulary (Szegedy et al. 2016).",

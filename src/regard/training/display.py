@@ -77,7 +77,8 @@ def _train_line(entry: dict[str, Any]) -> str:
 
 
 def _validation_line(entry: dict[str, Any]) -> str:
-    bleu = f", BLEU {entry['bleu']:.2f}" if "bleu" in entry else ""
+    names = {"bleu": "BLEU", "accuracy": "accuracy"}
+    searched = "".join(f", {name} {entry[key]:.2f}" for key, name in names.items() if key in entry)
     best = " (best so far)" if entry["best"] else ""
     where = f"update {entry['update']}, epoch {entry['epoch']}"
-    return f"validation at {where}: perplexity {entry['perplexity']:.2f}{bleu}{best}"
+    return f"validation at {where}: perplexity {entry['perplexity']:.2f}{searched}{best}"

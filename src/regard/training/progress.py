@@ -44,7 +44,7 @@ class Progress:
         tokens: Target tokens seen.
         flops: Floating-point operations spent on updates.
         seconds: Time by the clock, validation included.
-        best: The best validation score so far (perplexity or BLEU), at which update, and how many
+        best: The best validation score so far (perplexity, BLEU or accuracy), at which update, and how many
             validations have gone by since.
         window: What the record's next line will tell.
     """

@@ -2,8 +2,8 @@
 
 A line of kind `train` tells the means since the line before: `loss` (what is minimised) in nats a token,
 `perplexity` (without smoothing), `norm` of the gradient, `tokens_per_second`; and `rate`, `tokens`, `flops`
-and `seconds` so far. A line of kind `validation` tells `loss`, `perplexity`, `bleu` where it is measured,
-and whether it is the `best`.
+and `seconds` so far. A line of kind `validation` tells `loss`, `perplexity`, `bleu` or `accuracy`
+where it is measured, and whether it is the `best`.
 """
 
 import json

@@ -68,7 +68,8 @@ class Trainer:
         seed: The run's seed.
         processes: Those of the run.
         identity: What may not change between resumes, by name, such as the data's checksum.
-        bleu: The BLEU of the model's translations of the validation split; called by the first process.
+        searched: The validation metric, where it is not perplexity, of what search finds for the validation
+            split; called by the first process.
         guided: What attention is taught, where the batches of `train` carry links.
     """
 
@@ -83,14 +84,17 @@ class Trainer:
         seed: int = 0,
         processes: Processes = ALONE,
         identity: dict[str, Any] | None = None,
-        bleu: Callable[[TranslationModel], float] | None = None,
+        searched: Callable[[TranslationModel], float] | None = None,
         guided: GuidedConfig | None = None,
     ) -> None:
         """Build optimizer and schedule."""
         self.train, self.valid, self.config, self.seed = train, valid, config, seed
-        self.folder, self.processes, self.bleu = folder, processes, bleu
-        if config.validation.metric == "bleu" and bleu is None:
-            raise ConfigError("training.validation.metric = 'bleu' needs a search over the validation split")
+        self.folder, self.processes, self.searched = folder, processes, searched
+        metric = config.validation.metric
+        if metric != "perplexity" and searched is None:
+            raise ConfigError(
+                f"training.validation.metric = '{metric}' needs a search over the validation split"
+            )
         freeze(model, config.freeze)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.state = TrainingState(
@@ -254,11 +258,11 @@ class Trainer:
         self._tick()
         score = evaluate(model, self.valid, config.batch, config.precision, self.processes)
         entry: dict[str, Any] = {"loss": score.loss, "perplexity": score.perplexity}
-        chosen = score.perplexity
-        if config.validation.metric == "bleu":
-            chosen = self.processes.from_main(self._bleu() if self.processes.is_main else 0.0)
-            entry["bleu"] = chosen
-        best = progress.judge(chosen, higher_is_better=config.validation.metric == "bleu")
+        chosen, metric = score.perplexity, config.validation.metric
+        if metric != "perplexity":
+            chosen = self.processes.from_main(self._search() if self.processes.is_main else 0.0)
+            entry[metric] = chosen
+        best = progress.judge(chosen, higher_is_better=metric != "perplexity")
         self.state.schedule.validated(best)
         if best and self.processes.is_main:
             self.checkpoints.save_model(model, {"update": progress.update, "epoch": epoch, **entry})
@@ -266,10 +270,10 @@ class Trainer:
         self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
         return score.perplexity
 
-    def _bleu(self) -> float:
-        assert self.bleu is not None
+    def _search(self) -> float:
+        assert self.searched is not None
         self.state.model.eval()
-        found = self.bleu(self.state.model)
+        found = self.searched(self.state.model)
         self.state.model.train()
         return found
 

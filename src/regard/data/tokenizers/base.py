@@ -20,9 +20,11 @@ class Tokenizer(ABC):
 
     Attributes:
         inventory: The tokens that can be known, where the tokenizer has a closed list; else none.
+        always: Tokens known whatever the text holds, with the first ids after the specials.
     """
 
     inventory: frozenset[str] | None = None
+    always: tuple[str, ...] = ()
 
     @abstractmethod
     def pretokenize(self, line: str) -> list[str]:
@@ -39,6 +41,21 @@ class Tokenizer(ABC):
     @abstractmethod
     def decode(self, tokens: Sequence[str]) -> str:
         """The text that tokens stand for."""
+
+    def shown(self, line: str) -> str:
+        """A line as its reader is to see it, which is what decoding gives; most are so already."""
+        return line
+
+    def problem(self, line: str) -> str | None:
+        """Why a line is not text of the tokenizer's form; none where it is. Most take any."""
+        return None
+
+    def symbols(self, tokens: Sequence[str]) -> Sequence[str]:
+        """Those of some tokens that come from a list the writer of the text knows, such as features.
+
+        One that a vocabulary lacks is more likely a mistake than a rare word.
+        """
+        return ()
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Which word each token belongs to: counted from 0, never falling, subwords of a word sharing one."""

@@ -1,0 +1,95 @@
+"""Scores of outputs that are right or wrong as a whole, such as inflected forms: accuracy and edits.
+
+    accuracy = 100 * the share of outputs that are the reference
+    edits    = the mean number of characters to insert, delete or replace (Levenshtein 1966)
+
+Runs of white space count as one space. Of several references the nearest one counts.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.errors import UsageError
+from regard.metrics.counts import Score, SentenceCounts, check_lengths
+from regard.metrics.coverage import percentage
+
+__all__ = ["TRANSDUCTION", "accuracy", "count_transduction", "edit_distance", "edits", "mean_edits"]
+
+TRANSDUCTION = ("accuracy", "edits")
+
+
+def accuracy(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Score:
+    """The share of outputs, in %, that are exactly a reference ("0/1 accuracy").
+
+    Args:
+        outputs: The outputs.
+        references: One or more sets of references.
+        lowercase: Whether case is ignored.
+
+    Raises:
+        DataError: if the lengths differ or there is no output.
+    """
+    return count_transduction("accuracy", outputs, references, lowercase).total()
+
+
+def edits(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Score:
+    """The mean edit distance of outputs, in characters; lower is better. Arguments as of `accuracy`."""
+    return count_transduction("edits", outputs, references, lowercase).total()
+
+
+def count_transduction(
+    name: str, outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
+) -> SentenceCounts:
+    """What accuracy or edits count in each output; arguments and errors as those of `accuracy`.
+
+    Args:
+        name: `accuracy` or `edits`.
+        outputs: The outputs.
+        references: One or more sets of references.
+        lowercase: Whether case is ignored.
+    """
+    if name not in TRANSDUCTION:
+        raise UsageError(f"metric {name!r}: expected one of {', '.join(TRANSDUCTION)}")
+    check_lengths(outputs, references)
+    distance: Callable[[str, str], int] = edit_distance if name == "edits" else _same
+    choose = min if name == "edits" else max
+    said = _plain(outputs, lowercase)
+    wanted = zip(*(_plain(lines, lowercase) for lines in references), strict=True)
+    rows = [
+        (choose(distance(output, truth) for truth in truths), 1)
+        for output, truths in zip(said, wanted, strict=True)
+    ]
+    signature = f"nrefs:{len(references)}|case:{'lc' if lowercase else 'mixed'}"
+    aggregate = mean_edits if name == "edits" else percentage
+    return SentenceCounts(name, signature, np.array(rows, dtype=np.float64), aggregate)
+
+
+def edit_distance(first: str, second: str) -> int:
+    """The least insertions, deletions and replacements of characters that make one text the other."""
+    # What both begin with costs nothing; most outputs are nearly right.
+    shared = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
+    shared = min(len(first), len(second)) if shared is None else shared
+    first, second = first[shared:], second[shared:]
+    row = list(range(len(second) + 1))
+    for i, a in enumerate(first, 1):
+        diagonal, row[0] = row[0], i
+        for j, b in enumerate(second, 1):
+            diagonal, row[j] = row[j], min(diagonal + (a != b), row[j] + 1, row[j - 1] + 1)
+    return row[-1]
+
+
+def _same(first: str, second: str) -> int:
+    return int(first == second)
+
+
+def _plain(lines: Sequence[str], lowercase: bool) -> list[str]:
+    lines = [" ".join(line.split()) for line in lines]
+    return [line.lower() for line in lines] if lowercase else lines
+
+
+def mean_edits(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
+    """Edits a word, of rows of summed counts."""
+    """Rows of summed counts: the first by the second."""
+    return summed[:, 0] / np.maximum(summed[:, 1], 1)

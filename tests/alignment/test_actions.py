@@ -1,0 +1,76 @@
+"""Actions write the target, monotonically, and step as the alignment says."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.alignment.actions import align_actions, monotone, write_actions
+from regard.alignment.base import Setting
+from regard.alignment.hmm import HMMConfig
+from regard.data.tokenizer import ActionsConfig, load_tokenizer
+from regard.errors import DataError
+
+
+def test_a_form_is_written_as_by_hand():
+    # Kloß, plural: K-K, l-l, ö-o, ß-ß, and an e of nothing.
+    assert write_actions("Klöße", [0, 1, 2, 3, None]) == "K→l→ö→ße"
+    # A prefix is written before the first step, a source character that gives nothing is stepped over.
+    assert write_actions("gelobt", [None, None, 0, 1, 2, 4]) == "gel→o→b→→t"
+    assert write_actions("a", [None]) == "a" and write_actions("b", [2]) == "→→b"
+
+
+def brute(likely: np.ndarray) -> float:
+    """The most that any monotone one-to-one alignment adds up to."""
+    length, width = likely.shape
+    best = 0.0
+    for size in range(1, min(length, width) + 1):
+        for rows in itertools.combinations(range(length), size):
+            for columns in itertools.combinations(range(width), size):
+                best = max(best, likely[list(rows), list(columns)].sum())
+    return best
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_alignment_is_monotone_and_the_best_of_all(seed):
+    draw = np.random.default_rng(seed)
+    likely = draw.dirichlet(np.full(4, 0.3), size=5) * draw.uniform(0.3, 1, size=(5, 1))
+    heads = monotone(likely)
+    chosen = [head for head in heads if head is not None]
+    assert chosen == sorted(set(chosen))
+    likely[likely < 0.05] = 0
+    assert sum(likely[t, h] for t, h in enumerate(heads) if h is not None) == pytest.approx(brute(likely))
+
+
+def test_nothing_probable_is_no_link():
+    assert monotone(np.full((3, 2), 0.01)) == [None, None, None]
+    assert monotone(np.zeros((0, 2))) == []
+
+
+@given(target=st.text("aß ", min_size=1, max_size=6), data=st.data())
+def test_decoding_actions_gives_the_target(target, data):
+    places = sorted(data.draw(st.sets(st.integers(0, 7), max_size=len(target))))
+    heads = [*places, *[None] * (len(target) - len(places))]
+    tokenizer = load_tokenizer(ActionsConfig(), Path(), "target")
+    written = write_actions(target, heads)
+    assert tokenizer.shown(written) == target
+    plain = " ".join(target.split())
+    assert " ".join(tokenizer.decode(tokenizer.encode(written)).split()) == plain
+
+
+def test_copied_characters_are_aligned_to_themselves():
+    draw = np.random.default_rng(0)
+    stems = ["".join(draw.choice(list("abcdefghij"), size=draw.integers(2, 6))) for _ in range(200)]
+    pairs = [(stem, stem + suffix) for stem in stems for suffix in ("xy", "")]
+    found = align_actions(pairs, HMMConfig(), Setting(threads=1))
+    right = sum(line == "→".join(s) + t[len(s) :] for line, (s, t) in zip(found, pairs, strict=True))
+    assert right > 0.95 * len(pairs)
+
+
+@pytest.mark.parametrize("pair", [("", "a"), ("a", ""), ("a", "a→b")])
+def test_pairs_that_cannot_be_actions_are_named(pair):
+    with pytest.raises(DataError, match="pair 2"):
+        align_actions([("a", "b"), pair])

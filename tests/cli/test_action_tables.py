@@ -1,0 +1,67 @@
+"""`regard actions`, and a model trained on what it writes."""
+
+import typer
+from typer.testing import CliRunner
+
+from regard.cli.actions import actions
+from regard.config import from_dict
+from regard.data.corpus import CorpusConfig, read_pairs
+from regard.errors import UsageError
+from regard.experiment import RunConfig, train
+from regard.training.record import read_record
+
+STEMS = ["Bad", "Dach", "Fach", "Rad", "Amt", "Gut", "Kind", "Lied"]
+
+
+def run(*arguments):
+    app = typer.Typer()
+    app.command()(actions)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_tables_become_actions_that_a_pointer_learns(tmp_path):
+    # SIGMORPHON's order: lemma, form, features.
+    rows = [(stem, form, tag) for stem in STEMS for form, tag in ((stem, "SG"), (stem + "er", "PL"))]
+    table = tmp_path / "nouns.tsv"
+    table.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    result = run(table, "--into", tmp_path / "new", "--columns", "1,3,2", "--threads", 1)
+    assert result.exit_code == 0, result.output
+    new = tmp_path / "new" / "nouns.tsv"
+    pairs = list(read_pairs(from_dict(CorpusConfig, {"tsv": str(new), "columns": [1, 2, 3]})))
+    assert [source for source, _ in pairs] == [f"{lemma}\t{tag}" for lemma, _, tag in rows]
+    assert [target.replace("→", "") for _, target in pairs] == [form for _, form, _ in rows]
+    assert sum("→" in target for _, target in pairs) > len(pairs) / 2
+
+    corpus = {"tsv": str(new), "columns": [1, 2, 3]}
+    config = {
+        "device": "cpu",
+        "data": {
+            "folder": str(tmp_path / "prepared"),
+            "train": [corpus],
+            "valid": corpus,
+            "source_tokenizer": {"kind": "inflection"},
+            "target_tokenizer": {"kind": "actions"},
+        },
+        "model": {
+            "embedding": 32,
+            "encoder": {"layers": 1, "width": 32},
+            "decoder": {"layers": 1, "width": 32, "query": "previous", "feed": "context"},
+            "attention": {"kind": "pointer"},
+            "dropout": 0.0,
+        },
+        "training": {
+            "batch": {"size": 4, "unit": "sentences"},
+            "optimizer": {"kind": "adam", "rate": 0.02},
+            "schedule": {"kind": "constant"},
+            "validation": {"metric": "accuracy", "every": 40},
+            "stop": {"epochs": 0, "updates": 160},
+        },
+    }
+    train(from_dict(RunConfig, config), tmp_path / "model")
+    # Forms without their steps are right, as a whole.
+    assert max(entry.get("accuracy", 0) for entry in read_record(tmp_path / "model")) > 90
+
+
+def test_columns_that_are_no_numbers_are_refused(tmp_path):
+    result = run(tmp_path / "x", "--into", tmp_path, "--columns", "lemma")
+    assert isinstance(result.exception, UsageError)
