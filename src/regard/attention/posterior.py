@@ -29,11 +29,11 @@ from torch import nn
 
 from regard.attention.base import Attention, Memory, Reading, Reference, State
 from regard.attention.scorers import ScorerKind, build_scorer
+from regard.attention.words import bayes, likeliest, masked_log_softmax, words_at
 from regard.config import config, option
 from regard.functional.chain import chain_prior, forward_prior
-from regard.functional.masking import exact_dtype, hide
 from regard.layers.steps import StepProduct
-from regard.types import Bool, Float, Int, Tensor
+from regard.types import Bool, Float, Tensor
 
 __all__ = ["Coupling", "PosteriorAttention", "PosteriorAttentionConfig", "PosteriorState"]
 
@@ -113,8 +113,7 @@ class PosteriorReading(Reading):
         prior = self.weights[:, 0]
         if self.mix is None:
             return PosteriorState(self.weights, self.values(self.weights)[:, 0], prior)
-        believed = torch.softmax(self.log_weights + log_likelihood.to(self.log_weights.dtype), dim=-1)
-        posterior = torch.zeros_like(prior).scatter_add(1, self.positions, believed)
+        posterior = bayes(self.log_weights, log_likelihood, self.positions, prior.shape[1])
         passed = torch.lerp(prior, posterior, self.mix)
         weights = passed.unsqueeze(1)
         return PosteriorState(weights, self.values(weights)[:, 0], passed, posterior)
@@ -159,13 +158,14 @@ class PosteriorAttention(Attention):
         """One step: the prior, and the words the token may be read from."""
         assert isinstance(state, PosteriorState) and memory.keys is not None and memory.values is not None
         scores = self.scorer(query.unsqueeze(1), memory.keys)[:, 0]
-        log_prior = self._log_prior(scores.to(exact_dtype(scores.dtype)), memory.mask, state.passed)
+        log_prior = self._log_prior(scores, memory.mask, state.passed)
         prior = log_prior.exp()
-        log_weights, positions = self._likeliest(log_prior)
-        contexts = memory.states.gather(1, positions.unsqueeze(-1).expand(-1, -1, memory.states.shape[-1]))
+        log_weights, positions = likeliest(log_prior, self.config.contexts)
+        if self.config.renormalise:
+            log_weights = log_weights - log_weights.logsumexp(-1, keepdim=True)
         zeros = torch.zeros_like(log_weights)
         return PosteriorReading(
-            contexts=contexts,
+            contexts=words_at(memory, positions),
             log_weights=log_weights,
             weights=prior.unsqueeze(1),
             log_policy=zeros,
@@ -184,7 +184,7 @@ class PosteriorAttention(Attention):
             return forward_prior(scores, passed, mask)
         if passed is not None and self.coupling is not None:
             return chain_prior(scores, passed, self.bias(scores.shape[1]), mask)
-        return torch.log_softmax(hide(scores, mask), dim=-1).masked_fill(~mask, -torch.inf)
+        return masked_log_softmax(scores, mask)
 
     def bias(self, size: int) -> Float[Tensor, "S S"]:
         """What the coupling adds to the score of word i where the step before looked at word j: [i, j].
@@ -204,17 +204,3 @@ class PosteriorAttention(Attention):
         delta = torch.sigmoid(self.coupling)
         powers = delta ** (distance - 1).clamp_min(0).to(delta.dtype)
         return torch.where(onward, powers, torch.zeros_like(powers))
-
-    def _likeliest(self, log_prior: Float[Tensor, "B S"]) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
-        """Log-weights and places of the K likeliest words; K is the same whatever the batch."""
-        words = log_prior.shape[1]
-        count = self.config.contexts or words
-        found, positions = log_prior.topk(min(count, words), dim=-1)
-        if count > words:
-            found = nn.functional.pad(found, (0, count - words), value=-torch.inf)
-            positions = nn.functional.pad(positions, (0, count - words))
-        # Words that cannot be read all stand for the first one, in whatever batch the sentence is.
-        positions = positions.masked_fill(torch.isneginf(found), 0)
-        if self.config.renormalise:
-            found = found - found.logsumexp(-1, keepdim=True)
-        return found, positions

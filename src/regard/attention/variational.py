@@ -24,13 +24,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch.nn import functional as F
 
 from regard.attention.base import Attention, Memory, Reading, Reference, State
 from regard.attention.scorers import GeneralScorer, ScorerKind, build_scorer
+from regard.attention.words import bayes, likeliest, masked_log_softmax, words_at
 from regard.config import config, option
 from regard.functional.estimators import gumbel_softmax, sample_categorical
-from regard.functional.masking import exact_dtype, hide
 from regard.layers.recurrent import RecurrentLayer
 from regard.layers.steps import StepProduct
 from regard.types import Bool, Float, Int, Tensor
@@ -101,8 +100,7 @@ class VariationalReading(Reading):
         if state.posterior is not None:
             return state
         assert self.positions is not None
-        believed = torch.softmax(self.log_weights + log_likelihood.to(self.log_weights.dtype), dim=-1)
-        posterior = torch.zeros_like(state.weights[:, 0]).scatter_add(1, self.positions, believed)
+        posterior = bayes(self.log_weights, log_likelihood, self.positions, state.weights.shape[-1])
         return dataclasses.replace(state, posterior=posterior)
 
 
@@ -157,7 +155,7 @@ class VariationalAttention(Attention):
         """
         read, _ = self.reader(target.embedded, target.mask.sum(-1))
         scores = self.proposer(read, self.proposer.keys(memory.states))
-        return _log_softmax(scores, memory.mask.unsqueeze(1))
+        return masked_log_softmax(scores, memory.mask.unsqueeze(1))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """Both scorers', the inference network's, and a weighted sum of the words for each step."""
@@ -169,7 +167,7 @@ class VariationalAttention(Attention):
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> VariationalReading:
         """One step: the words as the proposal weighs or draws them; without it, as the prior does."""
         assert isinstance(state, VariationalState) and memory.keys is not None and memory.values is not None
-        log_prior = _log_softmax(self.scorer(query.unsqueeze(1), memory.keys)[:, 0], memory.mask)
+        log_prior = masked_log_softmax(self.scorer(query.unsqueeze(1), memory.keys)[:, 0], memory.mask)
         prior = log_prior.exp()
         expected = memory.values(prior.unsqueeze(1))[:, 0]
         after = VariationalState(prior.unsqueeze(1), expected)
@@ -192,23 +190,12 @@ class VariationalAttention(Attention):
         self, memory: Memory, log_prior: Float[Tensor, "B S"], after: VariationalState
     ) -> VariationalReading:
         """A reading of all words, or of the K likeliest, their weights summing to 1."""
-        count, words = self.config.contexts, log_prior.shape[1]
         penalty = log_prior.new_zeros(len(log_prior))
-        if not count:
+        if not self.config.contexts:
             return _of_all(memory, log_prior, penalty, after)
-        found, positions = log_prior.topk(min(count, words), dim=-1)
-        missing = max(0, count - words)
-        found = F.pad(found, (0, missing), value=-torch.inf)
-        # Words that cannot be read all stand for the first one, in whatever batch the sentence is.
-        positions = F.pad(positions, (0, missing)).masked_fill(torch.isneginf(found), 0)
+        found, positions = likeliest(log_prior, self.config.contexts)
         log_weights = found - found.logsumexp(-1, keepdim=True)
-        return _of_words(_words_at(memory, positions), positions, log_weights, penalty, after)
-
-
-def _log_softmax(scores: Float[Tensor, "*B S"], mask: Bool[Tensor, "*#B S"]) -> Float[Tensor, "*B S"]:
-    """The log of a masked softmax, float32 at least; -inf where masked."""
-    hidden = hide(scores.to(exact_dtype(scores.dtype)), mask)
-    return torch.log_softmax(hidden, dim=-1).masked_fill(~mask, -torch.inf)
+        return _of_words(words_at(memory, positions), positions, log_weights, penalty, after)
 
 
 def _divergence(
@@ -253,14 +240,10 @@ def _of_a_draw(
 ) -> VariationalReading:
     """A reading of one word drawn; beside it the prior's expectation, scored as a baseline and not read."""
     drawn = sample_categorical(log_proposal).unsqueeze(1)  # (B, 1)
-    word = _words_at(memory, drawn)
+    word = words_at(memory, drawn)
     contexts = torch.cat([word, expected.unsqueeze(1).to(word.dtype)], dim=1)
     log_policy = log_proposal.gather(1, drawn)
     zero = torch.zeros_like(log_policy)
     log_weights = torch.cat([zero, zero - torch.inf], dim=1)
     log_policy = torch.cat([log_policy, zero], dim=1)
     return VariationalReading(contexts, log_weights, after.weights, log_policy, penalty, after)
-
-
-def _words_at(memory: Memory, positions: Int[Tensor, "B K"]) -> Float[Tensor, "B K D"]:
-    return memory.states.gather(1, positions.unsqueeze(-1).expand(-1, -1, memory.states.shape[-1]))
