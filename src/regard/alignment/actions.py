@@ -7,6 +7,7 @@ is the highest, by the probabilities of the word aligner in both directions, its
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from regard.alignment.bayes import BayesConfig
 from regard.alignment.both import train_both
 from regard.alignment.corpus import Corpus
 from regard.alignment.registry import AlignerConfig
+from regard.data.corpus import CorpusConfig, read_pairs
+from regard.data.files import write_atomic
 from regard.data.tokenizers.actions import STEP
 from regard.errors import DataError
 from regard.types import Float
 
-__all__ = ["align_actions", "monotone", "write_actions"]
+__all__ = ["align_actions", "monotone", "write_action_tables", "write_actions"]
 
 LEAST = 0.05
 """Links less probable than this are none."""
@@ -46,6 +49,31 @@ def align_actions(
     aligner = train_both(corpus, config or BayesConfig(), setting)
     found = aligner.posteriors(corpus, threads=setting.threads)
     return [write_actions(target, monotone(p)) for (_, target), p in zip(pairs, found, strict=True)]
+
+
+def write_action_tables(
+    tables: Sequence[CorpusConfig], paths: Sequence[Path], setting: Setting | None = None
+) -> list[int]:
+    """Write the forms of tables as actions, aligned together.
+
+    Args:
+        tables: Their last column is the form; of the others the first is the lemma.
+        paths: The new tables, of the same columns but for the form.
+        setting: Threads and seed.
+
+    Returns:
+        How many forms each has.
+
+    Raises:
+        DataError: as `align_actions`; if a file cannot be read or written.
+    """
+    rows = [list(read_pairs(table)) for table in tables]
+    pairs = [(source.partition("\t")[0], form) for table in rows for source, form in table]
+    found = iter(align_actions(pairs, setting=setting))
+    for path, table in zip(paths, rows, strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, "".join(f"{source}\t{next(found)}\n" for source, _ in table).encode())
+    return [len(table) for table in rows]
 
 
 def monotone(probabilities: Float[np.ndarray, "T S"]) -> list[int | None]:

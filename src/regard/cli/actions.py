@@ -28,23 +28,18 @@ def actions(
 
     Example: regard actions train.tsv dev.tsv --into actions
     """
-    from regard.alignment.actions import align_actions
+    from regard.alignment.actions import write_action_tables
     from regard.alignment.base import Setting
     from regard.config import from_dict
-    from regard.data.corpus import CorpusConfig, read_pairs
-    from regard.data.files import write_atomic
+    from regard.data.corpus import CorpusConfig
 
     if not columns.replace(",", "").isdecimal():
         raise UsageError(f"--columns {columns!r}: expected numbers from 1 with commas between them")
     chosen = [int(column) for column in columns.split(",") if column]
-    rows = [
-        list(read_pairs(from_dict(CorpusConfig, {"tsv": str(table), "columns": chosen}, where="--columns")))
-        for table in tables
+    corpora = [
+        from_dict(CorpusConfig, {"tsv": str(table), "columns": chosen}, where="--columns") for table in tables
     ]
-    pairs = [(source.partition("\t")[0], form) for table in rows for source, form in table]
-    found = iter(align_actions(pairs, setting=Setting(threads=threads or 0, seed=seed)))
-    into.mkdir(parents=True, exist_ok=True)
-    for path, table in zip(tables, rows, strict=True):
-        text = "".join(f"{source}\t{next(found)}\n" for source, _ in table)
-        write_atomic(into / path.name.removesuffix(".gz"), text.encode())
-        typer.echo(f"{into / path.name.removesuffix('.gz')}: {len(table)} forms as actions", err=True)
+    paths = [into / path.name.removesuffix(".gz") for path in tables]
+    counts = write_action_tables(corpora, paths, Setting(threads=threads or 0, seed=seed))
+    for path, count in zip(paths, counts, strict=True):
+        typer.echo(f"{path}: {count} forms as actions", err=True)

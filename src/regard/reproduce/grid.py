@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from regard.alignment import Corpus, Setting, train_both
+from regard.alignment.actions import write_action_tables
 from regard.alignment.registry import DEFAULT, TRAINERS, kinds
 from regard.config import from_dict
+from regard.data.corpus import CorpusConfig
 from regard.data.prepared import prepare
+from regard.data.tokenizer import ActionsConfig
 from regard.errors import RegardError
 from regard.experiment import RunConfig, fingerprint
 from regard.reproduce.plan import Job
@@ -80,11 +83,13 @@ def run_all(jobs: Sequence[Job], text: ExperimentText, side_by_side: int, report
 
 def _make_shared(jobs: Sequence[Job], text: ExperimentText, report: Report) -> None:
     """Prepare the text, count and predict fertilities, train the aligner."""
-    budgets = []
+    made = []
     for job in jobs:
         config = from_dict(RunConfig, job.config)
-        if config.data.fertility not in budgets:
-            budgets.append(config.data.fertility)
+        if isinstance(config.data.target_tokenizer, ActionsConfig):
+            _write_actions(text, report)
+        if (wanted := (config.data.folder, config.data.fertility)) not in made:
+            made.append(wanted)
             prepared = prepare(config.data)
             with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
     aligner = Path(jobs[0].aligner)
@@ -93,6 +98,15 @@ def _make_shared(jobs: Sequence[Job], text: ExperimentText, report: Report) -> N
         train = text.corpora["train"]
         corpus = Corpus.read(train["source"], train["target"])
         train_both(corpus, list(TRAINERS)[kinds().index(DEFAULT)](), Setting(seed=1)).save(aligner)
+
+
+def _write_actions(text: ExperimentText, report: Report) -> None:
+    """Align the characters of forms, for models that walk along the lemma."""
+    paths = [Path(text.actions(split)["tsv"]) for split in ("train", "valid")]
+    if not all(path.exists() for path in paths):
+        report("aligning characters")
+        tables = [from_dict(CorpusConfig, text.corpora[split]) for split in ("train", "valid")]
+        write_action_tables(tables, paths, Setting(seed=1))
 
 
 def _log_of(job: Job) -> Path:

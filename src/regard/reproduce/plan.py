@@ -179,9 +179,10 @@ def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dic
 
 def _config(recipe: dict[str, Any], where: str, out: Path, text: ExperimentText) -> dict[str, Any]:
     """The config of a recipe on a text."""
-    train, valid = text.corpora["train"], text.corpora["valid"]
+    walks = recipe["data"].get("target_tokenizer", {}).get("kind") == "actions"
+    train, valid = (text.actions(split) if walks else text.corpora[split] for split in ("train", "valid"))
     data = _without(recipe["data"], "test") | {"train": [train], "valid": valid}
-    data["folder"] = str(out / "prepared")
+    data["folder"] = str(out / ("prepared-actions" if walks else "prepared"))
     return to_dict(from_dict(RunConfig, {**recipe, "data": data}, where=where))
 
 

@@ -154,7 +154,9 @@ def _cell_data(cell: Cell) -> dict[str, Any]:
 def as_markdown(table: Table, results: Sequence[RowResult], text: ExperimentText, size: str) -> str:
     """The table with the paper's numbers, and below it what each row took."""
     pair = text.pair
-    lines = [f"### {table.title}, {text.name} {pair}, `{size}`", "", _about(text), ""]
+    where = pair if pair == text.name else f"{text.name} {pair}"
+    run = f", `{size}`" if table.sized else ""
+    lines = [f"### {table.title}, {where}{run}", "", _about(text), ""]
     arrows = {True: "↑", False: "↓"}
     heads = [""]
     for metric in table.metrics:

@@ -59,6 +59,10 @@ class ExperimentText:
     digest: str
     gold: str | None = None
 
+    def actions(self, split: str) -> dict[str, Any]:
+        """A table of forms as the actions of a pointer, as a `CorpusConfig` takes it."""
+        return {"tsv": str(self.folder / "actions" / f"{split}.tsv"), "columns": [1, 2, 3]}
+
     def lines(self, split: str, side: Literal["source", "target"]) -> list[str]:
         """The lines of one side of a split."""
         place = ("source", "target").index(side)
