@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.averaging import average_models
 from regard.config import dump_toml, from_dict
 from regard.data.batch import collate
 from regard.data.prepared import prepare
 from regard.data.vocabulary import EOS, SINK
 from regard.errors import CheckpointError, ConfigError, DeviceError, UsageError
-from regard.experiment import RunConfig, average_models, load_config, load_model, read_run, train
+from regard.experiment import RunConfig, load_config, load_model, read_run, train
 from regard.training.fertility import with_fertilities
 from regard.training.record import read_record
 from regard.training.store import read_tensors

@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,27 +27,28 @@ from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.lstm_config import LstmConfig
 from regard.models.registry import ModelConfig, build_model
-from regard.training.checkpoint import epoch_files, state_files
+from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast, pick_device, use_threads
 from regard.training.distributed import join
 from regard.training.fertility import load_text, save_text, with_fertilities
 from regard.training.guided import GuidedConfig
 from regard.training.resume import differences
-from regard.training.store import read_about, write_tensors
+from regard.training.store import read_about
 from regard.training.trainer import Result, Trainer
-from regard.training.weights import MODEL_FILE, average, load_weights, put_weights
+from regard.training.weights import MODEL_FILE, load_weights, put_weights
 
 __all__ = [
     "CONFIG_FILE",
     "LoadedModel",
     "RunConfig",
-    "average_models",
     "fingerprint",
     "load_config",
     "load_model",
+    "model_folder",
     "read_run",
     "train",
+    "write_config",
 ]
 
 _log = logging.getLogger(__name__)
@@ -273,57 +274,12 @@ def load_model(
     return LoadedModel(folder, config, text, model.to(place).eval(), place, precision)
 
 
-def average_models(out: Path | str, paths: Sequence[Path | str], last: int = 0) -> list[Path]:
-    """Write a model whose weights are the mean of several models' or checkpoints'.
-
-    Args:
-        out: The new model folder.
-        paths: Model folders, or files of weights inside model folders; config and text are the first one's.
-        last: Take this many last epochs kept in each folder instead of its best weights
-            (`training.checkpoint.keep`).
-
-    Returns:
-        The files whose weights were averaged.
+def model_folder(file: Path) -> Path:
+    """The model folder a file of weights lies in.
 
     Raises:
-        UsageError: if `out` holds a model already, or a folder has not kept so many epochs.
-        CheckpointError: if a file is missing or corrupt, or the models are not alike.
+        CheckpointError: if it lies in none.
     """
-    out = Path(out)
-    if (out / CONFIG_FILE).exists() or (out / MODEL_FILE).exists():
-        raise UsageError(f"{out}: holds a model already; give a new folder")
-    files = [file for path in paths for file in _files_to_average(Path(path), last)]
-    folders = [_model_folder(file) for file in files]
-    texts = [load_text(folder) for folder in dict.fromkeys(folders)]
-    for text, folder in zip(texts, dict.fromkeys(folders), strict=True):
-        for side in ("source", "target"):
-            if getattr(text, side).vocabulary != getattr(texts[0], side).vocabulary:
-                raise CheckpointError(f"{folder}: its {side} vocabulary is not that of {folders[0]}")
-    weights = average(files)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CheckpointError(f"{out}: cannot be made: {error.strerror}") from None
-    save_text(texts[0], out)
-    write_tensors(out / MODEL_FILE, weights, {"averaged": [str(file) for file in files]})
-    _write_config(load_config(folders[0]), out)
-    return files
-
-
-def _files_to_average(path: Path, last: int) -> list[Path]:
-    if not last:
-        return [path / MODEL_FILE if path.is_dir() else path]
-    kept = epoch_files(path)
-    if len(kept) < last:
-        raise UsageError(
-            f"{path}: keeps the weights of {len(kept)} epochs, not of {last}; train with "
-            f"training.checkpoint.keep={last}"
-        )
-    return kept[-last:]
-
-
-def _model_folder(file: Path) -> Path:
-    """The model folder a file of weights lies in."""
     for folder in file.absolute().parents[:2]:
         if (folder / CONFIG_FILE).is_file():
             return folder
@@ -338,7 +294,7 @@ def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
             load_text(folder)  # nobody could translate with what is trained beside broken files
         else:
             save_text(prepared.text, folder)
-        _write_config(config, folder)
+        write_config(config, folder)
     except OSError as error:
         raise CheckpointError(f"{folder}: cannot be made: {error.strerror}") from None
     except DataError as error:
@@ -350,7 +306,12 @@ def _is_begun(folder: Path) -> bool:
     return bool(state_files(folder)) or (folder / MODEL_FILE).exists()
 
 
-def _write_config(config: RunConfig, folder: Path) -> None:
+def write_config(config: RunConfig, folder: Path) -> None:
+    """Write the config of a model folder.
+
+    Raises:
+        DataError: if it cannot be written.
+    """
     write_atomic(folder / CONFIG_FILE, (dump_toml(config) + "\n" + LAST_LINE).encode())
 
 
@@ -373,7 +334,7 @@ def _check_start(start: str | None, text: TextPair) -> None:
     if start is None:
         return
     path = Path(start)
-    folder = path if path.is_dir() else _model_folder(path)
+    folder = path if path.is_dir() else model_folder(path)
     other = TextPair.load(folder)
     for side in ("source", "target"):
         mine, its = getattr(text, side).vocabulary, getattr(other, side).vocabulary

@@ -58,9 +58,7 @@ WIRINGS = {
     "zero start": config(decoder=decoder(bridge="zero")),
     "tied": config(embedding=8, tied="target"),
     "constrained": config(attention=ConstrainedAttentionConfig()),
-    "pointer": config(
-        decoder=decoder(query="previous", feed="context"), attention=PointerAttentionConfig()
-    ),
+    "pointer": config(decoder=decoder(query="previous", feed="context"), attention=PointerAttentionConfig()),
     "prior-joint": config(attention=PosteriorAttentionConfig(passes="prior", contexts=3)),
     "postr-joint": config(
         decoder=decoder(feed="context"), attention=PosteriorAttentionConfig(coupling="monotonic", contexts=9)

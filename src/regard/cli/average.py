@@ -27,7 +27,7 @@ def average(
     """
     from rich.console import Console
 
-    from regard.experiment import average_models
+    from regard.averaging import average_models
 
     files = average_models(out, models, last)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
