@@ -327,3 +327,19 @@ def test_a_fertility_predictor_is_trained_once_for_a_text_and_goes_with_each_mod
     weights.write_bytes(weights.read_bytes()[:-8])
     with pytest.raises(CheckpointError, match="predictor"):
         load_model(tmp_path / "second", "cpu")
+
+
+def test_a_trained_model_can_be_looked_at_with_other_settings(corpus: Path, tmp_path: Path) -> None:
+    plain = _plain(corpus, stop={"updates": 3})
+    plain["model"]["attention"] = {"kind": "posterior", "contexts": 1}
+    train(from_dict(RunConfig, plain), tmp_path / "model")
+    batch = load_model(tmp_path / "model", "cpu").text.batch([[5, 6, 7]], [[5, 6, EOS]], [0])
+    one, two, every = (
+        load_model(tmp_path / "model", "cpu", settings=[f"model.attention.contexts={count}"]).model(batch)
+        for count in (1, 2, 0)
+    )
+    assert one.log_likelihood.sum() < two.log_likelihood.sum() < every.log_likelihood.sum()
+    with pytest.raises(ConfigError, match=r"model\.attention\.context"):
+        load_model(tmp_path / "model", "cpu", settings=["model.attention.context=2"])
+    with pytest.raises(CheckpointError, match="weight"):
+        load_model(tmp_path / "model", "cpu", settings=["model.embedding=9"])
