@@ -36,6 +36,7 @@ from regard.models.lstm import LstmModel
 from regard.models.lstm_config import DecoderConfig, LstmConfig
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
+from regard.training.device import as_precision
 from regard.training.distributed import ALONE
 from regard.training.optimizer import AdamConfig, build_optimizer
 from regard.training.progress import Progress
@@ -95,7 +96,7 @@ class Trained:
         config = TrainingConfig(
             optimizer=AdamConfig(clip=5.0),
             schedule=ConstantConfig(),
-            precision=precision,  # type: ignore[arg-type]
+            precision=as_precision(precision),
         )
         optimizer = build_optimizer(config.optimizer, list(self.model.parameters()))
         state = TrainingState(self.model, optimizer, build_schedule(config.schedule), Progress())

@@ -91,11 +91,11 @@ class RunConfig:
     search: SearchConfig = option(default=SearchConfig, help="How it translates, unless told otherwise.")
 
     def __post_init__(self) -> None:
-        """Refuse a pointer that nothing would move."""
-        if self.model.attention.kind == "pointer" and self.data.target_tokenizer.kind != "actions":
-            raise ValueError(
-                "attention 'pointer' walks by steps: data.target_tokenizer.kind must be 'actions'"
-            )
+        """Refuse a mechanism whose kind of target there is not, such as a pointer that nothing would move."""
+        attention = self.model.attention
+        wanted = getattr(attention, "target_tokenizer", None)
+        if wanted is not None and self.data.target_tokenizer.kind != wanted:
+            raise ValueError(f"attention {attention.kind!r} wants data.target_tokenizer.kind = {wanted!r}")
 
 
 @dataclass(frozen=True)

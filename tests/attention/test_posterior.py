@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import torch
 
-from regard.attention.posterior import PosteriorAttentionConfig, PosteriorState
+from regard.attention.posterior import PosteriorAttention, PosteriorAttentionConfig, PosteriorState
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import BOS, EOS
@@ -31,9 +31,14 @@ def _model(readout: str = "tanh", feed: str = "none", **attention) -> LstmModel:
         "uniform": 0.9,
     }
     model = LstmModel(from_dict(LstmConfig, config), SOURCE, TARGET).double().eval()
-    if (coupling := model.attention.coupling) is not None:  # type: ignore[union-attr]
+    if (coupling := _attention(model).coupling) is not None:
         torch.nn.init.uniform_(coupling, -2, 2)
     return model
+
+
+def _attention(model: LstmModel) -> PosteriorAttention:
+    assert isinstance(model.attention, PosteriorAttention)
+    return model.attention
 
 
 def _batch() -> Batch:
@@ -52,7 +57,7 @@ def _parts(model: LstmModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     for t in range(batch.target.tokens.shape[1]):
         gates = model.decoder.project(model.target_embedding(tokens))
         _, top = model.decoder.advance(opened.layers, gates, state.feed, state.layers)
-        scores.append(model.attention.scorer(top.unsqueeze(1), memories[0].keys)[:, 0])  # type: ignore[union-attr]
+        scores.append(_attention(model).scorer(top.unsqueeze(1), memories[0].keys)[:, 0])
         outputs = model._attentional(opened, memories[0].states, top)
         logits = outputs @ model._output(outputs.dtype)[0].t() + model.output_bias
         chosen = batch.target.tokens[:, t]
@@ -70,13 +75,14 @@ def test_with_all_words_and_no_mixing_it_is_the_forward_algorithm(coupling, read
     scores, emissions = _parts(model, batch)
     mask = batch.source.mask
     bias = (
-        model.attention.bias(3)  # type: ignore[union-attr]
+        _attention(model).bias(3)
         if coupling != "forward"
         else torch.zeros(3, 3).double().masked_fill(~torch.ones(3, 3).tril().bool(), -torch.inf)
     )
     start = scores[:, 0].masked_fill(~mask, -torch.inf).log_softmax(-1)
     transitions = chain_transitions(scores, bias, mask)
-    expected = chain_log_likelihood(start, transitions, emissions, batch.target.mask)  # type: ignore[union-attr]
+    assert batch.target is not None
+    expected = chain_log_likelihood(start, transitions, emissions, batch.target.mask)
     found = model(batch).log_likelihood.sum(1)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
     # And so every sequence of positions, one after the other.
@@ -173,18 +179,20 @@ def test_a_chain_that_only_goes_on_is_exact_or_refused() -> None:
 
 @pytest.mark.parametrize(("coupling", "parameters"), [("proximity", 5), ("monotonic", 1), ("none", 0)])
 def test_biases_are_those_of_the_couplings(coupling, parameters) -> None:
-    mechanism = _model(coupling=coupling).attention
-    bias = mechanism.bias(6)  # type: ignore[union-attr, operator]
+    mechanism = _attention(_model(coupling=coupling))
+    bias = mechanism.bias(6)
     distance = torch.arange(6).unsqueeze(1) - torch.arange(6)
     if coupling == "proximity":
+        assert mechanism.coupling is not None
         for d in range(-2, 3):
             torch.testing.assert_close(
                 bias[distance == d],
-                mechanism.coupling[d + 2].expand(6 - abs(d)),  # type: ignore[index]
+                mechanism.coupling[d + 2].expand(6 - abs(d)),
             )
         assert (bias[distance.abs() > 2] == 0).all()
     elif coupling == "monotonic":
-        delta = torch.sigmoid(mechanism.coupling)  # type: ignore[arg-type]
+        assert mechanism.coupling is not None
+        delta = torch.sigmoid(mechanism.coupling)
         expected = torch.where(distance >= 1, delta ** (distance - 1).clamp_min(0), torch.zeros(()).double())
         torch.testing.assert_close(bias, expected)
     else:

@@ -56,7 +56,7 @@ def test_a_table_is_trained_once_and_shown_again(data: Path, tmp_path: Path, mon
     assert set(made["softmax"]["metrics"]) == {"bleu", "rep", "drop"}
     assert made["softmax"]["metrics"]["bleu"]["paper"] == 29.51
     assert len(list((out / "runs").glob("*-seed1"))) == 1
-    assert (out / "aligner" / "aligner.json").exists()
+    assert (out / "text" / "aligner" / "aligner.json").exists()
     again = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty")
     assert again.exit_code == 0
     assert "begun" not in again.output

@@ -19,7 +19,9 @@ ROWS = [(name, row) for name, table in TABLES.items() for row in table.rows]
 def _text(folder: Path) -> ExperimentText:
     pairs = {"train": 1, "valid": 1, "test": 1}
     corpora = {split: {side: f"{folder}/{split}.{side}" for side in ("source", "target")} for split in pairs}
-    return ExperimentText(folder / "text", "toy", "de-en", "en", pairs, corpora, "words", "0" * 64)
+    return ExperimentText(
+        folder / "text", "toy", "de-en", "en", pairs, corpora, "words", "0" * 64, {"test": "1" * 64}
+    )
 
 
 def _plan(folder: Path, table: str = "malaviya2018-table1", size: str = "small", seeds=(1,), **more):
@@ -110,6 +112,23 @@ def test_rows_can_be_chosen_and_unknown_ones_are_refused(tmp_path: Path) -> None
     assert [row.recipe for row in job.rows] == ["softmax-covpenalty"]
     with pytest.raises(UsageError, match="--rows hard: malaviya2018-table1 has softmax, softmax-covpenalty"):
         _plan(tmp_path, rows=["hard"])
+
+
+def test_links_are_scored_on_text_that_has_them(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"shankar2019-table3 wants gold-test\.talp"):
+        _plan(tmp_path, "shankar2019-table3")
+
+
+def test_tables_share_models_tested_on_other_text(tmp_path: Path) -> None:
+    text = dataclasses.replace(_text(tmp_path), tests={"test": "1" * 64, "gold": "2" * 64})
+    first, third = (
+        {job.folder: job for job in plan(TABLES[name], tmp_path, text, "small", (1,), metrics=["aer"])}
+        for name in ("shankar2019-table1", "shankar2019-table3")
+    )
+    assert third.keys() <= first.keys()
+    for folder, job in third.items():
+        assert (job.split, first[folder].split) == ("gold", "test")
+        assert job.rows[0].stem != first[folder].rows[0].stem
 
 
 def test_a_wrong_setting_names_its_key(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ OUTPUTS = {
     ("sparsemax", 2): [["a", "b"], ["a", "a", "b"], ["d"]],
 }
 TEXT = ExperimentText(
-    Path("text"), "toy", "de-en", "en", {"train": 9, "valid": 3, "test": 3}, {}, "words", "0" * 64
+    Path("text"), "toy", "de-en", "en", {"train": 9, "valid": 3, "test": 3}, {}, "words", "0" * 64, {}
 )
 
 
@@ -41,7 +41,7 @@ def jobs(tmp_path: Path) -> list[Job]:
     for (recipe, seed), outputs in OUTPUTS.items():
         row = RowJob(recipe, str(tmp_path / f"{recipe}-{seed}"), "d", {}, ())
         counts = count_repetitions(outputs, REFERENCES)
-        row.path("npz").write_bytes(counts_bytes({"rep": counts}))
+        row.path("safetensors").write_bytes(counts_bytes({"rep": counts}))
         figures = {
             "digest": "d",
             "seed": seed,
@@ -49,13 +49,13 @@ def jobs(tmp_path: Path) -> list[Job]:
             "length_penalty": 0.0,
             "coverage_penalty": 0.0,
             "validation_perplexity": 2.5,
-            "epochs": 3,
+            "updates": 3000,
             "training_seconds": 60.0,
             "search_seconds": 1.0,
             "tuned": [],
         }
         row.path("json").write_text(json.dumps(figures))
-        made.append(Job(recipe, seed, {}, "", "", "", ("rep",), (row,)))
+        made.append(Job(recipe, seed, {}, "", "", "test", ("rep",), (row,)))
     return made
 
 
@@ -104,7 +104,7 @@ def test_markdown_and_data_hold_both_numbers(jobs: list[Job]) -> None:
     results = collect(TABLE, jobs, "de-en")
     text = as_markdown(TABLE, results, TEXT, "small")
     assert "| first | 44.44 |" in text and "| 3.37 |" in text
-    assert "22.22 / 66.67" in text
+    assert "22.22 / 66.67" in text and "| 3,000 |" in text
     data = json.loads(json.dumps(as_data(TABLE, results, TEXT, "small")))
     assert data["rows"][0]["metrics"]["rep"]["paper"] == 3.37
     assert data["rows"][1]["metrics"]["rep"]["p_value"] > 0

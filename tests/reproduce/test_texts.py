@@ -70,11 +70,36 @@ def test_text_is_written_again_only_when_its_origin_changed(tmp_path: Path) -> N
     assert write_text(data, tmp_path / "text").lines("test", "source") == ["anders ."]
 
 
+def test_other_test_text_leaves_models_as_they_are_and_other_training_text_does_not(tmp_path: Path) -> None:
+    data = _corpus(tmp_path / "raw", {"train": 3, "val": 1, "test": 1})
+    first = write_text(data, tmp_path / "text")
+    first.aligner.mkdir()
+    (data / "test.de").write_text("Anders.\n")
+    second = write_text(data, tmp_path / "text")
+    assert (second.digest == first.digest, second.tests == first.tests) == (True, False)
+    assert not second.aligner.exists()
+    limited = write_text(data, tmp_path / "text", limit=2)
+    assert limited.digest != first.digest and limited.tests == second.tests
+    assert write_text(data, tmp_path / "text").digest == first.digest
+
+
+def test_gold_links_and_their_text_are_a_split_of_their_own(tmp_path: Path) -> None:
+    data = _corpus(tmp_path / "raw", {"train": 3, "val": 1, "test": 2, "gold-test": 1})
+    assert write_text(data, tmp_path / "text").gold is None
+    (data / "gold-test.talp").write_text("0-0 1p1\n")
+    text = write_text(data, tmp_path / "text")
+    assert text.gold == str(data / "gold-test.talp")
+    assert text.pairs == {"train": 3, "valid": 1, "test": 2, "gold": 1}
+    assert text.lines("gold", "target") == ["the house x0 ."]
+    assert text.tests["gold"] != text.tests["test"]
+
+
 @pytest.mark.parametrize(
     ("remove", "add", "message"),
     [
         ("train.en.gz", None, "expected train files of two languages, one of them .en; found: de"),
         ("val.de", None, "expected one file val or dev*.de; found: none"),
+        ("test.de", None, "expected one file test or tst*.de; found: none"),
         (None, "test_b.de", "expected one file test or tst*.de; found: test.de, test_b.de"),
         (None, "train.fr", "one of them .en; found: de, en, fr"),
     ],

@@ -1,16 +1,18 @@
 """Expectation maximisation over a text: what Models 1 and 2 and the HMM share."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import numpy as np
 
-from regard.alignment.base import Setting
+from regard.alignment.base import Setting, default_threads
 from regard.alignment.cells import Block, Blocks
 from regard.alignment.corpus import Corpus
 from regard.alignment.table import Table
 from regard.alignment.threads import run
 
-__all__ = ["Expectation", "Maximiser", "block_posteriors", "over_sentences"]
+__all__ = ["Expectation", "ExpectationAligner", "Maximiser", "over_sentences"]
 
 Expectation = Callable[[Block, np.ndarray, np.ndarray], np.ndarray]
 """Fills the posteriors of a block's cells and of the null word for its target tokens; returns sums."""
@@ -49,7 +51,7 @@ class Maximiser:
         sums = np.zeros(0)
         for block in self._blocks:
             posteriors = np.empty(len(block.slots), dtype=np.float32)
-            null = np.empty(int(block.corpus.target.lengths.sum()), dtype=np.float32)
+            null = np.empty(_width(block), dtype=np.float32)
             part = expect(block, posteriors, null)
             sums = part if not len(sums) else sums + part
             block.accumulate(posteriors, null, self._table, self._counts, self._setting.threads)
@@ -59,12 +61,39 @@ class Maximiser:
         return self._setting.reduce(sums)
 
 
-def block_posteriors(blocks: Blocks, expect: Expectation) -> Iterator[np.ndarray]:
-    """The posteriors of each pair of a text, float32 [T, S]."""
-    for block in blocks:
-        posteriors = np.empty(len(block.slots), dtype=np.float32)
-        null = np.empty(int(block.corpus.target.lengths.sum()), dtype=np.float32)
-        expect(block, posteriors, null)
-        for row, (first, last) in enumerate(zip(block.cells, block.cells[1:], strict=False)):
-            shape = int(block.corpus.source.lengths[row]), int(block.corpus.target.lengths[row])
-            yield posteriors[first:last].reshape(shape).T
+class ExpectationAligner(ABC):
+    """An aligner whose expectation over a block gives the probability of every link."""
+
+    table: Table
+
+    @abstractmethod
+    def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
+        """The expectation over a block: see `Expectation`."""
+
+    @abstractmethod
+    def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
+        """Write each target token's source word, -1 for none, into `heads`, int32 [target tokens]."""
+
+    def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
+        """The best source word of each target word: see `Aligner.align`."""
+        threads = threads or default_threads()
+        heads = [np.empty(0, dtype=np.int32)]
+        for block in Blocks(corpus, self.table, threads, keep=False):
+            heads.append(np.empty(_width(block), dtype=np.int32))
+            self.best(block, heads[-1], threads)
+        return np.concatenate(heads)
+
+    def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
+        """The probability of every link: see `Aligner.posteriors`."""
+        threads = threads or default_threads()
+        for block in Blocks(corpus, self.table, threads, keep=False):
+            posteriors = np.empty(len(block.slots), dtype=np.float32)
+            self.expect(block, posteriors, np.empty(_width(block), dtype=np.float32), threads)
+            for row, (first, last) in enumerate(pairwise(block.cells.tolist())):
+                shape = int(block.corpus.source.lengths[row]), int(block.corpus.target.lengths[row])
+                yield posteriors[first:last].reshape(shape).T
+
+
+def _width(block: Block) -> int:
+    """How many target tokens a block has."""
+    return int(block.corpus.target.lengths.sum())

@@ -5,7 +5,6 @@ al. 2018, Sec. 3.3) is a word type's largest fertility in the training text, 1 f
 aligned.
 """
 
-import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,18 +12,13 @@ import numpy as np
 from regard.alignment.base import Setting
 from regard.alignment.corpus import Corpus
 from regard.alignment.registry import DEFAULT, TRAINERS, AlignerConfig, kinds, train_direction
-from regard.data.fertility import Budget, GuidedFertilityConfig
-from regard.data.prepared import Prepared
 
 __all__ = [
     "count_fertilities",
-    "guided_budget",
     "guided_fertilities",
     "largest_fertilities",
     "split_fertilities",
 ]
-
-_log = logging.getLogger(__name__)
 
 
 def count_fertilities(corpus: Corpus, links: np.ndarray) -> np.ndarray:
@@ -83,21 +77,3 @@ def split_fertilities(
 def guided_fertilities(corpus: Corpus, setting: Setting, config: AlignerConfig | None = None) -> np.ndarray:
     """GUIDED: align a text, and give each source word its largest fertility in it; float32 [words]."""
     return largest_fertilities(corpus, split_fertilities([corpus], setting, config)[0])
-
-
-def guided_budget(config: GuidedFertilityConfig, prepared: Prepared, fingerprint: str) -> Budget:
-    """GUIDED for prepared text, counted once: it is kept beside the arrays that it comes from.
-
-    Args:
-        config: What the budget is of.
-        prepared: The training text.
-        fingerprint: Of that text; another text has a file of its own, as has another aligner.
-    """
-    vocabulary = prepared.text.source.vocabulary
-    path = prepared.folder / f"guided-{DEFAULT}-{fingerprint[:16]}.fertility"
-    if path.exists():
-        return Budget.load(path, config, vocabulary)
-    _log.info("aligning %s to count fertilities", prepared.folder)
-    budget = Budget(config, guided_fertilities(Corpus.from_prepared(prepared), Setting(seed=1)))
-    budget.save(path, vocabulary)
-    return budget

@@ -9,16 +9,15 @@ jump. The translation table starts from Model 1. Expectations are by the forward
 """
 
 import math
-from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numba import njit
 
-from regard.alignment.base import Iteration, Setting, State, default_threads
-from regard.alignment.cells import Block, Blocks
+from regard.alignment.base import Iteration, Setting, State
+from regard.alignment.cells import Block
 from regard.alignment.corpus import Corpus
-from regard.alignment.em import Maximiser, block_posteriors, over_sentences
+from regard.alignment.em import ExpectationAligner, Maximiser, over_sentences
 from regard.alignment.hmm_paths import REACH, WIDTH, best_path, emissions, transitions
 from regard.alignment.ibm import IBM1Config, train_ibm1
 from regard.alignment.table import Table
@@ -50,7 +49,7 @@ class HMMConfig:
     )
 
 
-class HMMAligner:
+class HMMAligner(ExpectationAligner):
     """A trained HMM.
 
     Attributes:
@@ -66,29 +65,16 @@ class HMMAligner:
         """Put together what training found."""
         self.table, self.jumps, self.config = table, jumps, config
 
-    def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
-        """The best source word of each target word: see `Aligner.align`."""
-        threads = threads or default_threads()
-        heads = [np.empty(0, dtype=np.int32)]
-        for block in Blocks(corpus, self.table, threads, keep=False):
-            size = int(block.corpus.target.lengths.sum())
-            found = np.empty(size, dtype=np.int32)
-            if self.config.decoding == "viterbi":
-                over_sentences(best_path, block, threads, *self._arguments(block), found)
-            else:
-                posteriors, null = np.empty(len(block.slots), np.float32), np.empty(size, np.float32)
-                self.expect(block, posteriors, null, threads)
-                target = block.corpus.target
-                shapes = block.corpus.source.lengths, target.lengths, target.offsets, block.cells
-                over_sentences(_pick, block, threads, *shapes, posteriors, null, self.config.threshold, found)
-            heads.append(found)
-        return np.concatenate(heads)
-
-    def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
-        """The probability of every link: see `Aligner.posteriors`."""
-        threads = threads or default_threads()
-        blocks = Blocks(corpus, self.table, threads, keep=False)
-        return block_posteriors(blocks, lambda block, links, null: self.expect(block, links, null, threads))
+    def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
+        """The most probable source words, or path: see `ExpectationAligner.best`."""
+        if self.config.decoding == "viterbi":
+            over_sentences(best_path, block, threads, *self._arguments(block), heads)
+            return
+        posteriors, null = np.empty(len(block.slots), np.float32), np.empty(len(heads), np.float32)
+        self.expect(block, posteriors, null, threads)
+        target = block.corpus.target
+        shapes = block.corpus.source.lengths, target.lengths, target.offsets, block.cells
+        over_sentences(_pick, block, threads, *shapes, posteriors, null, self.config.threshold, heads)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
         """The expectation step over a block: log-likelihood, null words, then jumps as in `jumps`."""

@@ -8,17 +8,16 @@ whose tension is learned, and the translation table has a sparse Dirichlet prior
 """
 
 import math
-from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numba import njit
 
-from regard.alignment.base import Iteration, Setting, State, default_threads
-from regard.alignment.cells import Block, Blocks
+from regard.alignment.base import Iteration, Setting, State
+from regard.alignment.cells import Block
 from regard.alignment.corpus import Corpus
 from regard.alignment.diagonal import fit_tension, normaliser, sizes_of
-from regard.alignment.em import Maximiser, block_posteriors, over_sentences
+from regard.alignment.em import ExpectationAligner, Maximiser, over_sentences
 from regard.alignment.table import FLOOR, Table
 from regard.config import config, option
 
@@ -54,7 +53,7 @@ class IBM2Config:
     alpha: float = option(default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0)
 
 
-class IBMAligner:
+class IBMAligner(ExpectationAligner):
     """A trained Model 1 or 2.
 
     Attributes:
@@ -69,21 +68,9 @@ class IBMAligner:
         """Put together what training found."""
         self.table, self.null, self.tension = table, null, tension
 
-    def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
-        """The most probable source word of each target word: see `Aligner.align`."""
-        threads = threads or default_threads()
-        heads = [np.empty(0, dtype=np.int32)]
-        for block in Blocks(corpus, self.table, threads, keep=False):
-            found = np.empty(int(block.corpus.target.lengths.sum()), dtype=np.int32)
-            over_sentences(_best, block, threads, *_arguments(self, block), found)
-            heads.append(found)
-        return np.concatenate(heads)
-
-    def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
-        """The probability of every link: see `Aligner.posteriors`."""
-        threads = threads or default_threads()
-        blocks = Blocks(corpus, self.table, threads, keep=False)
-        return block_posteriors(blocks, lambda block, links, null: self.expect(block, links, null, threads))
+    def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
+        """The most probable source words: see `ExpectationAligner.best`."""
+        over_sentences(_best, block, threads, *_arguments(self, block), heads)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
         """The expectation over a block: log-likelihood, null words, minus distances from the diagonal."""

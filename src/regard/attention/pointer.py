@@ -8,7 +8,7 @@ actions. Their decoder is fed x_a and writes from its state: `query = "previous"
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 
@@ -22,6 +22,8 @@ __all__ = ["PointerAttention", "PointerAttentionConfig", "PointerState"]
 @config
 class PointerAttentionConfig:
     """Hard monotonic attention."""
+
+    target_tokenizer: ClassVar[str] = "actions"
 
     kind: Literal["pointer"] = option(
         default="pointer", help="The mechanism: a pointer that the target's steps move, tokenizer `actions`."

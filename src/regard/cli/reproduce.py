@@ -42,7 +42,9 @@ def reproduce(
     pairs: Annotated[int, typer.Option(help="Take so many of the first training pairs; 0: all.", min=0)] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(help="Where all is kept; else reproduce/PAPER/DATA-SIZE.", show_default=False),
+        typer.Option(
+            help="Where all is kept; else reproduce/PAPER/DATA[-TARGET][-N]-SIZE.", show_default=False
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -74,11 +76,11 @@ def reproduce(
 
     if size not in SIZES:
         raise UsageError(f"--size {size!r}: expected {' or '.join(SIZES)}")
-    folder = out or Path("reproduce") / chosen.recipes / f"{data.resolve().name}-{size}"
-    if chosen.text == "tables":
-        text = find_tables(data, folder / "text")
-    else:
-        text = write_text(data, folder / "text", target, pairs, gold=chosen.text == "gold")
+    tables = chosen.text == "tables"
+    parts = [data.resolve().name, *([] if tables or target == "en" else [target])]
+    parts += [*([] if tables or not pairs else [str(pairs)]), size]
+    folder = out or Path("reproduce") / chosen.recipes / "-".join(parts)
+    text = find_tables(data, folder / "text") if tables else write_text(data, folder / "text", target, pairs)
     missing = {metric.name: available(metric.name, text.target) for metric in chosen.metrics}
     for name, why in missing.items():
         if why is not None:

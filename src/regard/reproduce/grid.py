@@ -56,11 +56,11 @@ def run_all(jobs: Sequence[Job], text: ExperimentText, side_by_side: int, report
     waiting = [job for job in jobs if job.open_rows()]
     if not waiting:
         return
-    _make_shared(waiting, text, report)
     running: dict[subprocess.Popen[bytes], tuple[Job, float]] = {}
     failed: list[str] = []
     with _told_to_stop():
         try:
+            _make_shared(waiting, text, report)
             while waiting or running:
                 while waiting and len(running) < side_by_side:
                     job = waiting.pop(0)
@@ -92,12 +92,11 @@ def _make_shared(jobs: Sequence[Job], text: ExperimentText, report: Report) -> N
             made.append(wanted)
             prepared = prepare(config.data)
             with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
-    aligner = Path(jobs[0].aligner)
-    if "drop" in jobs[0].metrics and not aligner.exists():
+    if "drop" in jobs[0].metrics and not text.aligner.exists():
         report("training the aligner behind DROP")
         train = text.corpora["train"]
         corpus = Corpus.read(train["source"], train["target"])
-        train_both(corpus, list(TRAINERS)[kinds().index(DEFAULT)](), Setting(seed=1)).save(aligner)
+        train_both(corpus, list(TRAINERS)[kinds().index(DEFAULT)](), Setting(seed=1)).save(text.aligner)
 
 
 def _write_actions(text: ExperimentText, report: Report) -> None:

@@ -59,14 +59,14 @@ def _score(job: Job, row: RowJob, loaded: LoadedModel, text: ExperimentText, res
     search, trials = from_dict(SearchConfig, row.search), []
     if row.tune:
         search, trials = _tuned(row, loaded, search, text)
-    system = System(loaded, text, search, Path(job.aligner))
+    system = System(loaded, text, job.split, search)
     begun = time.monotonic()
     outputs = system.outputs()
     seconds = time.monotonic() - begun
     counts = {name: SCORERS[name].count(system) for name in job.metrics}
     row.path("txt").parent.mkdir(parents=True, exist_ok=True)
     write_atomic(row.path("txt"), "".join(f"{line}\n" for line in outputs).encode())
-    write_atomic(row.path("npz"), counts_bytes(counts))
+    write_atomic(row.path("safetensors"), counts_bytes(counts))
     figures: dict[str, Any] = {
         "digest": row.digest,
         "row": row.recipe,
@@ -104,7 +104,6 @@ def _training(job: Job, result: Result) -> dict[str, Any]:
     best = [entry for entry in read_record(job.folder) if entry.get("best")]
     return {
         "updates": result.progress.update,
-        "epochs": from_dict(RunConfig, job.config).training.stop.epochs,
         "training_seconds": round(result.progress.seconds, 1),
         "validation_perplexity": best[-1]["perplexity"] if best else None,
     }

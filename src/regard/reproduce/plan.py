@@ -1,10 +1,10 @@
 """What is to be run for a table: models, each with the rows that search with it, as plain data in files.
 
 OUT/text/                       see `regard.reproduce.texts`
-OUT/prepared/, OUT/aligner/     the text as models read it, and the aligner behind DROP
+OUT/prepared/                   the text as models read it
 OUT/runs/MODEL-DIGEST-seedN/    model folders; DIGEST is that of all that matters to training
 OUT/runs/MODEL-DIGEST-seedN.log what the run said
-OUT/rows/ROW-DIGEST-seedN.*     translations (txt), figures (json), counts (npz)
+OUT/rows/ROW-DIGEST-seedN.*     translations (txt), figures (json), counts (safetensors)
 """
 
 import hashlib
@@ -68,7 +68,7 @@ class Job:
         config: The run's config, as plain data.
         folder: The model folder.
         text: Where the experiment's text is.
-        aligner: Where the aligner is.
+        split: The part of it that is tested on.
         metrics: What is to be scored.
         rows: The rows.
     """
@@ -78,7 +78,7 @@ class Job:
     config: dict[str, Any]
     folder: str
     text: str
-    aligner: str
+    split: str
     metrics: tuple[str, ...]
     rows: tuple[RowJob, ...]
 
@@ -132,13 +132,18 @@ def plan(
         threads: For each run; 0: PyTorch's own choice.
 
     Raises:
-        UsageError: if a row is not one of the table's.
+        UsageError: if a row is not one of the table's, or the text lacks what the table tests on.
         ConfigError: if a recipe with the overrides is none.
     """
     known = [row.recipe for row in table.rows]
     for name in rows:
         if name not in known:
             raise UsageError(f"--rows {name}: {table.name} has {', '.join(known)}")
+    split = "gold" if table.text == "gold" else "test"
+    if split not in text.tests:
+        raise UsageError(
+            f"{table.name} wants gold-test.talp and its two texts beside the others of {text.name}"
+        )
     wanted = [row for row in table.rows if not rows or row.recipe in rows]
     recipes = {row.recipe: _recipe(table, row.recipe, size, overrides) for row in table.rows}
     jobs = []
@@ -146,23 +151,22 @@ def plan(
         for model in dict.fromkeys(row.trained for row in wanted):
             digest = _digest(_decisive(recipes[model]), text.digest)
             stem = f"{model}-{digest}-seed{seed}"
+            origin = [digest, split, text.tests[split]]
             own = tuple(
-                _row_job(row, recipes[row.recipe].get("search", {}), digest, seed, out)
+                _row_job(row, recipes[row.recipe].get("search", {}), origin, seed, out)
                 for row in wanted
                 if row.trained == model
             )
             folder = str(out / "runs" / stem)
             places = {"seed": seed, "device": device, "threads": threads}
             config = _config(overlaid(recipes[model], places), f"{table.recipes}/{model}.toml", out, text)
-            jobs.append(
-                Job(model, seed, config, folder, str(text.folder), str(out / "aligner"), tuple(metrics), own)
-            )
+            jobs.append(Job(model, seed, config, folder, str(text.folder), split, tuple(metrics), own))
     return jobs
 
 
-def _row_job(row: Row, search: dict[str, Any], training: str, seed: int, out: Path) -> RowJob:
+def _row_job(row: Row, search: dict[str, Any], origin: Sequence[str], seed: int, out: Path) -> RowJob:
     tune = PENALTIES if row.tune else ()
-    digest = _digest([training, _without(search, "batch"), tune])
+    digest = _digest(origin, _without(search, "batch"), tune)
     return RowJob(row.recipe, str(out / "rows" / f"{row.recipe}-{digest}-seed{seed}"), digest, search, tune)
 
 
@@ -191,8 +195,10 @@ def overlaid(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     made = dict(base)
     for key, value in changes.items():
         old = made.get(key)
-        joins = isinstance(value, Mapping) and isinstance(old, Mapping) and "kind" not in value
-        made[key] = overlaid(old, value) if joins else value  # type: ignore[arg-type]
+        if isinstance(value, Mapping) and isinstance(old, Mapping) and "kind" not in value:
+            made[key] = overlaid(old, value)
+        else:
+            made[key] = value
     return made
 
 

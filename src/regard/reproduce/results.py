@@ -62,6 +62,7 @@ def collect(table: Table, jobs: Sequence[Job], pair: str, resamples: int = 1000)
     for row in (row for job in jobs for row in job.rows if row.figures() is not None):
         finished.setdefault(row.recipe, []).append(row)
     first = finished.get(table.rows[0].recipe, [])
+    pair = table.printed_pair or pair
     planned = {row.recipe for job in jobs for row in job.rows}
     made = []
     for row in table.rows:
@@ -85,7 +86,7 @@ def _counts(rows: Sequence[RowJob], metric: Metric) -> dict[int, np.ndarray]:
     """The counts of each seed that has the metric."""
     found: dict[int, np.ndarray] = {}
     for row in rows:
-        figures, counts = row.figures(), read_counts(row.path("npz"))
+        figures, counts = row.figures(), read_counts(row.path("safetensors"))
         if figures is not None and metric.name in counts:
             found[figures["seed"]] = counts[metric.name]
     return found
@@ -160,11 +161,12 @@ def as_markdown(table: Table, results: Sequence[RowResult], text: ExperimentText
     arrows = {True: "↑", False: "↓"}
     heads = [""]
     for metric in table.metrics:
-        heads += [f"{metric.label} {arrows[metric.higher_is_better]}", "95 %", f"paper, {pair}"]
+        printed = f"paper, {table.printed_pair or pair}"
+        heads += [f"{metric.label} {arrows[metric.higher_is_better]}", "95 %", printed]
     lines += _table(heads, [_scores(table, result) for result in results])
     lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over sentences).", ""]
     heads = ["", "seeds", *(f"{metric.label} by seed" for metric in table.metrics)]
-    heads += ["alpha, beta", "val. perplexity", "epochs", "training, min", "search, s"]
+    heads += ["alpha, beta", "val. perplexity", "updates", "training, min", "search, s"]
     lines += _table(heads, [_details(table, result) for result in results if result.figures])
     return "\n".join(lines) + "\n"
 
@@ -196,7 +198,7 @@ def _details(table: Table, result: RowResult) -> list[str]:
         cells.append("" if found is None else " / ".join(f"{score:.2f}" for score in found.seeds.values()))
     cells.append(" / ".join(f"{run['length_penalty']:g}, {run['coverage_penalty']:g}" for run in runs))
     cells.append(" / ".join(f"{run['validation_perplexity']:.2f}" for run in runs))
-    cells.append(" / ".join(dict.fromkeys(str(run["epochs"]) for run in runs)))
+    cells.append(" / ".join(dict.fromkeys(f"{run['updates']:,}" for run in runs)))
     cells.append(f"{mean(run['training_seconds'] for run in runs) / 60:.1f}")
     cells.append(f"{mean(run['search_seconds'] for run in runs):.0f}")
     return cells

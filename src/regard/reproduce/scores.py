@@ -6,23 +6,21 @@ that intervals need no second look at the text.
 """
 
 import dataclasses
-import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import load_file, save
 
 from regard.alignment import Corpus, WordAligner
-from regard.data.links import read_gold
-from regard.data.vocabulary import EOS
+from regard.data.links import check_links, read_gold
 from regard.decoding.analysis import force_lines
-from regard.decoding.blocks import sorted_batches
 from regard.decoding.config import SearchConfig
-from regard.decoding.forced import force
+from regard.decoding.scoring import score_lines
 from regard.decoding.translate import Translator, number_lines
-from regard.errors import DataError, UsageError
+from regard.errors import UsageError
 from regard.experiment import LoadedModel
 from regard.metrics.alignment import alignment_error, count_links, links_from_weights
 from regard.metrics.counts import SentenceCounts
@@ -43,25 +41,25 @@ class System:
     Attributes:
         loaded: The model.
         text: The experiment's text.
+        split: The part of it that is the test text.
         search: How it translates.
-        aligner: Where the aligner is that was trained on the training text.
     """
 
     loaded: LoadedModel
     text: ExperimentText
+    split: str
     search: SearchConfig
-    aligner: Path
     _outputs: dict[int, list[str]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def sources(self) -> list[str]:
         """The source sentences."""
-        return self.text.lines("test", "source")
+        return self.text.lines(self.split, "source")
 
-    @property
+    @cached_property
     def references(self) -> list[str]:
         """Their translations."""
-        return self.text.lines("test", "target")
+        return self.text.lines(self.split, "target")
 
     def outputs(self, beam: int | None = None) -> list[str]:
         """The model's translations with a beam; by default that of its search."""
@@ -87,7 +85,7 @@ def _rep(system: System) -> SentenceCounts:
 
 
 def _drop(system: System) -> SentenceCounts:
-    aligner = WordAligner.load(system.aligner)
+    aligner = WordAligner.load(system.text.aligner)
     links = []
     for targets in (system.references, system.outputs()):
         pairs = ((a.split(), b.split()) for a, b in zip(system.sources, targets, strict=True))
@@ -98,19 +96,12 @@ def _drop(system: System) -> SentenceCounts:
 
 def _perplexity(system: System) -> SentenceCounts:
     """Nats and tokens of the references, end symbols included."""
-    text = system.loaded.text
-    pairs = [
-        (text.source.encode(a), [*text.target.encode(b), EOS])
-        for a, b in zip(system.sources, system.references, strict=True)
+    pairs = zip(system.sources, system.references, strict=True)
+    found = [
+        (0.0, 0) if line.hypothesis is None else (-line.hypothesis.log_probability, len(line.tokens) + 1)
+        for line in score_lines(system.loaded.model, system.loaded.text, pairs, system.search)
     ]
-    rows = np.zeros((len(pairs), 2))
-    for chosen in sorted_batches([len(source) for source, _ in pairs], system.search.batch):
-        batch = text.batch([pairs[row][0] for row in chosen], [pairs[row][1] for row in chosen], chosen)
-        for row, found in zip(
-            chosen, force(system.loaded.model, batch.to(system.loaded.device)), strict=True
-        ):
-            rows[row] = -found.log_probability, len(pairs[row][1])
-    return SentenceCounts("PPL", "", rows, _exponential)
+    return SentenceCounts("PPL", "", np.array(found), _exponential)
 
 
 def _transduction(system: System, name: str) -> SentenceCounts:
@@ -128,14 +119,9 @@ def _alignment(system: System) -> SentenceCounts:
         if line is None:
             links.append(frozenset[tuple[int, int]]())
             continue
-        beyond = [(i, j) for i, j in truth.possible if i >= len(line.source) or j >= len(line.target)]
-        if beyond:
-            i, j = beyond[0]
-            sizes = f"{len(line.source)} and {len(line.target)} words"
-            where = f"{system.text.gold}, line {line.number}"
-            raise DataError(
-                f"{where}: a link {i}-{j}, and the pair has {sizes}: is --target the language of the second?"
-            )
+        words = {"source": len(line.source), "target": len(line.target)}
+        where = f"{system.text.gold}:{line.number}"
+        check_links(truth.possible, words, where, ": is --target the language of the second?")
         weights = line.beliefs[-1][:-1].mean(axis=1)
         links.append(links_from_weights(weights, line.source_words, line.target_words))
     return SentenceCounts("AER", "", count_links(links, gold), _error)
@@ -196,12 +182,9 @@ def available(metric: str, target: str) -> str | None:
 
 def counts_bytes(counts: dict[str, SentenceCounts]) -> bytes:
     """The counts of each metric as the content of a file."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **{name: own.rows for name, own in counts.items()})  # type: ignore[arg-type]
-    return buffer.getvalue()
+    return save({name: np.ascontiguousarray(own.rows) for name, own in counts.items()})
 
 
 def read_counts(path: Path) -> dict[str, np.ndarray]:
     """The rows of counts of each metric."""
-    with np.load(path, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
+    return load_file(path)

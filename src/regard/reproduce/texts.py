@@ -1,11 +1,13 @@
 """The text of an experiment: a folder of parallel text as the papers cut it, or tables of inflected forms.
 
-    FOLDER/text.json                             where it comes from, sizes, what was done
-    FOLDER/{train,valid,test}.{source,target}    parallel text
+    FOLDER/text.json                                  where it comes from, sizes, what was done
+    FOLDER/{train,valid,test,gold}.{source,target}    parallel text; `gold` has word links by hand
+    FOLDER/aligner/, FOLDER/actions/                  made of it when they are asked for
 
 Parallel text that is tokenised already is taken as it is, other text goes through the tokenizer of Moses;
 everything is lowercased. Where a corpus has no test set, its validation set is the test set, and the last
-training pairs are held out to validate on. Tables are read where they are.
+training pairs are held out to validate on. Tables are read where they are. When the files of origin have
+changed the folder is made anew.
 """
 
 import hashlib
@@ -26,8 +28,9 @@ from regard.metrics.translation import looks_tokenized
 
 __all__ = ["SPLITS", "ExperimentText", "find_tables", "read_text", "write_text"]
 
-SPLITS = ("train", "valid", "test")
-STARTS = {"train": ("train",), "valid": ("val", "dev"), "test": ("test", "tst")}
+SPLITS = ("train", "valid", "test", "gold")
+STARTS = {"train": ("train",), "valid": ("val", "dev"), "test": ("test", "tst"), "gold": ("gold-test",)}
+GOLD_LINKS = "gold-test.talp"
 HELD_OUT = 1000
 FILE = "text.json"
 LANGUAGE = re.compile("[a-z]{2,3}([-_][A-Za-z]+)?")
@@ -45,8 +48,9 @@ class ExperimentText:
         pairs: How many pairs each split has.
         corpora: Each split as a `CorpusConfig` takes it.
         cut: What was done to it, in words.
-        digest: A checksum of the files it came from.
-        gold: The file of the test text's word links, where there is one.
+        digest: A checksum of what models are made of: the files of the training and validation text.
+        tests: The same of each split that is tested on.
+        gold: The file of the word links of the split `gold`, where there is one.
     """
 
     folder: Path
@@ -57,7 +61,13 @@ class ExperimentText:
     corpora: dict[str, dict[str, Any]]
     cut: str
     digest: str
+    tests: dict[str, str]
     gold: str | None = None
+
+    @property
+    def aligner(self) -> Path:
+        """Where the aligner is that was trained on the training text."""
+        return self.folder / "aligner"
 
     def actions(self, split: str) -> dict[str, Any]:
         """A table of forms as the actions of a pointer, as a `CorpusConfig` takes it."""
@@ -69,28 +79,30 @@ class ExperimentText:
         return [pair[place] for pair in read_pairs(from_dict(CorpusConfig, self.corpora[split]))]
 
 
-def write_text(
-    data: Path, folder: Path, target: str = "en", limit: int = 0, gold: bool = False
-) -> ExperimentText:
+def write_text(data: Path, folder: Path, target: str = "en", limit: int = 0) -> ExperimentText:
     """Write parallel text as experiments read it, unless it is there.
 
     Args:
         data: Holds `train*`, `val*` or `dev*` and, with luck, `test*`, a file for each of two languages, told
-            by the ending of the name (`train.de`, `train.en.gz`).
+            by the ending of the name (`train.de`, `train.en.gz`); perhaps also `gold-test*`, whose word
+            links are in `gold-test.talp`.
         folder: Where it goes.
         target: The language to translate into.
         limit: Take so many of the first training pairs; 0: all.
-        gold: Test on `gold-test*`, whose word links are in `gold-test.talp`.
 
     Raises:
         DataError: if files are missing or more than one would do, or cannot be read; names them.
     """
-    found, source = _find(data, target, {**STARTS, "test": ("gold-test",)} if gold else STARTS)
-    talp = data / "gold-test.talp"
-    if gold and not talp.is_file():
-        raise DataError(f"{talp}: no such file of gold word links")
-    digest = _digest(found.values()) + (f"-{limit}" if limit else "")
-    if (known := _known(folder, digest)) is not None:
+    found, source = _find(data, target)
+    talp = data / GOLD_LINKS
+    if not talp.is_file():
+        found = {key: path for key, path in found.items() if key[0] != "gold"}
+    sums = {split: _digest(path for (own, _), path in found.items() if own == split) for split in SPLITS}
+    digest = hashlib.sha256(f"{sums['train']} {sums['valid']} {limit}".encode()).hexdigest()
+    tests = {"test": sums["test"] if ("test", source) in found else sums["valid"]}
+    if ("gold", source) in found:
+        tests["gold"] = hashlib.sha256(f"{sums['gold']} {file_digest(talp)}".encode()).hexdigest()
+    if (known := _known(folder, digest, tests)) is not None:
         return known
     pairs = {
         split: list(
@@ -102,11 +114,8 @@ def write_text(
     tokenized = looks_tokenized([line for _, line in pairs["train"]])
     cut = f"words {'as the text has them' if tokenized else 'of Moses'}, lowercased"
     if "test" not in pairs:
-        pairs = {
-            "train": pairs["train"][:-HELD_OUT],
-            "valid": pairs["train"][-HELD_OUT:],
-            "test": pairs["valid"],
-        }
+        held_out = {"train": pairs["train"][:-HELD_OUT], "valid": pairs["train"][-HELD_OUT:]}
+        pairs |= {**held_out, "test": pairs["valid"]}
         cut += "; no test set: the validation set is the test set, and training text validates"
     if limit and limit < len(pairs["train"]):
         cut += f"; the first {limit:,} of {len(pairs['train']):,} training pairs"
@@ -119,10 +128,17 @@ def write_text(
         corpora = {
             split: {side: str(folder / f"{split}.{side}") for side in ("source", "target")} for split in pairs
         }
-        name = data.resolve().name
-        links = str(talp.resolve()) if gold else None
         text = ExperimentText(
-            folder, name, f"{source}-{target}", target, written, corpora, cut, digest, links
+            folder,
+            data.resolve().name,
+            f"{source}-{target}",
+            target,
+            written,
+            corpora,
+            cut,
+            digest,
+            tests,
+            str(talp.resolve()) if "gold" in pairs else None,
         )
         _describe(text, into)
     return text
@@ -141,19 +157,21 @@ def find_tables(data: Path, folder: Path) -> ExperimentText:
     corpora: dict[str, dict[str, Any]] = {}
     for split, kind in (("train", "train"), ("valid", "dev"), ("test", "test")):
         names = [f"{data.name}.{kind}.tsv{end}" for end in ("", ".gz")]
-        paths = [data.parent / name for name in names if (data.parent / name).is_file()]
-        if not paths:
+        found = [data.parent / name for name in names if (data.parent / name).is_file()]
+        if not found:
             raise DataError(f"{data.parent}: expected {names[0]} or {names[1]}")
-        corpora[split] = {"tsv": str(paths[0].resolve()), "columns": [1, 2, 3]}
-    digest = _digest(Path(corpus["tsv"]) for corpus in corpora.values())
-    if (known := _known(folder, digest)) is not None:
+        corpora[split] = {"tsv": str(found[0].resolve()), "columns": [1, 2, 3]}
+    paths = {split: Path(corpus["tsv"]) for split, corpus in corpora.items()}
+    digest, tests = _digest([paths["train"], paths["valid"]]), {"test": file_digest(paths["test"])}
+    if (known := _known(folder, digest, tests)) is not None:
         return known
     pairs = {
         split: sum(1 for _ in read_pairs(from_dict(CorpusConfig, one))) for split, one in corpora.items()
     }
-    text = ExperimentText(folder, data.name, data.name, data.name, pairs, corpora, "characters", digest)
-    folder.mkdir(parents=True, exist_ok=True)
-    _describe(text, folder)
+    name = data.name
+    text = ExperimentText(folder, name, name, name, pairs, corpora, "characters", digest, tests)
+    with whole_folder(folder) as into:
+        _describe(text, into)
     return text
 
 
@@ -161,17 +179,21 @@ def read_text(folder: Path) -> ExperimentText:
     """The text that `write_text` or `find_tables` described.
 
     Raises:
-        DataError: if it is not there.
+        DataError: if it is not there, or does not say what it should.
     """
-    return ExperimentText(folder, **json.loads(read_bytes(folder / FILE)))
+    try:
+        return ExperimentText(folder, **json.loads(read_bytes(folder / FILE)))
+    except (TypeError, ValueError):
+        raise DataError(f"{folder / FILE}: not the description of an experiment's text") from None
 
 
-def _known(folder: Path, digest: str) -> ExperimentText | None:
+def _known(folder: Path, digest: str, tests: Mapping[str, str]) -> ExperimentText | None:
     """The text that is there, if it comes from the same files."""
-    if not (folder / FILE).exists():
+    try:
+        found = read_text(folder)
+    except DataError:
         return None
-    found = read_text(folder)
-    return found if found.digest == digest else None
+    return found if (found.digest, found.tests) == (digest, tests) else None
 
 
 def _describe(text: ExperimentText, folder: Path) -> None:
@@ -184,16 +206,14 @@ def _digest(paths: Iterable[Path]) -> str:
     return hashlib.sha256("".join(file_digest(path) for path in paths).encode()).hexdigest()
 
 
-def _find(
-    data: Path, target: str, starts_of: Mapping[str, tuple[str, ...]]
-) -> tuple[dict[tuple[str, str], Path], str]:
+def _find(data: Path, target: str) -> tuple[dict[tuple[str, str], Path], str]:
     """The files of each split and language, and which the source language is."""
     if not data.is_dir():
         raise DataError(f"{data}: no such folder of parallel text")
     found: dict[tuple[str, str], list[Path]] = {}
     for path in sorted(data.iterdir()):
         stem, _, language = path.name.removesuffix(".gz").rpartition(".")
-        for split, starts in starts_of.items():
+        for split, starts in STARTS.items():
             if stem.startswith(starts) and LANGUAGE.fullmatch(language) and path.is_file():
                 found.setdefault((split, language), []).append(path)
     languages = {language for split, language in found if split == "train"}
@@ -206,13 +226,13 @@ def _find(
     wanted = [(split, language) for split in SPLITS for language in (sources[0], target)]
     for split, language in wanted:
         files = found.get((split, language), [])
-        if len(files) > 1 or (not files and split != "test"):
+        needed = split in ("train", "valid") or any((split, other) in found for other in languages)
+        if len(files) > 1 or (not files and needed):
             names = ", ".join(path.name for path in files) or "none"
             raise DataError(
-                f"{data}: expected one file {' or '.join(starts_of[split])}*.{language}; found: {names}"
+                f"{data}: expected one file {' or '.join(STARTS[split])}*.{language}; found: {names}"
             )
-    chosen = {key: found[key][0] for key in wanted if key in found}
-    return chosen, sources[0]
+    return {key: found[key][0] for key in wanted if key in found}, sources[0]
 
 
 def _write(

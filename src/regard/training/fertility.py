@@ -18,7 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.fertility import Budget, ConstantFertilityConfig, FertilityConfig, PredictedFertilityConfig
+from regard.data.fertility import (
+    Budget,
+    ConstantFertilityConfig,
+    FertilityConfig,
+    GuidedFertilityConfig,
+    PredictedFertilityConfig,
+)
 from regard.data.files import write_atomic
 from regard.data.prepared import Prepared
 from regard.data.text import TextPair
@@ -89,9 +95,23 @@ def with_fertilities(prepared: Prepared, config: FertilityConfig | None, fingerp
         return prepared.within(Budget.constant(config, len(prepared.text.source.vocabulary)))
     if isinstance(config, PredictedFertilityConfig):
         return _predicted(prepared, config, fingerprint)
-    from regard.alignment.fertility import guided_budget
+    return prepared.within(_guided(prepared, config, fingerprint))
 
-    return prepared.within(guided_budget(config, prepared, fingerprint))
+
+def _guided(prepared: Prepared, config: GuidedFertilityConfig, fingerprint: str) -> Budget:
+    """The largest fertility of each token in the training text."""
+    from regard.alignment import Corpus, Setting
+    from regard.alignment.fertility import guided_fertilities
+    from regard.alignment.registry import DEFAULT
+
+    vocabulary = prepared.text.source.vocabulary
+    path = prepared.folder / f"guided-{DEFAULT}-{fingerprint[:16]}.fertility"
+    if path.exists():
+        return Budget.load(path, config, vocabulary)
+    _log.info("aligning %s to count fertilities", prepared.folder)
+    budget = Budget(config, guided_fertilities(Corpus.from_prepared(prepared), Setting(seed=1)))
+    budget.save(path, vocabulary)
+    return budget
 
 
 def _predicted(prepared: Prepared, config: PredictedFertilityConfig, fingerprint: str) -> Prepared:
@@ -139,7 +159,14 @@ def _train(
     if result.signal is not None:
         # Everything is saved; the handler that was told has gone, the one that was there before is told now.
         signal.raise_signal(result.signal)
-    FertilityPredictor.load(training).save(folder)
+    predictor = FertilityPredictor.load(training)
+    score = predictor.score(valid)
+    _log.info(
+        "fertilities of validation text: accuracy %.1f %%, F1 of those other than 1 %.1f %%",
+        100 * score.accuracy,
+        100 * score.f1,
+    )
+    predictor.save(folder)
 
 
 def _tagged(prepared: Prepared, split: str, counts: np.ndarray) -> Tagged:
