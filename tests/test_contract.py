@@ -10,6 +10,7 @@ from regard.attention.base import Attention, stack_readings
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.coverage import CoverageAttentionConfig
 from regard.attention.local import LocalAttentionConfig
+from regard.attention.multihead import MultiHeadAttention
 from regard.attention.none import NoAttentionConfig
 from regard.attention.pointer import PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
@@ -18,6 +19,16 @@ from regard.attention.variational import VariationalAttentionConfig
 from toys import TwoContexts
 
 BATCH, STEPS, LENGTH, QUERY, WIDTH = 3, 4, 5, 6, 6
+HEADED = [
+    SoftAttentionConfig(),
+    SoftAttentionConfig(map="sparsemax", scorer="additive"),
+    ConstrainedAttentionConfig(exhaustion=0.2),
+    CoverageAttentionConfig(),
+    LocalAttentionConfig(window=2),
+    PosteriorAttentionConfig(passes="prior", contexts=2),
+    PosteriorAttentionConfig(coupling="proximity", contexts=3),
+    VariationalAttentionConfig(contexts=2),
+]
 CONFIGS = [
     NoAttentionConfig(),
     *(
@@ -51,6 +62,7 @@ CONFIGS = [
         )
     ),
     PointerAttentionConfig(),
+    *(("heads", config) for config in HEADED),
     "toy",  # of two contexts, told which token came: what no mechanism of the union does yet
 ]
 every = pytest.mark.parametrize("config", CONFIGS, ids=str)
@@ -61,8 +73,11 @@ FERTILITY = torch.tensor([[1.2, 0.7, INF, 2.0, 1.0], [0.5, INF, 1.0, 1.0, 1.0], 
 
 def build(config, seed: int = 1) -> Attention:
     torch.manual_seed(seed)
-    made = TwoContexts(QUERY, WIDTH) if config == "toy" else build_attention(config, QUERY, WIDTH)
-    return made.double()
+    if config == "toy":
+        return TwoContexts(QUERY, WIDTH).double()
+    if isinstance(config, tuple):
+        return MultiHeadAttention(config[1], QUERY, WIDTH, heads=2).double()
+    return build_attention(config, QUERY, WIDTH).double()
 
 
 def memory() -> Memory:
@@ -94,7 +109,7 @@ def tensors(reading):
 
 
 def test_every_mechanism_of_the_union_is_here() -> None:
-    assert {type(config) for config in CONFIGS} - {str} == set(MECHANISMS)
+    assert {type(config) for config in CONFIGS} - {str, tuple} == set(MECHANISMS)
 
 
 @every

@@ -9,9 +9,9 @@ B batch, T target, S source, H heads, D width, K contexts. Masks are boolean, Tr
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -48,6 +48,7 @@ class Memory(Rows):
         lower: [B, S], the least it should receive in all; or none.
         keys: What the scorer made of the states, once a sentence; filled by `Attention.prepare`.
         values: The states as `prepare` opened them for the weighted sums of every step.
+        compared: [B, S, D], what queries are compared with, where that is not the states; or none.
     """
 
     states: Float[Tensor, "B S D"]
@@ -56,6 +57,12 @@ class Memory(Rows):
     lower: Float[Tensor, "B S"] | None = None
     keys: Rows | None = None
     values: StepProduct | None = None
+    compared: Float[Tensor, "B S D"] | None = None
+
+    @property
+    def comparands(self) -> Float[Tensor, "B S D"]:
+        """What keys are made of."""
+        return self.states if self.compared is None else self.compared
 
     def with_products(self, keys: Rows, values: StepProduct) -> "Memory":
         """The same memory with its keys made and its values opened."""
@@ -105,6 +112,15 @@ class Ending(Rows):
     must: Bool[Tensor, "B"]
     may: Bool[Tensor, "B"]
 
+    @classmethod
+    def of_all(cls, endings: "Sequence[Ending | None]") -> "Ending | None":
+        """What several readers demand: an end where one must end, else one may come where all may."""
+        found = [ending for ending in endings if ending is not None]
+        if not found:
+            return None
+        must = torch.stack([ending.must for ending in found]).any(0)
+        return cls(must, torch.stack([ending.may for ending in found]).all(0) | must)
+
 
 @dataclass(frozen=True)
 class Reading(Rows):
@@ -118,6 +134,7 @@ class Reading(Rows):
         penalty: [B], in nats (a divergence, an entropy); zero where there is none.
         state: The state to go on with, as far as it does not hang on the token; from `read_all` the last.
         positions: [B, K], which source word each context is, where each is one; else none.
+        beliefs: [B, T, H, S], from `read_all`: `State.belief` of every step; none: the weights.
     """
 
     contexts: Float[Tensor, "B *T K D"]
@@ -127,6 +144,7 @@ class Reading(Rows):
     penalty: Float[Tensor, "B *T"]
     state: State
     positions: Int[Tensor, "B *T K"] | None = dataclasses.field(default=None, kw_only=True)
+    beliefs: Float[Tensor, "B T H S"] | None = dataclasses.field(default=None, kw_only=True)
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> State:
         """The state after the output token is known.
@@ -146,18 +164,22 @@ class Attention(nn.Module, ABC):
             the likelihoods of all steps to the end.
         reads_reference: Whether `start` looks at the reference in training.
         reads_words: Whether each context is one source word, which `Reading.positions` names.
+        projects: Whether it makes projections of queries and memory itself: no heads are put around it.
+        enters: Whether `enter` must be called, and so a decoder with recurrence is needed.
         objective: The training objective that fits the mechanism.
         heads: H.
     """
 
-    observes: ClassVar[bool] = False
-    reads_reference: ClassVar[bool] = False
+    observes: bool = False
+    reads_reference: bool = False
     reads_words: bool = False
+    projects: bool = False
+    enters: bool = False
     objective: Objective = "marginal"
     heads: int = 1
 
     @classmethod
-    def build(cls, config: Any, query: int, width: int, target: int) -> "Attention":
+    def build(cls, config: Any, query: int, width: int, target: int, heads: int = 1) -> "Attention":
         """The mechanism a config of its kind describes.
 
         Args:
@@ -165,6 +187,7 @@ class Attention(nn.Module, ABC):
             query: Width of the decoder's state.
             width: Width of the memory's states.
             target: Width of the target embeddings, for mechanisms that look at the reference.
+            heads: So many rows of a batch, one after the other, are the heads of one sentence.
         """
         return cls(config, query, width)
 
@@ -192,6 +215,21 @@ class Attention(nn.Module, ABC):
             tokens: The token of that step, the start symbol at first.
         """
         return state
+
+    def glance(
+        self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
+    ) -> Float[Tensor, "B T D"] | None:
+        """The one context of each step of a reference, where there is a faster way to it without weights.
+
+        Args:
+            queries: The decoder's states.
+            memory: A prepared memory.
+            state: The state before the first step.
+
+        Returns:
+            `read_all(...).contexts[:, :, 0]`, or none: ask `read_all`.
+        """
+        return None
 
     @abstractmethod
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
@@ -239,6 +277,7 @@ class Attention(nn.Module, ABC):
                 needed by mechanisms that observe.
         """
         readings: list[Reading] = []
+        beliefs: list[Tensor] = []
         for t in range(queries.shape[1]):
             reading = self.read(queries[:, t], memory, state)
             state = reading.state
@@ -246,8 +285,10 @@ class Attention(nn.Module, ABC):
                 if likelihood is None:
                     raise TypeError(f"{type(self).__name__}.read_all needs likelihood(contexts, t)")
                 state = reading.observe(likelihood(reading.contexts, t))
+                beliefs.append(state.belief)
             readings.append(reading)
-        return stack_readings(readings, state)
+        stacked = stack_readings(readings, state)
+        return dataclasses.replace(stacked, beliefs=torch.stack(beliefs, dim=1)) if beliefs else stacked
 
 
 PARTS = ("contexts", "log_weights", "weights", "log_policy", "penalty")

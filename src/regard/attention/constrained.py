@@ -55,7 +55,9 @@ class ConstrainedAttentionConfig:
     map: Literal["softmax", "sparsemax"] = option(
         default="sparsemax", help="From scores and bounds to weights."
     )
-    scorer: ScorerKind = option(default="general", help="How a query is compared with a source word.")
+    scorer: ScorerKind | None = option(
+        default=None, help="How a query is compared with a source word; absent: general, in heads scaled."
+    )
     hidden: int | None = option(
         default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
     )
@@ -94,7 +96,7 @@ class ConstrainedAttention(Attention):
             raise ConfigError(
                 "attention 'constrained' needs to know how much each word may receive: set data.fertility"
             )
-        return memory.with_products(self.scorer.keys(memory.states), StepProduct.open(memory.states))
+        return memory.with_products(self.scorer.keys(memory.comparands), StepProduct.open(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> ReceivedState:
         """Nothing has been received."""

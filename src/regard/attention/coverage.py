@@ -17,7 +17,7 @@ from torch import nn
 
 from regard.attention.base import Attention, Memory, Reading, Reference, State, one_step
 from regard.attention.expectation import ReceivedState, expectation, nothing_received
-from regard.attention.scorers import GeneralScorer
+from regard.attention.scorers import build_scorer
 from regard.attention.soft import MAPS
 from regard.config import config, option
 from regard.functional.masking import exact_dtype
@@ -30,7 +30,7 @@ __all__ = ["CoverageAttention", "CoverageAttentionConfig"]
 
 @config
 class CoverageAttentionConfig:
-    """Soft attention, bilinear, with a coverage vector."""
+    """Soft attention with a coverage vector."""
 
     kind: Literal["coverage"] = option(
         default="coverage", help="The mechanism: what a word has received adds to its score."
@@ -38,13 +38,16 @@ class CoverageAttentionConfig:
     map: Literal["softmax", "entmax15", "sparsemax"] = option(
         default="softmax", help="From scores to weights, from the fullest to the sparsest."
     )
+    scorer: Literal["general", "scaled"] | None = option(
+        default=None, help="How a query is compared with a source word; absent: general, in heads scaled."
+    )
 
 
 @dataclass(frozen=True)
 class CoverageKeys(Rows):
     """W h_j for each word, and v, both opened for the steps."""
 
-    words: StepProduct
+    words: Rows
     coverage: StepProduct
 
 
@@ -55,19 +58,27 @@ class CoverageAttention(Attention):
         config: The map.
         query: Width of the decoder's state.
         width: Width of the memory's states.
+        heads: Each has its own v.
     """
 
-    def __init__(self, config: CoverageAttentionConfig, query: int, width: int) -> None:
+    def __init__(self, config: CoverageAttentionConfig, query: int, width: int, heads: int = 1) -> None:
         """Make the weights W and v."""
         super().__init__()
         self.map = MAPS[config.map]
         self.width = width
-        self.scorer = GeneralScorer(query, width)
-        self.vector = nn.Parameter(nn.init.uniform_(torch.empty(query, 1), -(query**-0.5), query**-0.5))
+        self.scorer = build_scorer(config.scorer, query, width)
+        self.vector = nn.Parameter(nn.init.uniform_(torch.empty(query, heads), -(query**-0.5), query**-0.5))
+
+    @classmethod
+    def build(
+        cls, config: CoverageAttentionConfig, query: int, width: int, target: int, heads: int = 1
+    ) -> "CoverageAttention":
+        """The mechanism of a config; see `Attention.build`."""
+        return cls(config, query, width, heads)
 
     def prepare(self, memory: Memory) -> Memory:
         """Make the keys, open the values."""
-        keys = CoverageKeys(self.scorer.keys(memory.states), StepProduct.open(self.vector))
+        keys = CoverageKeys(self.scorer.keys(memory.comparands), StepProduct.open(self.vector))
         return memory.with_products(keys, StepProduct.open(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> ReceivedState:
@@ -85,7 +96,10 @@ class CoverageAttention(Attention):
         assert isinstance(state, ReceivedState) and isinstance(keys, CoverageKeys)
         scores = self.scorer(query.unsqueeze(1), keys.words)[:, 0]
         dtype = exact_dtype(scores.dtype)
-        scores = scores.to(dtype) + keys.coverage(query).to(dtype) * state.received
+        felt = keys.coverage(query).to(dtype)  # (B, heads)
+        if self.vector.shape[1] > 1:
+            felt = felt.view(-1, felt.shape[1], felt.shape[1]).diagonal(dim1=1, dim2=2).reshape(-1, 1)
+        scores = scores.to(dtype) + felt * state.received
         weights = self.map(scores, mask=memory.mask)  # (B, S)
         received = state.received + weights
         reading = expectation(

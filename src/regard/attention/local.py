@@ -46,7 +46,9 @@ class LocalAttentionConfig:
     map: Literal["softmax", "entmax15", "sparsemax"] = option(
         default="softmax", help="From scores to weights, from the fullest to the sparsest."
     )
-    scorer: ScorerKind = option(default="general", help="How a query is compared with a source word.")
+    scorer: ScorerKind | None = option(
+        default=None, help="How a query is compared with a source word; absent: general, in heads scaled."
+    )
     hidden: int | None = option(
         default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
     )
@@ -94,7 +96,7 @@ class LocalAttention(Attention):
     def prepare(self, memory: Memory) -> Memory:
         """Make the keys, open the values."""
         place = None if self.place is None else StepProduct.open(self.place)
-        keys = LocalKeys(self.scorer.keys(memory.states), place)
+        keys = LocalKeys(self.scorer.keys(memory.comparands), place)
         return memory.with_products(keys, StepProduct.open(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> LocalState:

@@ -30,6 +30,8 @@ class NoAttention(Attention):
         width: Width of the memory's states; not used.
     """
 
+    projects = True
+
     def __init__(self, config: NoAttentionConfig, query: int, width: int) -> None:
         """Nothing to build."""
         super().__init__()

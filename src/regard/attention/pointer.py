@@ -53,6 +53,8 @@ class PointerAttention(Attention):
         width: Width of the memory's states; not used.
     """
 
+    enters = True
+
     def __init__(self, config: PointerAttentionConfig, query: int, width: int) -> None:
         """Nothing to build."""
         super().__init__()

@@ -65,7 +65,9 @@ class PosteriorAttentionConfig:
         ge=0,
         le=1,
     )
-    scorer: ScorerKind = option(default="general", help="How a query is compared with a source word.")
+    scorer: ScorerKind | None = option(
+        default=None, help="How a query is compared with a source word; absent: general, in heads scaled."
+    )
     hidden: int | None = option(
         default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
     )
@@ -143,7 +145,7 @@ class PosteriorAttention(Attention):
 
     def prepare(self, memory: Memory) -> Memory:
         """Make the keys, open the values."""
-        return memory.with_products(self.scorer.keys(memory.states), StepProduct.open(memory.states))
+        return memory.with_products(self.scorer.keys(memory.comparands), StepProduct.open(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> PosteriorState:
         """Nothing has been read."""

@@ -13,7 +13,7 @@ from regard.attention.soft import SoftAttention, SoftAttentionConfig
 from regard.attention.variational import VariationalAttention, VariationalAttentionConfig
 from regard.config import Kinds
 
-__all__ = ["MECHANISMS", "AttentionConfig", "build_attention"]
+__all__ = ["MECHANISMS", "AttentionConfig", "build_attention", "mechanism"]
 
 AttentionConfig = Annotated[
     SoftAttentionConfig
@@ -39,7 +39,14 @@ MECHANISMS: dict[type[Any], type[Attention]] = {
 }
 
 
-def build_attention(config: AttentionConfig, query: int, width: int, target: int = 0) -> Attention:
+def mechanism(config: AttentionConfig) -> type[Attention]:
+    """The class of the mechanism a config describes."""
+    return MECHANISMS[type(config)]
+
+
+def build_attention(
+    config: AttentionConfig, query: int, width: int, target: int = 0, heads: int = 1
+) -> Attention:
     """The mechanism a config describes.
 
     Args:
@@ -47,5 +54,6 @@ def build_attention(config: AttentionConfig, query: int, width: int, target: int
         query: Width of the decoder's state.
         width: Width of the memory's states.
         target: Width of the target embeddings.
+        heads: So many rows of a batch, one after the other, are the heads of one sentence.
     """
-    return MECHANISMS[type(config)].build(config, query, width, target)
+    return mechanism(config).build(config, query, width, target, heads)

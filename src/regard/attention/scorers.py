@@ -1,6 +1,7 @@
 """How well a query matches each word of the memory.
 
     dot       z_j = q . h_j                        (Luong et al. 2015, Eq. 8)
+    scaled    z_j = q . h_j / sqrt(D)              (Vaswani et al. 2017, Eq. 1)
     general   z_j = q^T W h_j                      (Luong et al. 2015, Eq. 8; "bilinear")
     additive  z_j = v . tanh(W h_j + U q + b)      (Bahdanau et al. 2015, Appendix A.1.2)
 
@@ -21,9 +22,17 @@ from regard.layers.rows import Rows
 from regard.layers.steps import StepProduct
 from regard.types import Float, Tensor
 
-__all__ = ["AdditiveScorer", "DotScorer", "GeneralScorer", "Scorer", "ScorerKind", "build_scorer"]
+__all__ = [
+    "AdditiveScorer",
+    "DotScorer",
+    "GeneralScorer",
+    "ScaledScorer",
+    "Scorer",
+    "ScorerKind",
+    "build_scorer",
+]
 
-ScorerKind = Literal["dot", "general", "additive"]
+ScorerKind = Literal["dot", "scaled", "general", "additive"]
 
 
 class Scorer(nn.Module, ABC):
@@ -66,6 +75,14 @@ class DotScorer(Scorer):
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """A dot product for each pair."""
         return pairs * self.width
+
+
+class ScaledScorer(DotScorer):
+    """z_j = q . h_j / sqrt(D); query and memory have one width, D."""
+
+    def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
+        """The states, scaled."""
+        return super().keys(states * self.width**-0.5)
 
 
 class GeneralScorer(DotScorer):
@@ -132,11 +149,11 @@ class AdditiveScorer(Scorer):
         return made + pairs * self.vector.numel()
 
 
-def build_scorer(kind: ScorerKind, query: int, width: int, hidden: int | None = None) -> Scorer:
+def build_scorer(kind: ScorerKind | None, query: int, width: int, hidden: int | None = None) -> Scorer:
     """A scorer by name.
 
     Args:
-        kind: Which.
+        kind: Which; none: general.
         query: Width of the query.
         width: Width of the memory's states.
         hidden: Width of the additive scorer's tanh layer; the query's if not given.
@@ -144,10 +161,12 @@ def build_scorer(kind: ScorerKind, query: int, width: int, hidden: int | None = 
     Raises:
         ConfigError: if the dot product is asked for between different widths.
     """
-    if kind == "dot":
+    if kind == "dot" or kind == "scaled":
         if query != width:
-            raise ConfigError(f"scorer 'dot' needs queries and memory of one width; got {query} and {width}")
-        return DotScorer(query)
-    if kind == "general":
-        return GeneralScorer(query, width)
-    return AdditiveScorer(query, width, hidden or query)
+            raise ConfigError(
+                f"scorer {kind!r} needs queries and memory of one width; got {query} and {width}"
+            )
+        return DotScorer(query) if kind == "dot" else ScaledScorer(query)
+    if kind == "additive":
+        return AdditiveScorer(query, width, hidden or query)
+    return GeneralScorer(query, width)

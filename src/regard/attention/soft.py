@@ -8,9 +8,11 @@ The map is softmax; sparsemax (Martins & Astudillo 2016), which gives most words
 
 from typing import Literal
 
+from torch.nn import functional as F
+
 from regard.attention.base import Attention, Likelihood, Memory, Reading, State, one_step
 from regard.attention.expectation import expectation
-from regard.attention.scorers import ScorerKind, build_scorer
+from regard.attention.scorers import DotScorer, ScorerKind, build_scorer
 from regard.config import config, option
 from regard.functional import entmax15, softmax, sparsemax
 from regard.functional.masking import exact_dtype
@@ -32,7 +34,9 @@ class SoftAttentionConfig:
     map: Literal["softmax", "entmax15", "sparsemax"] = option(
         default="softmax", help="From scores to weights, from the fullest to the sparsest."
     )
-    scorer: ScorerKind = option(default="general", help="How a query is compared with a source word.")
+    scorer: ScorerKind | None = option(
+        default=None, help="How a query is compared with a source word; absent: general, in heads scaled."
+    )
     hidden: int | None = option(
         default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
     )
@@ -53,14 +57,27 @@ class SoftAttention(Attention):
         self.map = MAPS[config.map]
         self.width = width
         self.scorer = build_scorer(config.scorer, query, width, config.hidden)
+        self.fused = config.map == "softmax" and isinstance(self.scorer, DotScorer)
 
     def prepare(self, memory: Memory) -> Memory:
         """Make the keys, open the values."""
-        return memory.with_products(self.scorer.keys(memory.states), StepProduct.open(memory.states))
+        return memory.with_products(self.scorer.keys(memory.comparands), StepProduct.open(memory.states))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """The scorer's, and a weighted sum of the words for each step."""
         return self.scorer.multiply_adds(source, target, pairs) + pairs * self.width
+
+    def glance(
+        self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
+    ) -> Float[Tensor, "B T D"] | None:
+        """PyTorch's fused attention, where the map is softmax and scores are products of query and key."""
+        if not self.fused:
+            return None
+        assert isinstance(memory.keys, StepProduct) and memory.values is not None
+        keys, values = memory.keys.matrix.transpose(1, 2), memory.values.matrix
+        mask = memory.mask[:, None, None]
+        parts = (x.unsqueeze(1) for x in (queries.to(keys.dtype), keys, values))
+        return F.scaled_dot_product_attention(*parts, attn_mask=mask, scale=1.0)[:, 0]
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
         """One step."""

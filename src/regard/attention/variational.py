@@ -59,7 +59,9 @@ class VariationalAttentionConfig:
     inference: int | None = option(
         default=None, help="Width of the network that reads the target, even; the encoder's if absent.", ge=2
     )
-    scorer: ScorerKind = option(default="general", help="How a query is compared with a source word.")
+    scorer: ScorerKind | None = option(
+        default=None, help="How a query is compared with a source word; absent: general, in heads scaled."
+    )
     hidden: int | None = option(
         default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
     )
@@ -131,14 +133,14 @@ class VariationalAttention(Attention):
 
     @classmethod
     def build(
-        cls, config: VariationalAttentionConfig, query: int, width: int, target: int
+        cls, config: VariationalAttentionConfig, query: int, width: int, target: int, heads: int = 1
     ) -> "VariationalAttention":
         """The mechanism of a config; see `Attention.build`."""
         return cls(config, query, width, target)
 
     def prepare(self, memory: Memory) -> Memory:
         """Make the keys, open the values."""
-        return memory.with_products(self.scorer.keys(memory.states), StepProduct.open(memory.states))
+        return memory.with_products(self.scorer.keys(memory.comparands), StepProduct.open(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> VariationalState:
         """Nothing has been read; with a reference, what the inference network proposes for every step."""

@@ -19,7 +19,7 @@ from regard.attention.base import Ending, Reading
 from regard.data.batch import Batch, Sequences
 from regard.errors import UsageError
 from regard.layers.rows import Rows
-from regard.models.base import Memories, Outcome, Prediction, TranslationModel
+from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel
 from regard.types import Float, Int, Tensor
 
 __all__ = ["Ensemble"]
@@ -83,7 +83,7 @@ class Ensemble(TranslationModel):
             start += count
         log_probs = _mean_log([prediction.log_probs for prediction in predictions])
         readings = _joined([prediction.readings for prediction in predictions])
-        ending = _first_to_end([prediction.ending for prediction in predictions])
+        ending = Ending.of_all([prediction.ending for prediction in predictions])
         return Prediction(log_probs, None, readings, _Pending(tuple(predictions), state.counts), ending)
 
     def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> _States:
@@ -93,12 +93,12 @@ class Ensemble(TranslationModel):
         pairs = zip(self._members(), pending.predictions, strict=True)
         return _States(tuple(model.observe(own, rows, tokens) for model, own in pairs), pending.counts)
 
-    def forward(self, batch: Batch, average: bool = False) -> Outcome:
+    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
         """The ensemble's probability of given targets; see `TranslationModel.forward`.
 
         `Outcome.average` is not known of an ensemble and stays zero: it is not trained.
         """
-        outcomes: list[Outcome] = [model(batch) for model in self.models]
+        outcomes: list[Outcome] = [model(batch, look=look) for model in self.models]
         first = outcomes[0]
         found = _mean_log([outcome.log_likelihood for outcome in outcomes]).unsqueeze(2)
         zeros = torch.zeros_like(found)
@@ -110,15 +110,6 @@ class Ensemble(TranslationModel):
     def flops(self, batch: Batch) -> float:
         """The sum of the models'."""
         return sum(model.flops(batch) for model in self._members())
-
-
-def _first_to_end(endings: Sequence[Ending | None]) -> Ending | None:
-    """The end comes where one model must end; else it may come where all models may."""
-    found = [ending for ending in endings if ending is not None]
-    if not found:
-        return None
-    must = torch.stack([ending.must for ending in found]).any(0)
-    return Ending(must, torch.stack([ending.may for ending in found]).all(0) | must)
 
 
 def _mean_log(log_probs: list[Tensor]) -> Tensor:

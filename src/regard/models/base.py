@@ -6,18 +6,22 @@ then `step` and `observe` in turn. Both speak of attention through its contract 
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import nn
 
 from regard.attention.base import Ending, Memory, Objective, Reading
 from regard.data.batch import Batch, Sequences
+from regard.errors import InfeasibleBounds
 from regard.layers.rows import Rows
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Memories", "Outcome", "Prediction", "TranslationModel", "marginalise"]
+__all__ = ["Look", "Memories", "Outcome", "Prediction", "TranslationModel", "marginalise", "used_up"]
 
 Memories = tuple[Memory, ...]  # one for each layer that attends to the source
+Look = Literal["nothing", "source", "all"]
+"""Which attention is wanted: none, that of the target to the source, or that of texts to themselves too."""
 
 
 def marginalise(
@@ -41,10 +45,13 @@ class Outcome:
         log_policy: [B, T, K], of what was sampled.
         penalty: [B, T].
         mask: [B, T], True at real target tokens, end symbol included.
-        weights: For each attending layer [B, T, H, S], before the token is known.
+        weights: For each attending layer [B, T, H, S], before the token is known, where somebody looks.
         beliefs: The same, now that it is (`State.belief`).
         advantage: [B, T], what was sampled brought, less what was expected, under the objective `reinforce`;
             none: log p(y_t | context) is what it brought.
+        encoder: Of a model with self-attention, for each layer of its encoder [B, H, S, S], where all is
+            looked at; [b, h, i, j] is what word i gives to word j.
+        decoder: The same of its decoder, [B, H, T, T].
     """
 
     log_likelihoods: Float[Tensor, "B T K"]
@@ -53,9 +60,11 @@ class Outcome:
     log_policy: Float[Tensor, "B T K"]
     penalty: Float[Tensor, "B T"]
     mask: Bool[Tensor, "B T"]
-    weights: tuple[Float[Tensor, "B T H S"], ...]
-    beliefs: tuple[Float[Tensor, "B T H S"], ...]
+    weights: tuple[Float[Tensor, "B T _ S"], ...]  # layers may have other numbers of heads
+    beliefs: tuple[Float[Tensor, "B T _ S"], ...]
     advantage: Float[Tensor, "B T"] | None = None
+    encoder: tuple[Float[Tensor, "B _ S S"], ...] = ()
+    decoder: tuple[Float[Tensor, "B _ T T"], ...] = ()
 
     @property
     def log_likelihood(self) -> Float[Tensor, "B T"]:
@@ -94,12 +103,13 @@ class TranslationModel(nn.Module, ABC):
     objective: Objective = "marginal"
 
     @abstractmethod
-    def forward(self, batch: Batch, average: bool = False) -> Outcome:
+    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
         """Teacher forcing.
 
         Args:
             batch: Sources and targets.
             average: Whether `Outcome.average` is wanted.
+            look: Which attention is wanted; a model may give more.
         """
 
     @abstractmethod
@@ -143,3 +153,20 @@ class TranslationModel(nn.Module, ABC):
     @abstractmethod
     def flops(self, batch: Batch) -> float:
         """Floating-point operations of one training step (forward and backward products) on a batch."""
+
+
+def used_up(batch: Batch, error: InfeasibleBounds, step: int | None = None) -> InfeasibleBounds:
+    """The same error, naming the sentence.
+
+    Args:
+        batch: The sentences.
+        error: Its row is one of them.
+        step: The step at which it came, where that is known.
+    """
+    sentence = int(batch.rows[error.row[0]]) + 1 if error.row else "?"
+    place = "" if step is None else f", target token {step + 1}"
+    return InfeasibleBounds(
+        f"sentence {sentence} of the text{place}: less than one unit of attention is left of its words' "
+        "fertilities; set data.fertility.sink = true, or raise the fertilities",
+        error.row,
+    )

@@ -24,7 +24,7 @@ from regard.layers.dropout import dropout
 from regard.layers.precision import compute_dtype
 from regard.layers.rows import Rows
 from regard.layers.steps import StepProduct
-from regard.models.base import Memories, Outcome, Prediction, TranslationModel, marginalise
+from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, marginalise, used_up
 from regard.models.lstm_config import LstmConfig, check
 from regard.models.readout import SourceReadout
 from regard.models.recurrent import (
@@ -246,7 +246,7 @@ class LstmModel(TranslationModel):
 
     # --- training -------------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch, average: bool = False) -> Outcome:
+    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
         """Teacher forcing; see `TranslationModel.forward`."""
         assert batch.target is not None
         targets = batch.target.tokens
@@ -271,7 +271,7 @@ class LstmModel(TranslationModel):
             try:
                 step = self._advance(opened, shifted[:, t], step_gates, memory, state)
             except InfeasibleBounds as error:
-                raise _used_up(batch, error, t) from None
+                raise used_up(batch, error, t) from None
             seen = None
             if self.attention.observes:
                 scored.append(self._score(opened, step, targets, t, average))
@@ -370,16 +370,6 @@ class _Pending(Rows):
     layers: tuple[CellState, ...]
     top: Float[Tensor, "B D"]
     output: Float[Tensor, "B D"]
-
-
-def _used_up(batch: Batch, error: InfeasibleBounds, step: int) -> InfeasibleBounds:
-    """The same error, naming the sentence."""
-    sentence = int(batch.rows[error.row[0]]) + 1 if error.row else "?"
-    return InfeasibleBounds(
-        f"sentence {sentence} of the text, target token {step + 1}: less than one unit of attention is left "
-        "of its words' fertilities; set data.fertility.sink = true, or raise the fertilities",
-        error.row,
-    )
 
 
 def _weights(part: nn.Module | Tensor) -> int:

@@ -1,17 +1,23 @@
 """The union of all models: a new one adds its config here and its class to `MODELS`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
+from regard.config import Kinds
 from regard.models.base import TranslationModel
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import LstmConfig
+from regard.models.transformer import TransformerModel
+from regard.models.transformer_config import TransformerConfig
 
 __all__ = ["MODELS", "ModelConfig", "build_model"]
 
-ModelConfig = LstmConfig
+ModelConfig = Annotated[LstmConfig | TransformerConfig, Kinds("lstm")]
 
-MODELS: dict[type[Any], Callable[[Any, int, int], TranslationModel]] = {LstmConfig: LstmModel}
+MODELS: dict[type[Any], Callable[[Any, int, int], TranslationModel]] = {
+    LstmConfig: LstmModel,
+    TransformerConfig: TransformerModel,
+}
 
 
 def build_model(config: ModelConfig, source_size: int, target_size: int) -> TranslationModel:

@@ -12,7 +12,7 @@ from regard.attention.base import Objective
 from regard.config import config, option
 from regard.data.batch import Batch, Sequences
 from regard.data.vocabulary import PAD
-from regard.models.base import Outcome
+from regard.models.base import Look, Outcome
 from regard.models.recurrent import EncoderConfig, RecurrentEncoder
 from regard.types import Float, Tensor
 
@@ -71,7 +71,7 @@ class FertilityTagger(nn.Module):
         found = (self.log_probs(source).exp() * fertilities).sum(-1)
         return found.masked_fill(~source.mask, 0.0)
 
-    def forward(self, batch: Batch, average: bool = False) -> Outcome:
+    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
         """Predict the fertilities in the target, which are as many as the words.
 
         Minimised is -w log p(k), w being `weight_one` for k = 1: what differs from -log p is its penalty.
@@ -79,6 +79,7 @@ class FertilityTagger(nn.Module):
         Args:
             batch: Sources, and fertilities as targets; one above the largest class counts as that.
             average: Whether `Outcome.average` is wanted.
+            look: There is no attention.
         """
         assert batch.target is not None
         log_probs = self.log_probs(batch.source)

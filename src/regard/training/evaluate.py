@@ -81,7 +81,7 @@ def evaluate(
     for rows in data.batches(batch, seed=0, epoch=0)[processes.rank :: processes.count]:
         examples = data.batch(rows)
         with autocast(device, precision):
-            outcome = model(examples.to(device))
+            outcome = model(examples.to(device), look="nothing")
         nll -= float(outcome.log_likelihood.sum(dtype=torch.float64))
         tokens += examples.target_tokens
     model.train(was_training)

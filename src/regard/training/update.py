@@ -163,7 +163,11 @@ class Updater:
         with self._communicating(last):
             with autocast(processes.device, config.precision):
                 moved = batch.to(processes.device)
-                outcome = self.replica(moved, average=config.label_smoothing > 0)
+                outcome = self.replica(
+                    moved,
+                    average=config.label_smoothing > 0,
+                    look="nothing" if self.guided is None else "source",
+                )
             loss = self.loss(outcome, config.label_smoothing)
             if self.guided is not None and moved.links is not None:
                 loss = Loss(loss.total + guided_loss(outcome, moved.links, self.guided), loss.nll)

@@ -1,0 +1,116 @@
+"""Multi-head self-attention: every word of a text attends to all, or to those before it and itself.
+
+    head_h = softmax(x W_h^Q (x W_h^K)^T / sqrt(d) + G) x W_h^V      (Vaswani et al. 2017, Section 3.2)
+
+with G a bias, where there is one (`regard.attention.localness`). What nobody asked to see goes through
+PyTorch's fused operator; in search keys and values of earlier steps are kept.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from regard.functional.masking import exact_dtype
+from regard.layers.linear import Linear
+from regard.layers.rows import Rows
+from regard.types import Bool, Float, Tensor
+
+__all__ = ["Cache", "SelfAttention"]
+
+
+@dataclass(frozen=True)
+class Cache(Rows):
+    """Keys and values of the steps so far.
+
+    Attributes:
+        keys: [B, H, T, E].
+        values: [B, H, T, E].
+    """
+
+    keys: Float[Tensor, "B H T E"]
+    values: Float[Tensor, "B H T E"]
+
+    @property
+    def length(self) -> int:
+        """How many steps."""
+        return self.keys.shape[2]
+
+
+class SelfAttention(nn.Module):
+    """Multi-head self-attention.
+
+    Args:
+        width: D, a multiple of the heads.
+        heads: H.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        """Make the projections."""
+        super().__init__()
+        self.heads = heads
+        self.enter = Linear(width, 3 * width, parts=3)
+        self.leave = Linear(width, width)
+
+    def _project(self, x: Float[Tensor, "B T D"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, each [B, H, T, E]."""
+        batch, steps, width = x.shape
+        parts = self.enter(x).view(batch, steps, 3, self.heads, width // self.heads)
+        return parts[:, :, 0].transpose(1, 2), parts[:, :, 1].transpose(1, 2), parts[:, :, 2].transpose(1, 2)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: Bool[Tensor, "B T"] | None,
+        bias: Float[Tensor, "B H T T"] | None = None,
+        look: bool = False,
+    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B H T T"] | None]:
+        """Attend.
+
+        Args:
+            x: The words.
+            mask: True at real words; none: each word attends to itself and those before it.
+            bias: Added to the scores.
+            look: Whether the weights are wanted.
+
+        Returns:
+            What the words found; the weights, float32 at least, or none.
+        """
+        queries, keys, values = self._project(x)
+        seen = None if mask is None else mask[:, None, None]  # (B, 1, 1, T)
+        weights = None
+        if look:
+            scores = (queries @ keys.transpose(2, 3)) * queries.shape[-1] ** -0.5
+            scores = scores.to(exact_dtype(scores.dtype))
+            scores = scores if bias is None else scores + bias
+            if seen is None:
+                seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+            weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+            found = weights.to(values.dtype) @ values
+        else:
+            added = seen
+            if bias is not None:
+                added = bias if seen is None else bias.masked_fill(~seen, -torch.inf)
+                added = added.to(queries.dtype)
+            found = F.scaled_dot_product_attention(
+                queries, keys, values, attn_mask=added, is_causal=seen is None and bias is None
+            )
+        return self.leave(found.transpose(1, 2).flatten(2)), weights
+
+    def begin(self, batch: int, like: Tensor) -> Cache:
+        """An empty cache.
+
+        Args:
+            batch: B.
+            like: Whose device and dtype it has.
+        """
+        none = like.new_empty(batch, self.heads, 0, self.leave.weight.shape[0] // self.heads)
+        return Cache(none, none)
+
+    def step(self, x: Float[Tensor, "B D"], cache: Cache) -> tuple[Float[Tensor, "B D"], Cache]:
+        """What one more word finds among those before it and itself."""
+        query, key, value = self._project(x.unsqueeze(1))
+        cache = Cache(torch.cat([cache.keys, key], dim=2), torch.cat([cache.values, value], dim=2))
+        found = F.scaled_dot_product_attention(query, cache.keys, cache.values)
+        return self.leave(found[:, :, 0].flatten(1)), cache

@@ -1,0 +1,45 @@
+"""The position-wise feed-forward network (Vaswani et al. 2017, Eq. 2): FFN(x) = relu(x W1 + b1) W2 + b2."""
+
+from typing import Literal
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from regard.config import config, option
+from regard.layers.dropout import dropout
+from regard.layers.linear import Linear
+from regard.types import Float, Tensor
+
+__all__ = ["FeedForward", "FeedForwardConfig"]
+
+
+@config
+class FeedForwardConfig:
+    """The feed-forward network of a Transformer's layers."""
+
+    width: int = option(default=2048, help="Width of its hidden layer.", ge=1)
+    activation: Literal["relu", "gelu"] = option(default="relu", help="Its nonlinearity.")
+    dropout: float = option(default=0.0, help="Probability of dropping a hidden unit.", ge=0, lt=1)
+
+
+class FeedForward(nn.Module):
+    """The network.
+
+    Args:
+        config: Its hidden layer.
+        width: Of what goes in and comes out.
+    """
+
+    def __init__(self, config: FeedForwardConfig, width: int) -> None:
+        """Make the parameters."""
+        super().__init__()
+        self.config = config
+        self.enter = Linear(width, config.width)
+        self.leave = Linear(config.width, width)
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Apply it to each position."""
+        hidden = self.enter(x)
+        hidden = torch.relu(hidden) if self.config.activation == "relu" else F.gelu(hidden)
+        return self.leave(dropout(hidden, self.config.dropout, self.training))

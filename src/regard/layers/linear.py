@@ -1,0 +1,33 @@
+"""A linear map whose weights are stored [in, out] and whose products are made in the compute dtype."""
+
+import torch
+from torch import nn
+
+from regard.kernels.products import linear
+from regard.layers.precision import to_compute
+from regard.types import Float, Tensor
+
+__all__ = ["Linear"]
+
+
+class Linear(nn.Module):
+    """x W + b, W drawn uniformly as Glorot & Bengio (2010) say, b zero.
+
+    Args:
+        inputs: Width of x.
+        outputs: Width of the result.
+        parts: The result stands for so many maps side by side, each drawn for a width of its own share.
+        bias: Whether there is b.
+    """
+
+    def __init__(self, inputs: int, outputs: int, parts: int = 1, bias: bool = True) -> None:
+        """Make the parameters."""
+        super().__init__()
+        each = [nn.init.xavier_uniform_(torch.empty(inputs, outputs // parts)) for _ in range(parts)]
+        self.weight = nn.Parameter(torch.cat(each, dim=1))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+
+    def forward(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
+        """The product, in the compute dtype."""
+        weight = to_compute(self.weight)
+        return linear(x.to(weight.dtype), weight, None if self.bias is None else self.bias.to(weight.dtype))

@@ -1,0 +1,84 @@
+"""The configuration of the Transformer, and what must fit together in it."""
+
+from typing import Literal
+
+from regard.attention.registry import AttentionConfig, mechanism
+from regard.attention.soft import SoftAttentionConfig
+from regard.config import config, option
+from regard.errors import ConfigError
+from regard.layers.feedforward import FeedForwardConfig
+from regard.layers.position import PositionConfig, SinusoidalConfig
+
+__all__ = ["TransformerConfig", "check"]
+
+
+@config
+class TransformerConfig:
+    """A Transformer; the defaults are the base model of Vaswani et al. (2017), Table 3."""
+
+    kind: Literal["transformer"] = option(default="transformer", help="The model: a Transformer.")
+    width: int = option(default=512, help="Width of embeddings and layers, a multiple of the heads.", ge=2)
+    heads: int = option(default=8, help="Heads of every attention.", ge=1)
+    feed_forward: FeedForwardConfig = option(default=FeedForwardConfig, help="The feed-forward networks.")
+    encoder_layers: int = option(default=6, help="Layers of the encoder.", ge=1)
+    decoder_layers: int = option(default=6, help="Layers of the decoder.", ge=1)
+    norm: Literal["post", "pre"] = option(
+        default="post", help="Normalise after each residual sum, as in the paper, or before each sublayer."
+    )
+    positions: PositionConfig = option(default=SinusoidalConfig, help="How words know where they stand.")
+    attention: AttentionConfig = option(
+        default=SoftAttentionConfig,
+        help="How every layer of the decoder attends to the source; a mechanism of several contexts in the "
+        "last layer alone, with soft attention below.",
+    )
+    attentions: tuple[AttentionConfig, ...] = option(
+        default=(), help="The same, one for each layer of the decoder from the lowest; none: `attention`."
+    )
+    dropout: float = option(
+        default=0.1, help="Probability of dropping a number of an embedding or a sublayer.", ge=0, lt=1
+    )
+    tied: Literal["none", "target", "all"] = option(
+        default="target", help="Share the target embeddings with the output layer, or with the source too."
+    )
+
+    @property
+    def source_attentions(self) -> tuple[AttentionConfig, ...]:
+        """How each layer of the decoder attends to the source; several contexts are for the last alone."""
+        if self.attentions:
+            return self.attentions
+        below = SoftAttentionConfig() if mechanism(self.attention).observes else self.attention
+        return (*(below,) * (self.decoder_layers - 1), self.attention)
+
+
+def check(config: TransformerConfig, source_size: int, target_size: int) -> None:
+    """Refuse parts that do not fit together.
+
+    Args:
+        config: The configuration.
+        source_size: Words in the source vocabulary.
+        target_size: Words in the target vocabulary.
+
+    Raises:
+        ConfigError: names the options and what came.
+    """
+    if config.width % config.heads:
+        raise ConfigError(f"model.width = {config.width} is not a multiple of model.heads = {config.heads}")
+    if config.attentions and len(config.attentions) != config.decoder_layers:
+        raise ConfigError(
+            f"model.attentions has {len(config.attentions)} mechanisms for "
+            f"{config.decoder_layers} layers of the decoder"
+        )
+    for number, one in enumerate(config.source_attentions, 1):
+        kind = mechanism(one)
+        if kind.observes and number < config.decoder_layers:
+            raise ConfigError(
+                f"model.attentions: {one.kind!r} has several contexts and stands in the last layer alone; "
+                f"it is in layer {number} of {config.decoder_layers}"
+            )
+        if kind.enters:
+            raise ConfigError(f"attention {one.kind!r} needs a decoder with recurrence: model.kind = 'lstm'")
+    if config.tied == "all" and source_size != target_size:
+        raise ConfigError(
+            "model.tied = 'all' needs one vocabulary for both sides; "
+            f"got {source_size} and {target_size} words"
+        )

@@ -1,0 +1,98 @@
+"""Laws of every model, for every way of wiring it."""
+
+import pytest
+import torch
+from wirings import MODELS, batch, bounds
+
+from regard.data.batch import collate
+from regard.data.vocabulary import BOS
+
+every = pytest.mark.parametrize("name", MODELS)
+
+
+@every
+def test_teacher_forcing_equals_the_steps_of_search(name) -> None:
+    model, data = MODELS[name]().eval(), batch()
+    outcome = model(data, average=True)
+    memories, state = model.begin(data.source, data.upper)
+    tokens = torch.full((3,), BOS)
+    rows = torch.arange(3)
+    for t in range(data.target.tokens.shape[1]):
+        prediction = model.step(tokens, memories, state)
+        tokens = data.target.tokens[:, t]
+        real = data.target.mask[:, t]
+        found = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        torch.testing.assert_close(found[real], outcome.log_likelihood[:, t][real])
+        each = prediction.log_probs.unsqueeze(1) if prediction.by_context is None else prediction.by_context
+        torch.testing.assert_close(each.mean(-1)[real], outcome.average[:, t][real])
+        for reading, weights in zip(prediction.readings, outcome.weights, strict=True):
+            torch.testing.assert_close(reading.weights[real], weights[:, t][real])
+        state = model.observe(prediction, rows, tokens)
+
+
+@every
+def test_a_sentence_scores_the_same_alone_as_among_others(name) -> None:
+    model, data = MODELS[name]().eval(), batch()
+    together = model(data)
+    for i in range(3):
+        s, t = int(data.source.lengths[i]), int(data.target.lengths[i])
+        alone = model(
+            collate(
+                [data.source.tokens[i, :s].tolist()], [data.target.tokens[i, :t].tolist()], [i], [bounds(s)]
+            )
+        )
+        torch.testing.assert_close(together.log_likelihood[i : i + 1, :t], alone.log_likelihood)
+        for among, weights in zip(together.weights, alone.weights, strict=True):
+            torch.testing.assert_close(among[i : i + 1, :t, :, :s], weights)
+
+
+@every
+def test_reordering_rows_commutes_with_a_step(name) -> None:
+    model, data = MODELS[name]().eval(), batch()
+    order = torch.tensor([2, 0, 0])
+    tokens = torch.tensor([6, 7, 8])
+    memories, state = model.begin(data.source, data.upper)
+    state = model.observe(model.step(tokens, memories, state), torch.arange(3), tokens)
+    after = model.step(tokens, memories, state)
+    chosen = tuple(memory.select(order) for memory in memories)
+    before = model.step(tokens[order], chosen, state.select(order))
+    torch.testing.assert_close(after.log_probs[order], before.log_probs)
+
+
+@every
+def test_every_layer_gets_the_gradient_of_finite_differences(name) -> None:
+    model, data = MODELS[name]().train(), batch()  # without dropout
+
+    def loss() -> torch.Tensor:
+        outcome = model(data, average=True)
+        return outcome.penalty.sum() - outcome.log_likelihood.sum() - 0.1 * outcome.average.sum()
+
+    loss().backward()
+    reads = any(bool((weights != 0).any()) for weights in model(data).weights)
+    generator = torch.Generator().manual_seed(2)
+    seen: set[int] = set()
+    for label, module in model.named_modules():
+        own = [p for p in module.parameters(recurse=False) if id(p) not in seen]
+        seen |= {id(p) for p in own}
+        if not own:
+            continue
+        directions = [torch.randn(p.shape, dtype=p.dtype, generator=generator) for p in own]
+        if isinstance(module, torch.nn.Embedding):
+            directions[0][0] = 0  # padding is held at its place
+        expected, found = 0.0, 0.0
+        for parameter, direction in zip(own, directions, strict=True):
+            # Where nothing is read of the source, nothing is learned about it.
+            assert parameter.grad is not None or not reads, f"{label} has no gradient"
+            if parameter.grad is not None:
+                found += float((parameter.grad * direction).sum())
+        with torch.no_grad():
+            for sign in (1, -1):
+                _move(own, directions, sign * 1e-6)
+                expected += sign * float(loss()) / 2e-6
+                _move(own, directions, -sign * 1e-6)
+        assert found == pytest.approx(expected, rel=2e-4, abs=1e-6), label
+
+
+def _move(parameters, directions, step: float) -> None:
+    for parameter, direction in zip(parameters, directions, strict=True):
+        parameter += step * direction

@@ -1,0 +1,166 @@
+"""The Transformer: what its laws (`test_laws`) do not say."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from wirings import SOURCE, TARGET, batch, build, transformer
+
+from regard.attention.constrained import ConstrainedAttentionConfig
+from regard.attention.pointer import PointerAttentionConfig
+from regard.attention.posterior import PosteriorAttentionConfig
+from regard.attention.soft import SoftAttentionConfig
+from regard.data.batch import collate
+from regard.data.vocabulary import BOS, EOS
+from regard.errors import ConfigError, InfeasibleBounds
+from regard.layers.position import LearnedConfig, Positions, SinusoidalConfig
+from regard.models.transformer import TransformerModel
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_layers_are_pytorchs(norm, heads) -> None:
+    model, data = build(transformer(norm=norm, heads=heads, tied="none")).eval(), batch()
+    assert isinstance(model, TransformerModel)
+    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 2, "dim_feedforward": 12, "dropout": 0.0}
+    reference = nn.Transformer(8, heads, **sizes, batch_first=True, norm_first=norm == "pre").double().eval()
+    reference.encoder.use_nested_tensor = False
+    if norm == "post":
+        reference.encoder.norm = reference.decoder.norm = None
+    with torch.no_grad():
+        for ours, theirs in zip(model.encoder, reference.encoder.layers, strict=True):
+            _copy_attention(ours.attention, theirs.self_attn)
+            _copy_rest(ours.feed, theirs, (ours.around_attention, ours.around_feed))
+        for ours, theirs in zip(model.decoder, reference.decoder.layers, strict=True):
+            _copy_attention(ours.attention, theirs.self_attn)
+            source = ours.source
+            theirs.multihead_attn.in_proj_weight.copy_(
+                torch.cat([source.query.weight.t(), source.memory.weight.t()])
+            )
+            theirs.multihead_attn.out_proj.weight.copy_(source.output.weight.t())
+            _copy_rest(ours.feed, theirs, (ours.around_attention, ours.around_source, ours.around_feed))
+        source = model._embed(model.source_embedding, model.source_positions, data.source.tokens)
+        shifted = torch.cat([torch.full((3, 1), BOS), data.target.tokens[:, :-1]], 1)
+        target = model._embed(model.target_embedding, model.target_positions, shifted)
+        hidden = reference(
+            source,
+            target,
+            tgt_mask=nn.Transformer.generate_square_subsequent_mask(target.shape[1]).double(),
+            src_key_padding_mask=~data.source.mask,
+            memory_key_padding_mask=~data.source.mask,
+            tgt_is_causal=True,
+        )
+        log_probs = (hidden @ model.output.t() + model.output_bias).log_softmax(-1)
+        expected = log_probs.gather(2, data.target.tokens.unsqueeze(2)).squeeze(2)
+        found = model(data).log_likelihood
+    real = data.target.mask
+    torch.testing.assert_close(found[real], expected[real])
+
+
+def _copy_attention(ours, theirs) -> None:
+    theirs.in_proj_weight.copy_(ours.enter.weight.t())
+    theirs.out_proj.weight.copy_(ours.leave.weight.t())
+
+
+def _copy_rest(feed, theirs, around) -> None:
+    theirs.linear1.weight.copy_(feed.enter.weight.t())
+    theirs.linear2.weight.copy_(feed.leave.weight.t())
+    theirs.linear1.bias.zero_()
+    theirs.linear2.bias.zero_()
+    assert len(around) == len([name for name, _ in theirs.named_children() if name.startswith("norm")])
+
+
+@pytest.mark.parametrize("attention", [SoftAttentionConfig(), SoftAttentionConfig(map="sparsemax")])
+def test_who_looks_changes_nothing(attention) -> None:
+    model, data = build(transformer(attention=attention)), batch()
+    outcomes = {look: model(data, look=look) for look in ("nothing", "source", "all")}
+    for outcome in outcomes.values():
+        torch.testing.assert_close(outcome.log_likelihood, outcomes["all"].log_likelihood)
+    if attention.map == "softmax":
+        assert outcomes["nothing"].weights == ()
+    assert outcomes["source"].encoder == outcomes["source"].decoder == ()
+
+
+def test_every_layer_and_head_is_there_to_be_seen() -> None:
+    model, data = build(transformer(encoder_layers=3)), batch()
+    outcome = model(data, look="all")
+    assert [w.shape for w in outcome.weights] == [(3, 7, 2, 5)] * 2
+    assert [w.shape for w in outcome.encoder] == [(3, 2, 5, 5)] * 3
+    assert [w.shape for w in outcome.decoder] == [(3, 2, 7, 7)] * 2
+    for weights in (*outcome.encoder, *outcome.decoder):
+        torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+    for weights in outcome.encoder:
+        assert (weights.masked_select(~data.source.mask[:, None, None]) == 0).all()
+    for weights in outcome.decoder:
+        assert (weights.triu(1) == 0).all()
+
+
+def test_sinusoids_are_the_printed_ones() -> None:
+    found = Positions(SinusoidalConfig(), 6)(2, 2, torch.zeros(1, dtype=torch.float64))
+    for row, place in enumerate((2, 3)):
+        for i in range(3):
+            angle = place / 10000 ** (2 * i / 6)
+            assert found[row, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
+            assert found[row, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_dropout_works_in_training_and_is_off_in_evaluation() -> None:
+    model, data = build(transformer(dropout=0.5)), batch()
+    assert not torch.equal(model(data).log_likelihood, model(data).log_likelihood)
+    model.eval()
+    assert torch.equal(model(data).log_likelihood, model(data).log_likelihood)
+
+
+def test_tied_parameters_are_one() -> None:
+    model = TransformerModel(transformer(tied="all"), TARGET, TARGET)
+    assert model.source_embedding.weight is model.target_embedding.weight
+    assert model.output is None
+
+
+def test_bfloat16_is_near_float32() -> None:
+    model, data = build(transformer()).float().eval(), batch()
+    exact = model(data).log_likelihood
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = model(data, look="nothing").log_likelihood
+    assert cast.dtype == torch.float32
+    torch.testing.assert_close(cast, exact, rtol=0.05, atol=0.1)
+    stored = model.to(torch.bfloat16)(data).log_likelihood
+    torch.testing.assert_close(stored, exact, rtol=0.05, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (transformer(width=9), "model.width = 9 is not a multiple of model.heads = 2"),
+        (transformer(attentions=(SoftAttentionConfig(),)), "1 mechanisms for 2 layers"),
+        (
+            transformer(attentions=(PosteriorAttentionConfig(), SoftAttentionConfig())),
+            "'posterior' has several contexts and stands in the last layer alone; it is in layer 1 of 2",
+        ),
+        (transformer(attention=PointerAttentionConfig()), "'pointer' needs a decoder with recurrence"),
+        (transformer(tied="all"), "one vocabulary"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_by_name(wrong, named) -> None:
+    with pytest.raises(ConfigError, match=named):
+        TransformerModel(wrong, SOURCE, TARGET)
+
+
+def test_fertilities_that_run_out_in_training_are_an_error_that_names_the_sentence() -> None:
+    model = build(transformer(attention=ConstrainedAttentionConfig())).train()
+    short = collate(
+        [[5, 6], [5]],
+        [[5, 6, EOS], [6, 7, EOS]],
+        [40, 41],
+        [np.full(2, 9, np.float32), np.ones(1, np.float32)],
+    )
+    with pytest.raises(InfeasibleBounds, match="sentence 42 of the text"):
+        model(short)
+
+
+def test_learned_positions_say_how_long_a_sentence_may_be() -> None:
+    assert build(transformer(positions=LearnedConfig(length=9))).longest == 9
+    assert build(transformer()).longest is None

@@ -1,0 +1,176 @@
+"""Ways of wiring the models, small, and the batch that laws are tried on."""
+
+import numpy as np
+import torch
+
+from regard.attention.constrained import ConstrainedAttentionConfig
+from regard.attention.coverage import CoverageAttentionConfig
+from regard.attention.local import LocalAttentionConfig
+from regard.attention.none import NoAttentionConfig
+from regard.attention.pointer import PointerAttentionConfig
+from regard.attention.posterior import PosteriorAttentionConfig
+from regard.attention.soft import SoftAttentionConfig
+from regard.attention.variational import VariationalAttentionConfig
+from regard.data.batch import Batch, collate
+from regard.data.vocabulary import EOS
+from regard.layers.feedforward import FeedForwardConfig
+from regard.layers.position import LearnedConfig
+from regard.models import build_model
+from regard.models.base import TranslationModel
+from regard.models.lstm import LstmModel
+from regard.models.lstm_config import DecoderConfig, LstmConfig
+from regard.models.recurrent import EncoderConfig
+from regard.models.transformer import TransformerModel
+from regard.models.transformer_config import TransformerConfig
+from toys import TwoContexts
+
+__all__ = [
+    "LSTMS",
+    "MODELS",
+    "SOURCE",
+    "TARGET",
+    "TRANSFORMERS",
+    "batch",
+    "bounds",
+    "build",
+    "config",
+    "decoder",
+    "transformer",
+]
+
+SOURCE, TARGET = 13, 11
+
+
+def config(**changes) -> LstmConfig:
+    settings = {
+        "embedding": 6,
+        "encoder": EncoderConfig(layers=2, width=8),
+        "decoder": DecoderConfig(layers=2, width=8),
+        "dropout": 0.0,
+        "uniform": 0.5,
+    }
+    return LstmConfig(**{**settings, **changes})
+
+
+def decoder(**changes) -> DecoderConfig:
+    return DecoderConfig(**{"layers": 2, "width": 8, **changes})
+
+
+LSTMS = {
+    "luong": config(),
+    "bahdanau": config(
+        decoder=decoder(query="previous", feed="context"), attention=SoftAttentionConfig(scorer="additive")
+    ),
+    "fed the context": config(decoder=decoder(feed="context"), attention=SoftAttentionConfig(scorer="dot")),
+    "fed nothing": config(decoder=decoder(feed="none")),
+    "sparse": config(attention=SoftAttentionConfig(map="sparsemax")),
+    "gru": config(encoder=EncoderConfig(width=8, cell="gru"), decoder=decoder(cell="gru")),
+    "reversed without attention": config(
+        encoder=EncoderConfig(width=8, direction="reversed"), attention=NoAttentionConfig()
+    ),
+    "dense bridge": config(
+        encoder=EncoderConfig(layers=1, width=4, cell="gru"), decoder=decoder(bridge="dense")
+    ),
+    "learned start": config(decoder=decoder(bridge="learned")),
+    "zero start": config(decoder=decoder(bridge="zero")),
+    "tied": config(embedding=8, tied="target"),
+    "constrained": config(attention=ConstrainedAttentionConfig()),
+    "pointer": config(decoder=decoder(query="previous", feed="context"), attention=PointerAttentionConfig()),
+    "prior-joint": config(attention=PosteriorAttentionConfig(passes="prior", contexts=3)),
+    "postr-joint": config(
+        decoder=decoder(feed="context"), attention=PosteriorAttentionConfig(coupling="monotonic", contexts=9)
+    ),
+    "linear readout": config(
+        decoder=decoder(readout="linear"),
+        attention=PosteriorAttentionConfig(coupling="proximity", contexts=2, renormalise=True),
+    ),
+    "linear readout of one context": config(decoder=decoder(readout="linear")),
+    "hard monotonic": config(
+        decoder=decoder(feed="none"),
+        attention=PosteriorAttentionConfig(coupling="forward", contexts=0, mix=1.0),
+    ),
+}
+
+
+def batch(lengths=((5, 4), (2, 6), (1, 1)), seed=0) -> Batch:
+    generator = torch.Generator().manual_seed(seed)
+
+    def words(n: int, size: int) -> list[int]:
+        return torch.randint(5, size, (n,), generator=generator).tolist()
+
+    sources = [words(s, SOURCE) for s, _ in lengths]
+    targets = [[*words(t, TARGET), EOS] for _, t in lengths]
+    return collate(sources, targets, list(range(len(lengths))), [bounds(s) for s, _ in lengths])
+
+
+def bounds(length: int) -> np.ndarray:
+    """Fertilities, for mechanisms that want them; the last word may receive any amount."""
+    return np.array([0.6 + 0.3 * i for i in range(length - 1)] + [np.inf], dtype=np.float32)
+
+
+def transformer(**changes) -> TransformerConfig:
+    settings = {
+        "width": 8,
+        "heads": 2,
+        "feed_forward": FeedForwardConfig(width=12),
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+        "dropout": 0.0,
+    }
+    return TransformerConfig(**{**settings, **changes})
+
+
+TRANSFORMERS = {
+    "post-norm": transformer(),
+    "pre-norm": transformer(
+        norm="pre", tied="none", feed_forward=FeedForwardConfig(width=12, activation="gelu")
+    ),
+    "learned positions": transformer(positions=LearnedConfig(length=9)),
+    "one head": transformer(heads=1),
+    "no attention to the source": transformer(attention=NoAttentionConfig()),
+    "sparsemax": transformer(attention=SoftAttentionConfig(map="sparsemax")),
+    "entmax, bilinear": transformer(attention=SoftAttentionConfig(map="entmax15", scorer="general")),
+    "additive": transformer(attention=SoftAttentionConfig(scorer="additive")),
+    "constrained": transformer(attention=ConstrainedAttentionConfig()),
+    "constrained softmax": transformer(attention=ConstrainedAttentionConfig(map="softmax")),
+    "coverage": transformer(attention=CoverageAttentionConfig()),
+    "local-m": transformer(attention=LocalAttentionConfig(variant="monotonic", window=2)),
+    "local-p": transformer(attention=LocalAttentionConfig(window=2)),
+    "a mechanism a layer": transformer(
+        attentions=(
+            SoftAttentionConfig(map="sparsemax"),
+            PosteriorAttentionConfig(passes="prior", contexts=3),
+        )
+    ),
+    "prior-joint": transformer(attention=PosteriorAttentionConfig(passes="prior", contexts=0)),
+    "prox-joint": transformer(
+        norm="pre", attention=PosteriorAttentionConfig(coupling="proximity", contexts=3)
+    ),
+    "mono-joint": transformer(attention=PosteriorAttentionConfig(coupling="monotonic", contexts=2)),
+    "variational": transformer(attention=VariationalAttentionConfig(contexts=3)),
+}
+
+
+def build(wiring: LstmConfig | TransformerConfig) -> TranslationModel:
+    torch.manual_seed(1)
+    return build_model(wiring, SOURCE, TARGET).double()
+
+
+def observing(wiring: LstmConfig | TransformerConfig) -> TranslationModel:
+    """A model with a toy mechanism of two contexts, told which token came."""
+    model = build(wiring)
+    if isinstance(model, LstmModel):
+        model.attention = TwoContexts(8, 8).double()
+    else:
+        assert isinstance(model, TransformerModel)
+        model.decoder[-1].source = TwoContexts(8, 8).double()
+    return model
+
+
+MODELS = {
+    **{name: lambda wiring=wiring: build(wiring) for name, wiring in LSTMS.items()},
+    **{f"transformer, {name}": lambda wiring=wiring: build(wiring) for name, wiring in TRANSFORMERS.items()},
+    "observing": lambda: observing(config()),
+    "transformer, observing": lambda: observing(transformer()),
+}
+"""Every model that laws are tried on."""
