@@ -161,6 +161,7 @@ def train(
             identity["guided links"] = file_digest(Path(links))
         torch.manual_seed(config.seed)
         model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
+        _check_lengths(model, prepared)
         trainer = Trainer(
             model.to(device),
             guide(prepared.split("train"), config.data.train, links),
@@ -327,6 +328,23 @@ def _check_same_run(config: RunConfig, folder: Path) -> None:
             f"{folder} holds a run with another config; give another folder (--out), or what it had:\n"
             + "\n".join(f"  {line}" for line in shown)
         )
+
+
+def _check_lengths(model: TranslationModel, prepared: Prepared) -> None:
+    """Refuse text that has sentences longer than a model can read."""
+    if model.longest is None:
+        return
+    for split in ("train", "valid"):
+        examples = prepared.split(split)
+        sink = len(prepared.text.sink)
+        for side, lengths in zip(("source", "target"), examples.lengths, strict=True):
+            row = int(lengths.argmax())
+            tokens = int(lengths[row]) + (sink if side == "source" else 0)
+            if tokens > model.longest:
+                raise ConfigError(
+                    f"model.positions.length = {model.longest}: sentence {row + 1} of the {split} split has "
+                    f"{tokens} {side} tokens; raise it, lower data.max_length, or take sinusoidal positions"
+                )
 
 
 def _check_start(start: str | None, text: TextPair) -> None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from regard.functional.masking import exact_dtype
+from regard.kernels.attention import fused_attention
 from regard.layers.linear import Linear
 from regard.layers.rows import Rows
 from regard.types import Bool, Float, Tensor
@@ -93,9 +93,7 @@ class SelfAttention(nn.Module):
             if bias is not None:
                 added = bias if seen is None else bias.masked_fill(~seen, -torch.inf)
                 added = added.to(queries.dtype)
-            found = F.scaled_dot_product_attention(
-                queries, keys, values, attn_mask=added, is_causal=seen is None and bias is None
-            )
+            found = fused_attention(queries, keys, values, added, causal=seen is None and bias is None)
         return self.leave(found.transpose(1, 2).flatten(2)), weights
 
     def begin(self, batch: int, like: Tensor) -> Cache:
@@ -112,5 +110,5 @@ class SelfAttention(nn.Module):
         """What one more word finds among those before it and itself."""
         query, key, value = self._project(x.unsqueeze(1))
         cache = Cache(torch.cat([cache.keys, key], dim=2), torch.cat([cache.values, value], dim=2))
-        found = F.scaled_dot_product_attention(query, cache.keys, cache.values)
+        found = fused_attention(query, cache.keys, cache.values)
         return self.leave(found[:, :, 0].flatten(1)), cache

@@ -8,14 +8,13 @@ The map is softmax; sparsemax (Martins & Astudillo 2016), which gives most words
 
 from typing import Literal
 
-from torch.nn import functional as F
-
 from regard.attention.base import Attention, Likelihood, Memory, Reading, State, one_step
 from regard.attention.expectation import expectation
 from regard.attention.scorers import DotScorer, ScorerKind, build_scorer
 from regard.config import config, option
 from regard.functional import entmax15, softmax, sparsemax
 from regard.functional.masking import exact_dtype
+from regard.kernels.attention import fused_attention
 from regard.layers.steps import StepProduct
 from regard.types import Float, Tensor
 
@@ -77,7 +76,7 @@ class SoftAttention(Attention):
         keys, values = memory.keys.matrix.transpose(1, 2), memory.values.matrix
         mask = memory.mask[:, None, None]
         parts = (x.unsqueeze(1) for x in (queries.to(keys.dtype), keys, values))
-        return F.scaled_dot_product_attention(*parts, attn_mask=mask, scale=1.0)[:, 0]
+        return fused_attention(*parts, mask=mask, scale=1.0)[:, 0]
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
         """One step."""

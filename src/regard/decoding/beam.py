@@ -82,7 +82,7 @@ def beam_search(
     scorers = (scorer or Scorer.of(config),)
     with evaluating(model):
         memories, state = model.begin(source, upper, lower)
-        return _Search(source, config, prefixes, scorers).run(model, memories, state)[0]
+        return _Search(source, config, prefixes, scorers, model.longest).run(model, memories, state)[0]
 
 
 def beam_searches(
@@ -116,7 +116,7 @@ def beam_searches(
         raise ConfigError("search.coverage_penalty.unfinished: every scorer then needs a search of its own")
     with evaluating(model):
         memories, state = model.begin(source, upper, lower)
-        return _Search(source, config, prefixes, tuple(scorers)).run(model, memories, state)
+        return _Search(source, config, prefixes, tuple(scorers), model.longest).run(model, memories, state)
 
 
 class _Search:
@@ -128,12 +128,13 @@ class _Search:
         config: SearchConfig,
         prefixes: Sequence[Sequence[int]] | None,
         scorers: tuple[Scorer, ...],
+        longest: int | None,
     ) -> None:
         self.source = source
         self.config = config
         self.scorers = scorers
         self.words = source.words
-        self.rules = Rules(config, source, prefixes)
+        self.rules = Rules(config, source, prefixes, longest)
         self.trace = Trace()
 
     def run(self, model: TranslationModel, memories: Memories, state: Rows) -> list[list[list[Hypothesis]]]:

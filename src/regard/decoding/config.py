@@ -1,5 +1,6 @@
 """What a search is told: how wide, how long, what it must not say, how many sentences at once."""
 
+from dataclasses import replace
 from typing import Literal
 
 from regard.config import config, option
@@ -19,6 +20,14 @@ class SearchBatchConfig:
     block: int = option(
         default=1024, help="How many lines are read, sorted by length and held at once.", ge=1
     )
+
+    def within(self, longest: int | None) -> "SearchBatchConfig":
+        """The same with no sentences but those that a model can read.
+
+        Args:
+            longest: The most tokens that it can read, with a sink or end symbol; none: any number.
+        """
+        return self if longest is None else replace(self, longest=max(1, min(self.longest, longest - 1)))
 
 
 @config

@@ -61,6 +61,12 @@ class Ensemble(TranslationModel):
     def _members(self) -> list[TranslationModel]:
         return list(self.models)  # type: ignore[arg-type]
 
+    @property
+    def longest(self) -> int | None:
+        """The least of its models'."""
+        found = [model.longest for model in self._members()]
+        return min((one for one in found if one is not None), default=None)
+
     def begin(
         self,
         source: Sequences,

@@ -29,10 +29,15 @@ class Rules:
         config: Which rules.
         source: The batch.
         prefixes: The tokens that the translation of each sentence must start with.
+        longest: The most tokens that the model can read, the end symbol included; none: any number.
     """
 
     def __init__(
-        self, config: SearchConfig, source: Sequences, prefixes: Sequence[Sequence[int]] | None = None
+        self,
+        config: SearchConfig,
+        source: Sequences,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        longest: int | None = None,
     ) -> None:
         """Work out the limits of each sentence."""
         self.config = config
@@ -46,6 +51,8 @@ class Rules:
             )
             for length, prefix in zip(source.lengths.tolist(), prefixes, strict=True)
         ]
+        if longest is not None:
+            limits = [min(limit, longest - 1) for limit in limits]
         self.longest = max(limits, default=0)
         self._shortest = min(limits, default=0)
         self.limits = torch.tensor(limits, device=device)

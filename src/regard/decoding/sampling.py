@@ -58,7 +58,7 @@ def sample(
         RegardError: if the model's probabilities are not numbers.
     """
     device, draws = source.tokens.device, config.nbest
-    rules, trace, scorer = Rules(config, source, prefixes), Trace(), Scorer.of(config)
+    rules, trace, scorer = Rules(config, source, prefixes, model.longest), Trace(), Scorer.of(config)
     noise = _noise(sampling.seed, lines, draws, rules.longest + 1).to(device)
     rows = torch.arange(len(source), device=device).repeat_interleave(draws)
     live = torch.arange(len(rows), device=device)  # the draws in the batch

@@ -176,11 +176,13 @@ class Translator:
 
     def _read(self, line: Line) -> LineResult:
         """Tokenise a line, or refuse it."""
-        longest = self.search.batch.longest
+        longest = self.search.batch.within(self.model.longest).longest
         refused = too_long(line.text, None, longest) or self.text.source.problem(line.text)
         if refused is None:
             tokens = self.text.source.tokenize(line.text)
             refused = too_long(line.text, len(tokens), longest)
+            if refused is None and line.prefix:
+                refused = too_long(line.prefix, len(self.text.target.encode(line.prefix)), longest)
             if refused is None:
                 where = f"the fertilities of line {line.number}"
                 given = given_fertilities(tokens, self.text.source, line.fertility, self.fertilities, where)

@@ -98,9 +98,18 @@ class Prediction:
 
 
 class TranslationModel(nn.Module, ABC):
-    """A model of p(target | source)."""
+    """A model of p(target | source).
+
+    Attributes:
+        objective: What training maximises.
+    """
 
     objective: Objective = "marginal"
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that a sentence may have, a sink or end symbol included; none: any number."""
+        return None
 
     @abstractmethod
     def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:

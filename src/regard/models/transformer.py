@@ -115,7 +115,7 @@ class TransformerModel(TranslationModel):
 
     @property
     def longest(self) -> int | None:
-        """The most tokens that a sentence may have; none: any."""
+        """As many as there are learned positions; see `TranslationModel.longest`."""
         return self.source_positions.longest
 
     def _embed(
