@@ -9,6 +9,7 @@ from torch import nn
 from wirings import SOURCE, TARGET, batch, build, transformer
 
 from regard.attention.constrained import ConstrainedAttentionConfig
+from regard.attention.localness import Localness
 from regard.attention.pointer import PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
@@ -17,6 +18,7 @@ from regard.data.vocabulary import BOS, EOS
 from regard.errors import ConfigError, InfeasibleBounds
 from regard.layers.position import LearnedConfig, Positions, SinusoidalConfig
 from regard.models.transformer import TransformerModel
+from regard.models.transformer_config import LocalnessConfig
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
@@ -74,8 +76,10 @@ def _copy_rest(feed, theirs, around) -> None:
 
 
 @pytest.mark.parametrize("attention", [SoftAttentionConfig(), SoftAttentionConfig(map="sparsemax")])
-def test_who_looks_changes_nothing(attention) -> None:
-    model, data = build(transformer(attention=attention)), batch()
+@pytest.mark.parametrize("layers", [0, 1])
+def test_who_looks_changes_nothing(attention, layers) -> None:
+    near = LocalnessConfig(encoder=layers, decoder=layers)
+    model, data = build(transformer(attention=attention, localness=near)), batch()
     outcomes = {look: model(data, look=look) for look in ("nothing", "source", "all")}
     for outcome in outcomes.values():
         torch.testing.assert_close(outcome.log_likelihood, outcomes["all"].log_likelihood)
@@ -96,6 +100,21 @@ def test_every_layer_and_head_is_there_to_be_seen() -> None:
         assert (weights.masked_select(~data.source.mask[:, None, None]) == 0).all()
     for weights in outcome.decoder:
         assert (weights.triu(1) == 0).all()
+
+
+def test_localness_is_the_printed_gaussian() -> None:
+    torch.manual_seed(3)
+    localness = Localness(4, 2).double()
+    queries, lengths = torch.randn(1, 3, 4).double(), torch.tensor([[5.0]]).double()
+    found = localness(queries, lengths, 5)
+    hidden = torch.tanh(queries[0] @ localness.hidden.weight)
+    for head in range(2):
+        centre = 5 * torch.sigmoid(hidden @ localness.places.weight[:, head])
+        window = 5 * torch.sigmoid(hidden @ localness.places.weight[:, 2 + head])
+        for i in range(3):
+            for j in range(5):
+                expected = -((j - centre[i]) ** 2) / (2 * (window[i] / 2) ** 2)
+                torch.testing.assert_close(found[0, head, i, j], expected)
 
 
 def test_sinusoids_are_the_printed_ones() -> None:

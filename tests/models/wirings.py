@@ -21,7 +21,7 @@ from regard.models.lstm import LstmModel
 from regard.models.lstm_config import DecoderConfig, LstmConfig
 from regard.models.recurrent import EncoderConfig
 from regard.models.transformer import TransformerModel
-from regard.models.transformer_config import TransformerConfig
+from regard.models.transformer_config import LocalnessConfig, TransformerConfig
 from toys import TwoContexts
 
 __all__ = [
@@ -127,6 +127,7 @@ TRANSFORMERS = {
     ),
     "learned positions": transformer(positions=LearnedConfig(length=9)),
     "one head": transformer(heads=1),
+    "localness": transformer(localness=LocalnessConfig(encoder=1, decoder=1)),
     "no attention to the source": transformer(attention=NoAttentionConfig()),
     "sparsemax": transformer(attention=SoftAttentionConfig(map="sparsemax")),
     "entmax, bilinear": transformer(attention=SoftAttentionConfig(map="entmax15", scorer="general")),

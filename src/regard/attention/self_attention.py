@@ -2,8 +2,8 @@
 
     head_h = softmax(x W_h^Q (x W_h^K)^T / sqrt(d) + G) x W_h^V      (Vaswani et al. 2017, Section 3.2)
 
-with G a bias, where there is one (`regard.attention.localness`). What nobody asked to see goes through
-PyTorch's fused operator; in search keys and values of earlier steps are kept.
+with G a bias towards near words, where there is one (`regard.attention.localness`). What nobody asked to see
+goes through PyTorch's fused operator; in search keys and values of earlier steps are kept.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from regard.attention.localness import Localness
 from regard.functional.masking import exact_dtype
 from regard.kernels.attention import fused_attention
 from regard.layers.linear import Linear
@@ -44,12 +45,14 @@ class SelfAttention(nn.Module):
     Args:
         width: D, a multiple of the heads.
         heads: H.
+        local: Whether there is a bias towards near words.
     """
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, local: bool = False) -> None:
         """Make the projections."""
         super().__init__()
         self.heads = heads
+        self.localness = Localness(width, heads) if local else None
         self.enter = Linear(width, 3 * width, parts=3)
         self.leave = Linear(width, width)
 
@@ -63,7 +66,6 @@ class SelfAttention(nn.Module):
         self,
         x: Float[Tensor, "B T D"],
         mask: Bool[Tensor, "B T"] | None,
-        bias: Float[Tensor, "B H T T"] | None = None,
         look: bool = False,
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B H T T"] | None]:
         """Attend.
@@ -71,30 +73,39 @@ class SelfAttention(nn.Module):
         Args:
             x: The words.
             mask: True at real words; none: each word attends to itself and those before it.
-            bias: Added to the scores.
             look: Whether the weights are wanted.
 
         Returns:
             What the words found; the weights, float32 at least, or none.
         """
         queries, keys, values = self._project(x)
-        seen = None if mask is None else mask[:, None, None]  # (B, 1, 1, T)
+        bias = None
+        if self.localness is not None:
+            count = torch.arange(1, x.shape[1] + 1, device=x.device).unsqueeze(0)
+            lengths = count if mask is None else mask.sum(-1, keepdim=True)
+            bias = self._bias(queries, lengths, x.shape[1])
+        before = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        seen = before if mask is None else mask[:, None, None]  # (B, 1, 1, T)
         weights = None
         if look:
             scores = (queries @ keys.transpose(2, 3)) * queries.shape[-1] ** -0.5
             scores = scores.to(exact_dtype(scores.dtype))
             scores = scores if bias is None else scores + bias
-            if seen is None:
-                seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
             weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
             found = weights.to(values.dtype) @ values
+        elif bias is not None:
+            added = bias.masked_fill(~seen, -torch.inf).to(queries.dtype)
+            found = fused_attention(queries, keys, values, added)
         else:
-            added = seen
-            if bias is not None:
-                added = bias if seen is None else bias.masked_fill(~seen, -torch.inf)
-                added = added.to(queries.dtype)
-            found = fused_attention(queries, keys, values, added, causal=seen is None and bias is None)
+            found = fused_attention(
+                queries, keys, values, None if mask is None else seen, causal=mask is None
+            )
         return self.leave(found.transpose(1, 2).flatten(2)), weights
+
+    def _bias(self, queries: Float[Tensor, "B H T E"], lengths: Tensor, words: int) -> Tensor:
+        """The bias towards near words: [B, H, T, S]."""
+        assert self.localness is not None
+        return self.localness(queries.transpose(1, 2).flatten(2), lengths.to(torch.float32), words)
 
     def begin(self, batch: int, like: Tensor) -> Cache:
         """An empty cache.
@@ -110,5 +121,9 @@ class SelfAttention(nn.Module):
         """What one more word finds among those before it and itself."""
         query, key, value = self._project(x.unsqueeze(1))
         cache = Cache(torch.cat([cache.keys, key], dim=2), torch.cat([cache.values, value], dim=2))
-        found = fused_attention(query, cache.keys, cache.values)
+        bias = None
+        if self.localness is not None:
+            length = torch.full((1, 1), cache.length, device=x.device)
+            bias = self._bias(query, length, cache.length).to(query.dtype)
+        found = fused_attention(query, cache.keys, cache.values, bias)
         return self.leave(found[:, :, 0].flatten(1)), cache

@@ -6,7 +6,7 @@ made for each context: the rest of the layer, and the distribution over the next
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -80,9 +80,13 @@ class TransformerModel(TranslationModel):
         self.source_positions = Positions(config.positions, config.width)
         self.target_positions = Positions(config.positions, config.width)
         shape = LayerShape(config.width, config.heads, config.feed_forward, config.norm, config.dropout)
-        self.encoder = nn.ModuleList(EncoderLayer(shape) for _ in range(config.encoder_layers))
+        near, local = config.localness, replace(shape, local=True)
+        self.encoder = nn.ModuleList(
+            EncoderLayer(local if i < near.encoder else shape) for i in range(config.encoder_layers)
+        )
         self.decoder = nn.ModuleList(
-            DecoderLayer(shape, self._source_attention(one)) for one in config.source_attentions
+            DecoderLayer(local if i < near.decoder else shape, self._source_attention(one))
+            for i, one in enumerate(config.source_attentions)
         )
         pre = config.norm == "pre"
         self.encoder_norm = Norm(config.width) if pre else nn.Identity()

@@ -9,7 +9,15 @@ from regard.errors import ConfigError
 from regard.layers.feedforward import FeedForwardConfig
 from regard.layers.position import PositionConfig, SinusoidalConfig
 
-__all__ = ["TransformerConfig", "check"]
+__all__ = ["LocalnessConfig", "TransformerConfig", "check"]
+
+
+@config
+class LocalnessConfig:
+    """Where self-attention has a learned bias towards near words (Yang et al. 2018)."""
+
+    encoder: int = option(default=0, help="So many of the lowest layers of the encoder; theirs has 3.", ge=0)
+    decoder: int = option(default=0, help="So many of the lowest layers of the decoder.", ge=0)
 
 
 @config
@@ -33,6 +41,9 @@ class TransformerConfig:
     )
     attentions: tuple[AttentionConfig, ...] = option(
         default=(), help="The same, one for each layer of the decoder from the lowest; none: `attention`."
+    )
+    localness: LocalnessConfig = option(
+        default=LocalnessConfig, help="Which layers' self-attention has a bias towards near words."
     )
     dropout: float = option(
         default=0.1, help="Probability of dropping a number of an embedding or a sublayer.", ge=0, lt=1

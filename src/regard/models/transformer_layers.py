@@ -33,6 +33,7 @@ class LayerShape:
         feed_forward: The feed-forward network.
         norm: Where sublayers are normalised.
         dropout: Probability of dropping a number that a sublayer found.
+        local: Whether self-attention has a bias towards near words.
     """
 
     width: int
@@ -40,6 +41,7 @@ class LayerShape:
     feed_forward: FeedForwardConfig
     norm: Literal["post", "pre"]
     dropout: float
+    local: bool = False
 
 
 class Norm(nn.Module):
@@ -95,7 +97,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, shape: LayerShape) -> None:
         """Build the sublayers."""
         super().__init__()
-        self.attention = SelfAttention(shape.width, shape.heads)
+        self.attention = SelfAttention(shape.width, shape.heads, shape.local)
         self.feed = FeedForward(shape.feed_forward, shape.width)
         self.around_attention, self.around_feed = Residual(shape), Residual(shape)
 
@@ -119,7 +121,7 @@ class DecoderLayer(nn.Module):
     def __init__(self, shape: LayerShape, source: Attention) -> None:
         """Build the sublayers."""
         super().__init__()
-        self.attention = SelfAttention(shape.width, shape.heads)
+        self.attention = SelfAttention(shape.width, shape.heads, shape.local)
         self.source = source
         self.feed = FeedForward(shape.feed_forward, shape.width)
         self.around_attention, self.around_source = Residual(shape), Residual(shape)
