@@ -23,6 +23,7 @@ HEADED = [
     SoftAttentionConfig(),
     SoftAttentionConfig(map="sparsemax", scorer="additive"),
     ConstrainedAttentionConfig(exhaustion=0.2),
+    ConstrainedAttentionConfig(map="softmax", budget="layer"),
     CoverageAttentionConfig(),
     LocalAttentionConfig(window=2),
     PosteriorAttentionConfig(passes="prior", contexts=2),

@@ -156,3 +156,56 @@ def test_half_precision_empty_and_broadcast_fertility(name) -> None:
         for version in ("auto", "reference"):
             with using(version):
                 assert SCANS[name](torch.zeros(shape), torch.ones(shape[0], shape[2])).shape == shape
+
+
+def shared_loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Tensor:
+    """Step after step, what words received being the mean of the heads: scores [B, H, T, S]."""
+    received, steps = torch.zeros_like(scores[:, :, 0]), []
+    for t in range(scores.shape[2]):
+        bound = remaining(fertility.unsqueeze(1).expand(received.shape), received)
+        steps.append(BOUNDED[name](exhausted(scores[:, :, t], bound, exhaustion), bound, mask=mask[:, :, t]))
+        received = received + steps[-1].mean(1, keepdim=True)
+    return torch.stack(steps, 2)
+
+
+@every
+@versions
+@pytest.mark.parametrize("heads", [1, 2, 3, 4, 8])
+@given(sentence=sentences())
+@settings(max_examples=15, deadline=None)
+def test_heads_share_a_fertility(name, version, heads, sentence) -> None:
+    scores, fertility, mask, exhaustion = sentence
+    generator = torch.Generator().manual_seed(5)
+    scores = torch.stack(
+        [scores[:, :, torch.randperm(scores.shape[2], generator=generator)] for _ in range(heads)], 1
+    )
+    mask = mask.unsqueeze(1).expand(scores.shape)
+
+    def scan(z, f):
+        return SCANS[name](z, f.unsqueeze(1), exhaustion=exhaustion, mask=mask, shared=True)
+
+    with using(version):
+        found = answers(scan, scores, fertility)
+        expected = answers(lambda z, f: shared_loop(name, z, f, exhaustion, mask), scores, fertility)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)
+    assert (found[0].mean(1).sum(1) <= fertility + 1e-9).all()
+
+
+@every
+@versions
+def test_derivatives_of_shared_fertilities_are_those_of_finite_differences(name, version) -> None:
+    scores = torch.randn(2, 2, 3, 4, dtype=DOUBLE, requires_grad=True)
+    fertility = (0.7 + 0.9 * torch.rand(2, 1, 4, dtype=DOUBLE)).requires_grad_()
+
+    def scan(z, f):
+        return SCANS[name](z, f, shared=True)
+
+    with using(version):
+        assert gradcheck(scan, (scores, fertility))
+        assert gradgradcheck(scan, (scores, fertility), fast_mode=True)
+
+
+def test_sharing_needs_an_axis_of_heads() -> None:
+    with pytest.raises(ValueError, match="heads"):
+        constrained_softmax_scan(torch.zeros(2, 3), torch.ones(3), shared=True)

@@ -133,6 +133,7 @@ TRANSFORMERS = {
     "entmax, bilinear": transformer(attention=SoftAttentionConfig(map="entmax15", scorer="general")),
     "additive": transformer(attention=SoftAttentionConfig(scorer="additive")),
     "constrained": transformer(attention=ConstrainedAttentionConfig()),
+    "constrained, a budget a layer": transformer(attention=ConstrainedAttentionConfig(budget="layer")),
     "constrained softmax": transformer(attention=ConstrainedAttentionConfig(map="softmax")),
     "coverage": transformer(attention=CoverageAttentionConfig()),
     "local-m": transformer(attention=LocalAttentionConfig(variant="monotonic", window=2)),

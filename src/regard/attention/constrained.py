@@ -13,6 +13,9 @@ A lower fertility L (`Memory.lower`) is a demand on the sentence: d max(0, L - b
 word's score, d the `demand`, and a hypothesis may not end while a word has received less than L - 0.5. Where
 less than 1 is left of all fertilities a hypothesis must end, and the step of its end symbol shares out what
 is left, scaled.
+
+In heads each head may give a word its fertility, or (`budget = "layer"`) the heads of a layer share it: beta
+is then the mean of theirs.
 """
 
 from typing import Literal
@@ -32,6 +35,7 @@ from regard.functional import (
 )
 from regard.functional.masking import exact_dtype
 from regard.functional.scans import exhausted, remaining
+from regard.kernels.maps import mean_of_heads
 from regard.layers.steps import StepProduct
 from regard.types import Float, Tensor
 
@@ -67,6 +71,9 @@ class ConstrainedAttentionConfig:
     demand: float = option(
         default=1.0, help="d: times what a word still lacks of its lower fertility, added to its score.", ge=0
     )
+    budget: Literal["head", "layer"] = option(
+        default="head", help="In heads: whether a fertility is each head's own, or shared by a layer's."
+    )
 
 
 class ConstrainedAttention(Attention):
@@ -76,15 +83,24 @@ class ConstrainedAttention(Attention):
         config: The map, the scorer, the strengths.
         query: Width of the decoder's state.
         width: Width of the memory's states.
+        heads: So many neighbouring rows are heads that may share a budget.
     """
 
-    def __init__(self, config: ConstrainedAttentionConfig, query: int, width: int) -> None:
+    def __init__(self, config: ConstrainedAttentionConfig, query: int, width: int, heads: int = 1) -> None:
         """Build the scorer."""
         super().__init__()
+        self.sharers = heads if config.budget == "layer" else 1
         self.map, self.scan = MAPS[config.map]
         self.config = config
         self.width = width
         self.scorer = build_scorer(config.scorer, query, width, config.hidden)
+
+    @classmethod
+    def build(
+        cls, config: ConstrainedAttentionConfig, query: int, width: int, target: int, heads: int = 1
+    ) -> "ConstrainedAttention":
+        """The mechanism of a config; see `Attention.build`."""
+        return cls(config, query, width, heads)
 
     def prepare(self, memory: Memory) -> Memory:
         """Make the keys, open the values.
@@ -130,7 +146,8 @@ class ConstrainedAttention(Attention):
             shared = torch.where(torch.isfinite(bound), bound, 0) / left.clamp_min(1e-6) + (left <= 1e-6)
             bound = torch.where(left < ENOUGH, shared, bound)
         weights = self.map(exhausted(scores, bound, self.config.exhaustion), bound, mask=memory.mask)
-        return one_step(self._reading(weights.unsqueeze(1), memory, state.received + weights))
+        received = state.received + mean_of_heads(weights, self.sharers)
+        return one_step(self._reading(weights.unsqueeze(1), memory, received))
 
     def read_all(
         self,
@@ -145,8 +162,13 @@ class ConstrainedAttention(Attention):
             return super().read_all(queries, memory, state, likelihood)
         scores = self._scores(queries, memory)
         left = memory.upper.to(scores.dtype) - state.received
-        weights = self.scan(scores, left, exhaustion=self.config.exhaustion, mask=memory.mask.unsqueeze(1))
-        return self._reading(weights, memory, state.received + weights.sum(1))
+        grouped, bounds, mask = (
+            x.reshape(-1, self.sharers, *x.shape[1:]) for x in (scores, left, memory.mask.unsqueeze(1))
+        )
+        scanned = self.scan(grouped, bounds, exhaustion=self.config.exhaustion, mask=mask, shared=True)
+        weights = scanned.flatten(0, 1)  # (B, T, S)
+        received = state.received + mean_of_heads(weights.sum(1), self.sharers)
+        return self._reading(weights, memory, received)
 
     def _scores(self, queries: Float[Tensor, "B T Q"], memory: Memory) -> Float[Tensor, "B T S"]:
         """The scores in float32 at least."""

@@ -8,7 +8,11 @@ scores of step t and beta_t the attention received until then,
 the exhaustion c (ibid., Sec. 3.3) adding where f is finite, without gradient. The gradient flows through
 beta: with d_t that of beta_t (0 after the last step), p_t receives g_t + d_t, d_{t-1} = d_t - du_t, and df =
 sum_t du_t. At a word that is just exhausted the bound follows f as it loosens, as in the maps themselves.
+
+Heads may share a fertility: then beta_t is the mean of theirs, and each has the same bound.
 """
+
+from collections.abc import Callable
 
 import torch
 
@@ -16,11 +20,14 @@ from regard.errors import InfeasibleBounds
 from regard.functional.constrained_softmax import MAP as SOFTMAX
 from regard.functional.constrained_sparsemax import MAP as SPARSEMAX
 from regard.functional.masking import exact_dtype
-from regard.functional.rows import Map
+from regard.functional.rows import Map, mapped
 from regard.kernels.cpu import Declined
-from regard.kernels.maps import compiled_scan, eager_scan
+from regard.kernels.maps import compiled_scan, eager_scan, mean_of_heads
 from regard.kernels.versions import chosen, transforming
 from regard.types import Bool, Float, Tensor
+
+SHARERS: dict[str, tuple[int, ...]] = {"numba": (1, 2, 4, 8), "triton": (1,)}
+"""How many rows a kernel lets share a fertility."""
 
 __all__ = ["constrained_softmax_scan", "constrained_sparsemax_scan", "exhausted", "remaining"]
 
@@ -51,8 +58,11 @@ def reference(
     fertility: Float[Tensor, "B S"],
     exhaustion: float = 0.0,
     mask: Bool[Tensor, "*M S"] | None = None,
+    heads: int = 1,
+    step: Callable[..., Tensor] | None = None,
 ) -> Float[Tensor, "B T S"]:
-    """The recursion a step at a time, in plain operations."""
+    """The recursion a step at a time, in plain operations, or by another function for the map."""
+    step = map.reference if step is None else step
     if not scores.numel():
         return scores + fertility.unsqueeze(1)
     received = torch.zeros_like(fertility)
@@ -61,15 +71,17 @@ def reference(
         bound = remaining(fertility, received)
         usable = None if mask is None else mask[..., t if mask.shape[-2] > 1 else 0, :]
         try:
-            weights = map.reference(exhausted(scores[:, t], bound, exhaustion), bound, None, usable)
+            weights = step(exhausted(scores[:, t], bound, exhaustion), bound, None, usable)
         except InfeasibleBounds as error:
             raise InfeasibleBounds(f"step {t}: {error}", error.row) from None
-        received = received + weights
+        received = received + mean_of_heads(weights, heads)
         steps.append(weights)
     return torch.stack(steps, 1) if steps else torch.zeros_like(scores)
 
 
-def _scan(map: Map, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Tensor | None) -> Tensor:
+def _scan(
+    map: Map, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Tensor | None, heads: int = 1
+) -> Tensor:
     """Lay the arguments out as [B, T, S] and choose the version that runs."""
     *lead, steps, size = scores.shape
     if fertility.shape != (*lead, size):
@@ -79,20 +91,35 @@ def _scan(map: Map, scores: Tensor, fertility: Tensor, exhaustion: float, mask: 
     if len(lead) != 1:
         flat = None if mask is None else mask.expand(*lead, mask.shape[-2], size).flatten(0, len(lead) - 1)
         made = scores.reshape(-1, steps, size), fertility.reshape(-1, size)
-        return _scan(map, made[0], made[1], exhaustion, flat).reshape(scores.shape)
+        return _scan(map, made[0], made[1], exhaustion, flat, heads).reshape(scores.shape)
     dtype, exact = scores.dtype, exact_dtype(scores.dtype)
     scores, fertility = scores.to(exact), fertility.to(exact)
     version = chosen(scores)
     if version == "reference" or transforming():
-        weights = reference(map, scores, fertility, exhaustion, mask)
+        weights = reference(map, scores, fertility, exhaustion, mask, heads)
+    elif heads not in SHARERS[version]:
+        # A step at a time, each through the map's own kernel.
+        def step(z: Tensor, upper: Tensor, lower: None, usable: Tensor | None) -> Tensor:
+            return mapped(map, z, upper, lower, mask=usable)
+
+        weights = reference(map, scores, fertility, exhaustion, mask, heads, step)
     elif torch.compiler.is_compiling():
-        weights = compiled_scan(map.kernel, version, scores, fertility, exhaustion, mask)
+        weights = compiled_scan(map.kernel, version, scores, fertility, exhaustion, mask, heads)
     else:
         try:
-            weights = eager_scan(map.kernel, version, scores, fertility, exhaustion, mask)
+            weights = eager_scan(map.kernel, version, scores, fertility, exhaustion, mask, heads)
         except Declined:
-            weights = reference(map, scores, fertility, exhaustion, mask)
+            weights = reference(map, scores, fertility, exhaustion, mask, heads)
     return weights.to(dtype)
+
+
+def _sharers(scores: Tensor, shared: bool) -> int:
+    """How many neighbouring rows share a fertility."""
+    if not shared:
+        return 1
+    if scores.dim() < 3:
+        raise ValueError(f"shared: an axis of heads, steps and words expected, got {tuple(scores.shape)}")
+    return scores.shape[-3]
 
 
 def constrained_softmax_scan(
@@ -101,6 +128,7 @@ def constrained_softmax_scan(
     *,
     exhaustion: float = 0.0,
     mask: Bool[Tensor, "*M S"] | None = None,
+    shared: bool = False,
 ) -> Float[Tensor, "*B T S"]:
     """Constrained softmax step after step, each word's attention bounded by what is left of its fertility.
 
@@ -109,6 +137,8 @@ def constrained_softmax_scan(
         fertility: What each word may receive over all steps, in [0, inf].
         exhaustion: c >= 0: how strongly words with much left are preferred.
         mask: [B, S] or [B, T, S], or broadcasting to them; True = may be attended.
+        shared: Whether the rows along the last axis of B (heads) share their fertility: each may receive what
+            is left of it after the mean of all.
 
     Returns:
         The attention of every step, equal to a loop of `constrained_softmax`.
@@ -118,7 +148,7 @@ def constrained_softmax_scan(
             of them (a sink) infinite fertility. On an accelerator and in compiled code its rows become NaN
             instead.
     """
-    return _scan(SOFTMAX, scores, fertility, exhaustion, mask)
+    return _scan(SOFTMAX, scores, fertility, exhaustion, mask, _sharers(scores, shared))
 
 
 def constrained_sparsemax_scan(
@@ -127,9 +157,10 @@ def constrained_sparsemax_scan(
     *,
     exhaustion: float = 0.0,
     mask: Bool[Tensor, "*M S"] | None = None,
+    shared: bool = False,
 ) -> Float[Tensor, "*B T S"]:
     """Constrained sparsemax step after step, each word's attention bounded by what is left of its fertility.
 
     Arguments, result and error are those of `constrained_softmax_scan`.
     """
-    return _scan(SPARSEMAX, scores, fertility, exhaustion, mask)
+    return _scan(SPARSEMAX, scores, fertility, exhaustion, mask, _sharers(scores, shared))

@@ -151,7 +151,14 @@ def backward(
 
 
 def scan_forward(
-    name: str, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Tensor | None, *, decline: bool
+    name: str,
+    scores: Tensor,
+    fertility: Tensor,
+    exhaustion: float,
+    mask: Tensor | None,
+    heads: int,
+    *,
+    decline: bool,
 ) -> tuple[Tensor, Tensor]:
     """A map with bounds over the steps of decoding: the weights, and where each position rests.
 
@@ -161,6 +168,7 @@ def scan_forward(
         fertility: [B, S], in their dtype; contiguous.
         exhaustion: What a word's bound is multiplied by, to be added to its score.
         mask: Broadcasts to the scores.
+        heads: 1, 2, 4 or 8 neighbouring rows share what they receive.
         decline: Whether to raise rather than answer NaN.
 
     Raises:
@@ -173,7 +181,7 @@ def scan_forward(
         return weights, rests
     rows = batch * steps
     block = _block(name, scores, batch)
-    block[places.STEPS] = steps
+    block[places.STEPS], block[places.HEADS] = steps, heads
     block[places.EXHAUSTION] = ctypes.c_int64.from_buffer(ctypes.c_double(exhaustion)).value
     if mask is not None:
         mask, every, count = broadcast(mask, scores.shape, rows)
@@ -188,7 +196,9 @@ def scan_forward(
     return weights, rests
 
 
-def scan_backward(name: str, gradient: Tensor, weights: Tensor, rests: Tensor) -> tuple[Tensor, Tensor]:
+def scan_backward(
+    name: str, gradient: Tensor, weights: Tensor, rests: Tensor, heads: int
+) -> tuple[Tensor, Tensor]:
     """Gradients of the scores [B, T, S] and of the fertility [B, S]."""
     gradient = gradient.contiguous()
     batch, steps, size = weights.shape
@@ -196,7 +206,7 @@ def scan_backward(name: str, gradient: Tensor, weights: Tensor, rests: Tensor) -
     if weights.numel():
         rows = batch * steps
         block = _block(name, weights, batch)
-        block[places.STEPS] = steps
+        block[places.STEPS], block[places.HEADS] = steps, heads
         _put(block, places.WEIGHTS, weights, rows)
         _put(block, places.RESTS, rests, rows)
         _put(block, places.GRADIENT, gradient, rows)

@@ -162,7 +162,14 @@ def _strip(size: int, batch: int) -> tuple[int, int]:
 
 
 def scan_forward(
-    name: str, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Tensor | None, *, decline: bool
+    name: str,
+    scores: Tensor,
+    fertility: Tensor,
+    exhaustion: float,
+    mask: Tensor | None,
+    heads: int,
+    *,
+    decline: bool,
 ) -> tuple[Tensor, Tensor]:
     """A map with bounds over the steps of decoding: the weights, and where each position rests.
 
@@ -172,6 +179,7 @@ def scan_forward(
         fertility: [B, S], in their dtype.
         exhaustion: What a word's bound is multiplied by, to be added to its score.
         mask: Broadcasts to the scores.
+        heads: 1: rows do not share.
         decline: Has no effect: a step that no distribution fits is NaN, and all after it.
 
     Raises:
@@ -207,7 +215,9 @@ def scan_forward(
     return weights, rests
 
 
-def scan_backward(name: str, gradient: Tensor, weights: Tensor, rests: Tensor) -> tuple[Tensor, Tensor]:
+def scan_backward(
+    name: str, gradient: Tensor, weights: Tensor, rests: Tensor, heads: int
+) -> tuple[Tensor, Tensor]:
     """Gradients of the scores [B, T, S] and of the fertility [B, S]."""
     gradient = gradient.contiguous()
     batch, steps, size = weights.shape

@@ -26,6 +26,7 @@ __all__ = [
     "INTS",
     "VECTOR",
     "WIDTH",
+    "across",
     "any_lane",
     "exp",
     "fma",
@@ -222,6 +223,36 @@ def any_lane(typingctx: Any, condition: Any) -> Any:
         return builder.icmp_unsigned("!=", packed, ir.Constant(ir.IntType(WIDTH), 0))
 
     return types.boolean(condition), make
+
+
+def _swapped(distance: int) -> Any:
+    """An intrinsic that changes lane i for lane i XOR the distance."""
+
+    @intrinsic
+    def swapped(typingctx: Any, a: Any) -> Any:
+        def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            order = [i ^ distance for i in range(WIDTH)]
+            places = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), order)
+            return builder.shuffle_vector(args[0], ir.Constant(VECTOR, ir.Undefined), places)
+
+        return lanes(a), make
+
+    return swapped
+
+
+_swapped1, _swapped2, _swapped4 = _swapped(1), _swapped(2), _swapped(4)
+
+
+@njit(inline="always")
+def across(x: Any, count: int) -> Any:
+    """The mean of 1, 2, 4 or 8 neighbouring lanes, in each of them."""
+    if count >= 2:
+        x = x + _swapped1(x)
+    if count >= 4:
+        x = x + _swapped2(x)
+    if count >= 8:
+        x = x + _swapped4(x)
+    return x * spread(1.0 / count)
 
 
 @intrinsic

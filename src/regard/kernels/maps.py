@@ -16,7 +16,7 @@ from regard.kernels.autograd import apply
 from regard.kernels.places import FREE, LOWER, UPPER
 from regard.types import Tensor
 
-__all__ = ["Kernel", "compiled", "compiled_scan", "eager", "eager_scan"]
+__all__ = ["Kernel", "compiled", "compiled_scan", "eager", "eager_scan", "mean_of_heads"]
 
 Kernel = Literal["sparsemax", "entmax15", "constrained_softmax", "constrained_sparsemax"]
 
@@ -176,43 +176,61 @@ class _Scan(torch.autograd.Function):
         fertility: Tensor,
         exhaustion: float,
         mask: Tensor | None,
+        heads: int,
     ) -> Tensor:
         backend = _backend(version)
-        weights, rests = backend.scan_forward(name, scores, fertility, exhaustion, mask, decline=True)
+        weights, rests = backend.scan_forward(name, scores, fertility, exhaustion, mask, heads, decline=True)
         ctx.save_for_backward(weights, rests)
-        ctx.name, ctx.version = name, version
+        ctx.name, ctx.version, ctx.heads = name, version, heads
         return weights
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         weights, rests = ctx.saved_tensors
         if torch.is_grad_enabled():
-            scores, fertility = pull_back_scan(ctx.name, grads[0], weights, rests)
+            scores, fertility = pull_back_scan(ctx.name, grads[0], weights, rests, ctx.heads)
         else:
-            scores, fertility = _backend(ctx.version).scan_backward(ctx.name, grads[0], weights, rests)
-        return None, None, scores, fertility, None, None
+            backend = _backend(ctx.version)
+            scores, fertility = backend.scan_backward(ctx.name, grads[0], weights, rests, ctx.heads)
+        return None, None, scores, fertility, None, None, None
 
 
-def pull_back_scan(name: str, gradient: Tensor, weights: Tensor, rests: Tensor) -> tuple[Tensor, Tensor]:
+def mean_of_heads(x: Tensor, heads: int) -> Tensor:
+    """In each row of [B, S] the mean of its `heads` neighbours."""
+    if heads == 1:
+        return x
+    return x.view(-1, heads, x.shape[-1]).mean(1).repeat_interleave(heads, 0)
+
+
+def pull_back_scan(
+    name: str, gradient: Tensor, weights: Tensor, rests: Tensor, heads: int
+) -> tuple[Tensor, Tensor]:
     """The gradient of a scan in plain operations: of the scores [B, T, S] and of the fertility [B, S]."""
     loosened = torch.zeros_like(weights[:, 0])
     found: list[Tensor] = []
     for t in reversed(range(weights.shape[1])):
-        scores, change, upper, _ = pull_back(name, gradient[:, t] - loosened, weights[:, t], rests[:, t])
+        received = gradient[:, t] - mean_of_heads(loosened, heads)
+        scores, change, upper, _ = pull_back(name, received, weights[:, t], rests[:, t])
         loosened = loosened + change * upper
         found.append(scores)
     return torch.stack(found[::-1], 1), loosened
 
 
 def eager_scan(
-    name: Kernel, version: str, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Tensor | None
+    name: Kernel,
+    version: str,
+    scores: Tensor,
+    fertility: Tensor,
+    exhaustion: float,
+    mask: Tensor | None,
+    heads: int,
 ) -> Tensor:
     """A map with bounds over steps: scores [B, T, S], fertility [B, S] -> weights [B, T, S].
 
     Raises:
         Declined: The reference should answer.
     """
-    return apply(_Scan, name, version, scores, fertility, exhaustion, mask)
+    return apply(_Scan, name, version, scores, fertility, exhaustion, mask, heads)
 
 
 @torch.library.custom_op("regard::scan", mutates_args=())
@@ -223,42 +241,58 @@ def _scan(
     fertility: torch.Tensor,
     exhaustion: float,
     mask: torch.Tensor | None,
+    heads: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return _backend(version).scan_forward(name, scores, fertility, exhaustion, mask, decline=False)
+    return _backend(version).scan_forward(name, scores, fertility, exhaustion, mask, heads, decline=False)
 
 
 @_scan.register_fake
-def _(name: str, version: str, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Any) -> Any:
+def _(
+    name: str, version: str, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Any, heads: int
+) -> Any:
     return scores.new_empty(scores.shape), scores.new_empty(scores.shape, dtype=torch.uint8)
 
 
 @torch.library.custom_op("regard::scan_gradient", mutates_args=())
 def _scan_gradient(
-    name: str, version: str, gradient: torch.Tensor, weights: torch.Tensor, rests: torch.Tensor
+    name: str,
+    version: str,
+    gradient: torch.Tensor,
+    weights: torch.Tensor,
+    rests: torch.Tensor,
+    heads: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return _backend(version).scan_backward(name, gradient, weights, rests)
+    return _backend(version).scan_backward(name, gradient, weights, rests, heads)
 
 
 @_scan_gradient.register_fake
-def _(name: str, version: str, gradient: Tensor, weights: Tensor, rests: Tensor) -> tuple[Tensor, Tensor]:
+def _(
+    name: str, version: str, gradient: Tensor, weights: Tensor, rests: Tensor, heads: int
+) -> tuple[Tensor, Tensor]:
     return weights.new_empty(weights.shape), weights.new_empty(weights.shape[0], weights.shape[2])
 
 
 def _remember_scan(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.save_for_backward(*output)
-    ctx.name, ctx.version = inputs[:2]
+    ctx.name, ctx.version, ctx.heads = *inputs[:2], inputs[-1]
 
 
 def _scan_gradients(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    scores, fertility = _scan_gradient(ctx.name, ctx.version, gradient, *ctx.saved_tensors)
-    return None, None, scores, fertility, None, None
+    scores, fertility = _scan_gradient(ctx.name, ctx.version, gradient, *ctx.saved_tensors, ctx.heads)
+    return None, None, scores, fertility, None, None, None
 
 
 _scan.register_autograd(_scan_gradients, setup_context=_remember_scan)
 
 
 def compiled_scan(
-    name: Kernel, version: str, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Tensor | None
+    name: Kernel,
+    version: str,
+    scores: Tensor,
+    fertility: Tensor,
+    exhaustion: float,
+    mask: Tensor | None,
+    heads: int,
 ) -> Tensor:
     """The same as an operator that compilers know; steps that no distribution fits are NaN."""
-    return _scan(name, version, scores, fertility, exhaustion, mask)[0]
+    return _scan(name, version, scores, fertility, exhaustion, mask, heads)[0]

@@ -17,6 +17,7 @@ __all__ = [
     "FERTILITY_GRADIENT",
     "FREE",
     "GRADIENT",
+    "HEADS",
     "LENGTH",
     "LOWER",
     "LOWER_BOUND",
@@ -64,4 +65,6 @@ SHARE = 8  # how many blocks of eight rows go with a ticket
 SCORES, MASK, UPPER_BOUND, LOWER_BOUND, FERTILITY, WEIGHTS, RESTS = range(9, 30, 3)
 GRADIENT, SCORES_GRADIENT, UPPER_GRADIENT, LOWER_GRADIENT, FERTILITY_GRADIENT = range(30, 45, 3)
 
-LENGTH = 45
+HEADS = 45  # of a scan: so many neighbouring rows share what they receive
+
+LENGTH = 46

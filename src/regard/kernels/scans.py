@@ -6,6 +6,9 @@ The exhaustion c counts where the fertility f is finite, and no gradient flows t
 with d_t the gradient of beta_t (0 after the last step) and du_t that of the bounds: p_t receives g_t + d_t,
 and d_{t-1} = d_t - du_t; the gradient of f is the sum of the du_t. At an exhausted word, f = beta, the bound
 follows f as it loosens.
+
+Where H neighbouring rows share a fertility (heads), beta is the mean of theirs, and every p_t receives g_t +
+the mean of their d_t.
 """
 
 import numpy as np
@@ -19,13 +22,14 @@ from regard.kernels.blocks import (
     write_bytes,
     write_rows,
 )
-from regard.kernels.lanes import maximum, select, spread
+from regard.kernels.lanes import across, maximum, select, spread
 from regard.kernels.places import (
     CONSTRAINED_SPARSEMAX,
     EXHAUSTION,
     FERTILITY,
     FERTILITY_GRADIENT,
     GRADIENT,
+    HEADS,
     MAP,
     MASK,
     RESTS,
@@ -60,7 +64,7 @@ def scan_forward(block: int) -> None:
     z = scratch.ctypes.data
     mask, u, powers = z + room, z + 2 * room, z + 3 * room
     fertility, spent, table = z + 4 * room, z + 5 * room, z + 6 * room
-    share = 8 * read_int(block + 8 * SHARE)
+    share, heads = 8 * read_int(block + 8 * SHARE), read_int(block + 8 * HEADS)
     while True:
         begin = share * atomic_add(block + 8 * TICKET, 1)
         if begin >= rows:
@@ -97,7 +101,7 @@ def scan_forward(block: int) -> None:
                     found = z
                 decline(block, infeasible | unsolved)
                 for at in range(0, size, 64):
-                    store(spent + at, load(spent + at) + load(found + at))
+                    store(spent + at, load(spent + at) + across(load(found + at), heads))
                 find_rows(table, block, RESTS, first, count, steps, step)
                 write_bytes(table, 0, left, count, mask)
                 find_rows(table, block, WEIGHTS, first, stride, steps, step)
@@ -114,7 +118,7 @@ def scan_backward(block: int) -> None:
     scratch = np.empty(4 * room + 64, np.uint8)
     g = scratch.ctypes.data
     weights, rests, loosened, table = g + room, g + 2 * room, g + 3 * room, g + 4 * room
-    share = 8 * read_int(block + 8 * SHARE)
+    share, heads = 8 * read_int(block + 8 * SHARE), read_int(block + 8 * HEADS)
     while True:
         begin = share * atomic_add(block + 8 * TICKET, 1)
         if begin >= rows:
@@ -132,7 +136,7 @@ def scan_backward(block: int) -> None:
                 find_rows(table, block, RESTS, first, count, steps, step)
                 read_bytes(table, 0, count, rests)
                 for at in range(0, size, 64):
-                    store(g + at, load(g + at) - load(loosened + at))
+                    store(g + at, load(g + at) - across(load(loosened + at), heads))
                 mean = pull_back(kind, size, g, weights, rests)
                 find_rows(table, block, SCORES_GRADIENT, first, stride, steps, step)
                 write_rows(wide, table, 0, left, count, weights)
