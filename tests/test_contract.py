@@ -9,6 +9,7 @@ from regard.attention import Memory, SoftAttentionConfig, build_attention
 from regard.attention.base import Attention, stack_readings
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.coverage import CoverageAttentionConfig
+from regard.attention.hard import HardAttentionConfig
 from regard.attention.local import LocalAttentionConfig
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.none import NoAttentionConfig
@@ -63,6 +64,7 @@ CONFIGS = [
         )
     ),
     PointerAttentionConfig(),
+    HardAttentionConfig(baseline="learned"),
     *(("heads", config) for config in HEADED),
     "toy",  # of two contexts, told which token came: what no mechanism of the union does yet
 ]
@@ -78,7 +80,9 @@ def build(config, seed: int = 1) -> Attention:
         return TwoContexts(QUERY, WIDTH).double()
     if isinstance(config, tuple):
         return MultiHeadAttention(config[1], QUERY, WIDTH, heads=2).double()
-    return build_attention(config, QUERY, WIDTH).double()
+    made = build_attention(config, QUERY, WIDTH).double()
+    # In training it draws, and never twice the same.
+    return made.eval() if isinstance(config, HardAttentionConfig) else made
 
 
 def memory() -> Memory:

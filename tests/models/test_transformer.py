@@ -157,7 +157,7 @@ def test_bfloat16_is_near_float32() -> None:
         (transformer(attentions=(SoftAttentionConfig(),)), "1 mechanisms for 2 layers"),
         (
             transformer(attentions=(PosteriorAttentionConfig(), SoftAttentionConfig())),
-            "'posterior' has several contexts and stands in the last layer alone; it is in layer 1 of 2",
+            "'posterior' stands in the last layer alone; it is in layer 1 of 2",
         ),
         (transformer(attention=PointerAttentionConfig()), "'pointer' needs a decoder with recurrence"),
         (transformer(tied="all"), "one vocabulary"),

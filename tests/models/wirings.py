@@ -5,6 +5,7 @@ import torch
 
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.coverage import CoverageAttentionConfig
+from regard.attention.hard import HardAttentionConfig
 from regard.attention.local import LocalAttentionConfig
 from regard.attention.none import NoAttentionConfig
 from regard.attention.pointer import PointerAttentionConfig
@@ -84,6 +85,7 @@ LSTMS = {
         decoder=decoder(readout="linear"),
         attention=PosteriorAttentionConfig(coupling="proximity", contexts=2, renormalise=True),
     ),
+    "hard": config(attention=HardAttentionConfig()),
     "linear readout of one context": config(decoder=decoder(readout="linear")),
     "hard monotonic": config(
         decoder=decoder(feed="none"),
@@ -149,6 +151,7 @@ TRANSFORMERS = {
         norm="pre", attention=PosteriorAttentionConfig(coupling="proximity", contexts=3)
     ),
     "mono-joint": transformer(attention=PosteriorAttentionConfig(coupling="monotonic", contexts=2)),
+    "hard": transformer(attention=HardAttentionConfig()),
     "variational": transformer(attention=VariationalAttentionConfig(contexts=3)),
 }
 

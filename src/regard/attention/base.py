@@ -28,6 +28,7 @@ __all__ = [
     "Objective",
     "Reading",
     "Reference",
+    "Reward",
     "State",
     "one_step",
     "stack_readings",
@@ -83,6 +84,22 @@ class Reference(Rows):
 
 
 @dataclass(frozen=True)
+class Reward:
+    """That what a mechanism draws is rewarded by the BLEU of the tokens that were likeliest then.
+
+    The reward of a step is what its token adds to BLEU (`regard.metrics.prefix_bleu`), its return the sum of
+    the rewards from there on.
+
+    Attributes:
+        weight: What reward weighs beside likelihood.
+        of_others: Whether the mean return of the batch's other sentences is what was expected.
+    """
+
+    weight: float
+    of_others: bool
+
+
+@dataclass(frozen=True)
 class State(Rows):
     """What a mechanism carries from step to step; mechanisms add fields of their own.
 
@@ -134,6 +151,7 @@ class Reading(Rows):
         penalty: [B], in nats (a divergence, an entropy); zero where there is none.
         state: The state to go on with, as far as it does not hang on the token; from `read_all` the last.
         positions: [B, K], which source word each context is, where each is one; else none.
+        expected: [B], what the mechanism expects the rewards from here on to come to; or none.
         beliefs: [B, T, H, S], from `read_all`: `State.belief` of every step; none: the weights.
     """
 
@@ -144,6 +162,7 @@ class Reading(Rows):
     penalty: Float[Tensor, "B *T"]
     state: State
     positions: Int[Tensor, "B *T K"] | None = dataclasses.field(default=None, kw_only=True)
+    expected: Float[Tensor, "B *T"] | None = dataclasses.field(default=None, kw_only=True)
     beliefs: Float[Tensor, "B T H S"] | None = dataclasses.field(default=None, kw_only=True)
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> State:
@@ -167,6 +186,7 @@ class Attention(nn.Module, ABC):
         projects: Whether it makes projections of queries and memory itself: no heads are put around it.
         enters: Whether `enter` must be called, and so a decoder with recurrence is needed.
         objective: The training objective that fits the mechanism.
+        reward: What the objective `reinforce` rewards a draw by; none: the likelihood of its token.
         heads: H.
     """
 
@@ -176,6 +196,7 @@ class Attention(nn.Module, ABC):
     projects: bool = False
     enters: bool = False
     objective: Objective = "marginal"
+    reward: Reward | None = None
     heads: int = 1
 
     @classmethod
@@ -298,9 +319,12 @@ PARTS = ("contexts", "log_weights", "weights", "log_policy", "penalty")
 def stack_readings(readings: list[Reading], state: State) -> Reading:
     """The readings of T steps as one, with an axis T after B, and the last state."""
     stacked = {name: torch.stack([getattr(r, name) for r in readings], dim=1) for name in PARTS}
-    return Reading(**stacked, state=state)
+    expected = [reading.expected for reading in readings if reading.expected is not None]
+    return Reading(**stacked, state=state, expected=torch.stack(expected, dim=1) if expected else None)
 
 
 def one_step(reading: Reading) -> Reading:
     """The reading of a single step, without the axis T."""
-    return Reading(**{name: getattr(reading, name)[:, 0] for name in PARTS}, state=reading.state)
+    parts = {name: getattr(reading, name)[:, 0] for name in PARTS}
+    expected = None if reading.expected is None else reading.expected[:, 0]
+    return Reading(**parts, state=reading.state, expected=expected)

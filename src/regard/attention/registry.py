@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from regard.attention.base import Attention
 from regard.attention.constrained import ConstrainedAttention, ConstrainedAttentionConfig
 from regard.attention.coverage import CoverageAttention, CoverageAttentionConfig
+from regard.attention.hard import HardAttention, HardAttentionConfig
 from regard.attention.local import LocalAttention, LocalAttentionConfig
 from regard.attention.none import NoAttention, NoAttentionConfig
 from regard.attention.pointer import PointerAttention, PointerAttentionConfig
@@ -22,6 +23,7 @@ AttentionConfig = Annotated[
     | PosteriorAttentionConfig
     | VariationalAttentionConfig
     | LocalAttentionConfig
+    | HardAttentionConfig
     | PointerAttentionConfig
     | NoAttentionConfig,
     Kinds("soft"),
@@ -34,6 +36,7 @@ MECHANISMS: dict[type[Any], type[Attention]] = {
     PosteriorAttentionConfig: PosteriorAttention,
     VariationalAttentionConfig: VariationalAttention,
     LocalAttentionConfig: LocalAttention,
+    HardAttentionConfig: HardAttention,
     PointerAttentionConfig: PointerAttention,
     NoAttentionConfig: NoAttention,
 }

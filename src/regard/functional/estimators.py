@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from regard.functional.masking import exact_dtype
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["gumbel_softmax", "leave_one_out", "reinforce", "sample_categorical"]
+__all__ = ["gumbel_softmax", "leave_one_out", "reinforce", "sample_bernoulli", "sample_categorical"]
 
 
 def reinforce(
@@ -67,6 +67,20 @@ def sample_categorical(
     """
     exact = log_probs.detach().to(exact_dtype(log_probs.dtype))
     return (exact + _gumbel(exact, generator)).argmax(-1)
+
+
+def sample_bernoulli(
+    log_odds: Float[Tensor, "*B"], *, generator: torch.Generator | None = None
+) -> Bool[Tensor, "*B"]:
+    """A draw of each, True with probability sigmoid(log_odds).
+
+    Args:
+        log_odds: log p - log (1 - p).
+        generator: Where randomness comes from; the device's own if absent.
+    """
+    exact = log_odds.detach().to(exact_dtype(log_odds.dtype))
+    drawn = torch.empty_like(exact).uniform_(generator=generator)
+    return drawn < torch.sigmoid(exact)
 
 
 def gumbel_softmax(

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Ending, Memory, Objective, Reading
+from regard.attention.base import Ending, Memory, Objective, Reading, Reward
 from regard.data.batch import Batch, Sequences
 from regard.errors import InfeasibleBounds
 from regard.layers.rows import Rows
@@ -49,6 +49,8 @@ class Outcome:
         beliefs: The same, now that it is (`State.belief`).
         advantage: [B, T], what was sampled brought, less what was expected, under the objective `reinforce`;
             none: log p(y_t | context) is what it brought.
+        likeliest: [B, T], the likeliest token of each step, in training where the model's reward needs it.
+        expected: [B, T], what a mechanism expects the rewards from each step on to come to; or none.
         encoder: Of a model with self-attention, for each layer of its encoder [B, H, S, S], where all is
             looked at; [b, h, i, j] is what word i gives to word j.
         decoder: The same of its decoder, [B, H, T, T].
@@ -63,6 +65,8 @@ class Outcome:
     weights: tuple[Float[Tensor, "B T _ S"], ...]  # layers may have other numbers of heads
     beliefs: tuple[Float[Tensor, "B T _ S"], ...]
     advantage: Float[Tensor, "B T"] | None = None
+    likeliest: Int[Tensor, "B T"] | None = None
+    expected: Float[Tensor, "B T"] | None = None
     encoder: tuple[Float[Tensor, "B _ S S"], ...] = ()
     decoder: tuple[Float[Tensor, "B _ T T"], ...] = ()
 
@@ -102,9 +106,11 @@ class TranslationModel(nn.Module, ABC):
 
     Attributes:
         objective: What training maximises.
+        reward: What the objective `reinforce` rewards a draw by; see `Attention`.
     """
 
     objective: Objective = "marginal"
+    reward: Reward | None = None
 
     @property
     def longest(self) -> int | None:

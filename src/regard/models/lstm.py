@@ -98,7 +98,7 @@ class LstmModel(TranslationModel):
             CELLS[decoder.cell].states,
         )
         self.attention = build_attention(config.attention, width, memory, config.embedding)
-        self.objective = self.attention.objective
+        self.objective, self.reward = self.attention.objective, self.attention.reward
         if self.attention.observes and decoder.query == "previous":
             raise ConfigError(
                 "model.decoder.query = 'previous' reads a token from the state alone, and attention "
@@ -284,12 +284,15 @@ class LstmModel(TranslationModel):
                 outputs.append(step.outputs)
         reading = stack_readings(readings, state.attention)
         mask = batch.target.mask
+        likeliest = None
         if self.attention.observes:
             found, means = (torch.stack(items, dim=1) for items in zip(*scored, strict=True))
             hidden = ~mask.unsqueeze(-1)
             found, means = found.masked_fill(hidden, 0.0), means.masked_fill(hidden, 0.0)
         else:
-            found, means = self._score_real(torch.stack(outputs, dim=1), targets, mask, average)
+            hidden = torch.stack(outputs, dim=1)
+            found, means = self._score_real(hidden, targets, mask, average)
+            likeliest = self._likeliest(hidden[:, :, 0]) if self.training and self.reward else None
         return Outcome(
             log_likelihoods=found,
             average=means,
@@ -299,7 +302,15 @@ class LstmModel(TranslationModel):
             mask=mask,
             weights=(reading.weights,),
             beliefs=(torch.stack(beliefs, dim=1),),
+            likeliest=likeliest,
+            expected=reading.expected,
         )
+
+    @torch.no_grad()
+    def _likeliest(self, hidden: Float[Tensor, "B T D"]) -> Int[Tensor, "B T"]:
+        """The likeliest token of each step."""
+        weight, bias = self._output(hidden.dtype)
+        return linear(hidden, weight.t(), bias).argmax(-1)
 
     def _output(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The output layer's weights and biases."""

@@ -50,6 +50,7 @@ class FertilityTagger(nn.Module):
     """
 
     objective: Objective = "marginal"
+    reward: None = None
 
     def __init__(self, config: TaggerConfig, vocabulary: int, classes: int) -> None:
         """Build the layers."""

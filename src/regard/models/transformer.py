@@ -49,11 +49,12 @@ class _Pending(Rows):
 
 @dataclass(frozen=True)
 class _Scored:
-    """What the layers below the last reading gave, and it."""
+    """The last layer's reading, where somebody looks, and what the output layer makes of it."""
 
     log_likelihoods: Float[Tensor, "B T K"]
     average: Float[Tensor, "B T K"]
     reading: Reading | None
+    likeliest: Int[Tensor, "B T"] | None = None
 
 
 class TransformerModel(TranslationModel):
@@ -97,7 +98,8 @@ class TransformerModel(TranslationModel):
             nn.init.normal_(self.output, 0, config.width**-0.5)
         else:
             self.register_parameter("output", None)
-        self.objective = self._layers()[-1].source.objective
+        last = self._layers()[-1].source
+        self.objective, self.reward = last.objective, last.reward
 
     def _embedding(self, size: int) -> nn.Embedding:
         """Embeddings from N(0, 1/D); what goes in is sqrt(D) times as long (ibid., Section 3.4)."""
@@ -252,6 +254,8 @@ class TransformerModel(TranslationModel):
             mask=mask,
             weights=tuple(weights),
             beliefs=tuple(beliefs),
+            likeliest=scored.likeliest,
+            expected=None if scored.reading is None else scored.reading.expected,
             encoder=tuple(encoder),
             decoder=tuple(decoder),
         )
@@ -285,7 +289,8 @@ class TransformerModel(TranslationModel):
         if not layer.source.observes:
             contexts, reading = self._read(layer, x, memory, look)
             hidden = layer.finish(x, contexts).unsqueeze(2)
-            return _Scored(*self._score_real(hidden, targets, mask, average), reading)
+            likeliest = self._likeliest(hidden[:, :, 0]) if self.training and self.reward else None
+            return _Scored(*self._score_real(hidden, targets, mask, average), reading, likeliest)
         reference = None
         if self.training and layer.source.reads_reference:
             embedded = self._embed(self.target_embedding, self.target_positions, targets)
@@ -307,6 +312,12 @@ class TransformerModel(TranslationModel):
             return _Scored(found, means, reading)
         hidden = layer.finish(x.unsqueeze(2), reading.contexts)
         return _Scored(*self._score_real(hidden, targets, mask, average), reading)
+
+    @torch.no_grad()
+    def _likeliest(self, hidden: Float[Tensor, "B T D"]) -> Int[Tensor, "B T"]:
+        """The likeliest token of each step."""
+        weight, bias = self._output(hidden)
+        return linear(self.decoder_norm(hidden).to(weight.dtype), weight.t(), bias).argmax(-1)
 
     def _output(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """The output layer's weights and biases."""

@@ -36,8 +36,8 @@ class TransformerConfig:
     positions: PositionConfig = option(default=SinusoidalConfig, help="How words know where they stand.")
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
-        help="How every layer of the decoder attends to the source; a mechanism of several contexts in the "
-        "last layer alone, with soft attention below.",
+        help="How every layer of the decoder attends to the source; a mechanism of several contexts, or one "
+        "that draws, in the last layer alone, with soft attention below.",
     )
     attentions: tuple[AttentionConfig, ...] = option(
         default=(), help="The same, one for each layer of the decoder from the lowest; none: `attention`."
@@ -57,8 +57,14 @@ class TransformerConfig:
         """How each layer of the decoder attends to the source; several contexts are for the last alone."""
         if self.attentions:
             return self.attentions
-        below = SoftAttentionConfig() if mechanism(self.attention).observes else self.attention
+        below = SoftAttentionConfig() if _stands_last(self.attention) else self.attention
         return (*(below,) * (self.decoder_layers - 1), self.attention)
+
+
+def _stands_last(config: AttentionConfig) -> bool:
+    """Whether a mechanism can stand in the last layer alone: tokens are scored for each of its contexts."""
+    kind = mechanism(config)
+    return kind.observes or kind.objective != "marginal"
 
 
 def check(config: TransformerConfig, source_size: int, target_size: int) -> None:
@@ -80,13 +86,12 @@ def check(config: TransformerConfig, source_size: int, target_size: int) -> None
             f"{config.decoder_layers} layers of the decoder"
         )
     for number, one in enumerate(config.source_attentions, 1):
-        kind = mechanism(one)
-        if kind.observes and number < config.decoder_layers:
+        if _stands_last(one) and number < config.decoder_layers:
             raise ConfigError(
-                f"model.attentions: {one.kind!r} has several contexts and stands in the last layer alone; "
-                f"it is in layer {number} of {config.decoder_layers}"
+                f"model.attentions: {one.kind!r} stands in the last layer alone; it is in layer {number} of "
+                f"{config.decoder_layers}"
             )
-        if kind.enters:
+        if mechanism(one).enters:
             raise ConfigError(f"attention {one.kind!r} needs a decoder with recurrence: model.kind = 'lstm'")
     if config.tied == "all" and source_size != target_size:
         raise ConfigError(

@@ -19,6 +19,7 @@ from regard.training.evaluate import Examples
 from regard.training.guided import GuidedConfig, guided_loss
 from regard.training.objectives import Loss, loss_of
 from regard.training.optimizer import clip_gradients
+from regard.training.rewards import rewarded
 
 __all__ = ["Figures", "Updater", "noise_seed"]
 
@@ -168,6 +169,8 @@ class Updater:
                     average=config.label_smoothing > 0,
                     look="nothing" if self.guided is None else "source",
                 )
+            if self.state.model.reward is not None and moved.target is not None:
+                outcome = rewarded(outcome, moved.target, self.state.model.reward)
             loss = self.loss(outcome, config.label_smoothing)
             if self.guided is not None and moved.links is not None:
                 loss = Loss(loss.total + guided_loss(outcome, moved.links, self.guided), loss.nll)

@@ -1,0 +1,178 @@
+"""Hard attention learned by reward (Indurthi et al. 2019): each source word is selected, or it is not.
+
+With Y the decoder's state before it reads the source and Z the encoder's states,
+
+    Y~ = tanh(W2 (W1 Y + b1) + b2),   Z~ likewise,   Z^ likewise with weights of its own     (Eq. 3, 5)
+    S = Y~ Z~^T / sqrt(d),   beta_tj ~ Bernoulli(sigmoid(S_tj)),   context_t = sum_j beta_tj Z^_j  (Eq. 4, 6)
+
+At test a word is selected where sigmoid(S) >= 0.5, and the most probable one where none is. Eq. 3 has no
+scale: at the paper's widths most probabilities would then start below 0.01 or above 0.99; `scale = 1` is
+that.
+
+Selection has no gradient. What it is learned from is a reward of the translation (`Reward`), by REINFORCE:
+minimised is -(J1 + w (J2 + lambda H)), J1 the log-likelihood under the sampled selection, J2 the return of
+each step times the log-probability of its selection, H the selection's entropy; w = 1. J2 and H train the
+projections Y~ and Z~ alone: the states they read are held fixed.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from regard.attention.base import (
+    Attention,
+    Likelihood,
+    Memory,
+    Objective,
+    Reading,
+    Reference,
+    Reward,
+    State,
+    one_step,
+)
+from regard.config import config, option
+from regard.functional.estimators import sample_bernoulli
+from regard.functional.masking import exact_dtype
+from regard.layers.linear import Linear
+from regard.layers.rows import Rows
+from regard.layers.steps import StepProduct
+from regard.types import Bool, Float, Tensor
+
+__all__ = ["HardAttention", "HardAttentionConfig"]
+
+
+@config
+class HardAttentionConfig:
+    """Hard attention, learned by reward."""
+
+    kind: Literal["hard"] = option(
+        default="hard", help="The mechanism: each word is read or not; learned from rewards."
+    )
+    scale: float | None = option(
+        default=None, help="Times the scores; absent: 1 / sqrt(width); in print: 1.", gt=0
+    )
+    entropy: float = option(default=1e-3, help="Lambda: what selections that are not sure are worth.", ge=0)
+    weight: float = option(default=1.0, help="w: what reward and entropy weigh beside likelihood.", ge=0)
+    baseline: Literal["batch", "learned", "none"] = option(
+        default="batch",
+        help="The return that is expected: the mean of the other sentences', what a network makes of the "
+        "decoder's state, or 0.",
+    )
+
+
+@dataclass(frozen=True)
+class HardKeys(Rows):
+    """Z~, scaled and opened for the steps."""
+
+    words: StepProduct
+
+
+class Projection(nn.Module):
+    """tanh(W2 (W1 x + b1) + b2).
+
+    Args:
+        inputs: Width of x.
+        outputs: Width of the result, and between the two maps.
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        """Make the parameters."""
+        super().__init__()
+        self.first, self.second = Linear(inputs, outputs), Linear(outputs, outputs)
+
+    def forward(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
+        """Apply it."""
+        return torch.tanh(self.second(self.first(x)))
+
+
+class HardAttention(Attention):
+    """Hard attention.
+
+    Args:
+        config: Scale, entropy, baseline.
+        query: Width of the decoder's state, and of the contexts.
+        width: Width of the memory's states.
+    """
+
+    projects = True
+    objective: Objective = "reinforce"
+
+    def __init__(self, config: HardAttentionConfig, query: int, width: int) -> None:
+        """Make the projections."""
+        super().__init__()
+        self.config = config
+        self.scale = query**-0.5 if config.scale is None else config.scale
+        self.width = query
+        self.asking = Projection(query, query)
+        self.offering = Projection(width, query)
+        self.values = Projection(width, query)
+        self.expecting = Linear(query, 1) if config.baseline == "learned" else None
+        self.reward = Reward(config.weight, config.baseline == "batch")
+
+    def prepare(self, memory: Memory) -> Memory:
+        """Make Z~ and Z^, and open them."""
+        offered = self.offering(memory.states.detach()) * self.scale
+        keys = HardKeys(StepProduct.open(offered.transpose(1, 2)))
+        return memory.with_products(keys, StepProduct.open(self.values(memory.states)))
+
+    def start(self, memory: Memory, target: Reference | None = None) -> State:
+        """Nothing was selected."""
+        first = super().start(memory)
+        return State(first.weights, memory.states.new_zeros(len(memory.states), self.width))
+
+    def multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """The projections', the scores, and the sum of what is selected."""
+        made = 0
+        for part, count in ((self.asking, target), (self.offering, source), (self.values, source)):
+            made += count * (part.first.weight.numel() + part.second.weight.numel())
+        return made + 2 * pairs * self.width
+
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
+        """One step."""
+        return one_step(self.read_all(query.unsqueeze(1), memory, state))
+
+    def read_all(
+        self,
+        queries: Float[Tensor, "B T Q"],
+        memory: Memory,
+        state: State,
+        likelihood: Likelihood | None = None,
+    ) -> Reading:
+        """All steps in parallel: a selection in training is drawn, in search it is the probable one."""
+        assert isinstance(memory.keys, HardKeys) and memory.values is not None
+        fixed = queries.detach()
+        scores = memory.keys.words(self.asking(fixed))
+        scores = scores.to(exact_dtype(scores.dtype))
+        mask = memory.mask.unsqueeze(1)
+        if self.training:
+            selected = sample_bernoulli(scores) & mask
+            log_policy = torch.where(selected, F.logsigmoid(scores), F.logsigmoid(-scores))
+            log_policy = log_policy.masked_fill(~mask, 0.0).sum(-1, keepdim=True)
+            entropy = F.softplus(scores) - scores * torch.sigmoid(scores)
+            penalty = -self.config.weight * self.config.entropy * entropy.masked_fill(~mask, 0.0).sum(-1)
+        else:
+            selected = _probable(scores, mask)
+            log_policy = scores.new_zeros(*scores.shape[:2], 1)
+            penalty = log_policy.squeeze(-1)
+        weights = selected.to(scores.dtype)
+        contexts = memory.values(weights)
+        return Reading(
+            contexts=contexts.unsqueeze(2),
+            log_weights=torch.zeros_like(log_policy),
+            weights=weights.unsqueeze(2),
+            log_policy=log_policy,
+            penalty=penalty,
+            state=State(weights[:, -1:], contexts[:, -1]),
+            expected=None if self.expecting is None else self.expecting(fixed).squeeze(-1),
+        )
+
+
+def _probable(scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B #T S"]) -> Bool[Tensor, "B T S"]:
+    """The words that are more probably selected than not; the most probable one where there is none."""
+    selected = (scores >= 0) & mask
+    best = scores.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)
+    alone = torch.zeros_like(selected).scatter(-1, best, True) & mask
+    return torch.where(selected.any(-1, keepdim=True), selected, alone)

@@ -1,0 +1,205 @@
+"""Hard attention: selections, what they are learned from, and what is left alone."""
+
+import itertools
+
+import pytest
+import torch
+
+from regard.attention.base import Memory, Reward
+from regard.attention.hard import HardAttention, HardAttentionConfig
+from regard.data.batch import Sequences
+from regard.data.vocabulary import EOS, UNK
+from regard.functional.estimators import sample_bernoulli
+from regard.metrics.prefix_bleu import prefix_bleu
+from regard.models.base import Outcome
+from regard.training.objectives import reinforce
+from regard.training.rewards import returns_of, rewarded
+
+BATCH, STEPS, WORDS, WIDTH = 2, 3, 4, 6
+MASK = torch.tensor([[True] * 4, [True, True, False, False]])
+
+
+def build(**options) -> HardAttention:
+    torch.manual_seed(1)
+    return HardAttention(HardAttentionConfig(**options), WIDTH, WIDTH).double()
+
+
+def read(mechanism: HardAttention, queries=None, states=None):
+    generator = torch.Generator().manual_seed(4)
+    if states is None:
+        states = torch.randn(BATCH, WORDS, WIDTH, generator=generator, dtype=torch.float64)
+    if queries is None:
+        queries = torch.randn(BATCH, STEPS, WIDTH, generator=generator, dtype=torch.float64)
+    memory = mechanism.prepare(Memory(states, MASK))
+    return mechanism.read_all(queries, memory, mechanism.start(memory)), memory
+
+
+def scores_of(mechanism: HardAttention) -> torch.Tensor:
+    """S, by the printed formula."""
+    generator = torch.Generator().manual_seed(4)
+    states = torch.randn(BATCH, WORDS, WIDTH, generator=generator, dtype=torch.float64)
+    queries = torch.randn(BATCH, STEPS, WIDTH, generator=generator, dtype=torch.float64)
+
+    def through(part, x):
+        inner = x @ part.first.weight + part.first.bias
+        return torch.tanh(inner @ part.second.weight + part.second.bias)
+
+    return through(mechanism.asking, queries) @ through(mechanism.offering, states).transpose(1, 2)
+
+
+@pytest.mark.parametrize(("scale", "factor"), [(None, WIDTH**-0.5), (1.0, 1.0)])
+def test_at_test_a_word_is_selected_where_it_is_more_probable_than_not(scale, factor) -> None:
+    mechanism = build(scale=scale).eval()
+    reading, memory = read(mechanism)
+    scores = factor * scores_of(mechanism)
+    for b, t in itertools.product(range(BATCH), range(STEPS)):
+        chosen = [j for j in range(WORDS) if MASK[b, j] and torch.sigmoid(scores[b, t, j]) >= 0.5]
+        if not chosen:
+            chosen = [max((j for j in range(WORDS) if MASK[b, j]), key=lambda j: scores[b, t, j].item())]
+        expected = torch.zeros(WORDS, dtype=torch.float64)
+        expected[chosen] = 1
+        assert torch.equal(reading.weights[b, t, 0], expected)
+        torch.testing.assert_close(
+            reading.contexts[b, t, 0], memory.values.matrix[b][chosen].sum(0), atol=1e-12, rtol=1e-12
+        )
+
+
+def test_where_nothing_is_probable_the_most_probable_word_is_read() -> None:
+    mechanism = build().eval()
+    with torch.no_grad():
+        mechanism.asking.second.weight.zero_()
+        mechanism.asking.second.bias.fill_(1.0)
+        mechanism.offering.second.bias.fill_(-9.0)
+    reading, _ = read(mechanism)
+    assert (reading.weights.sum(-1) == 1).all()
+
+
+def test_nothing_selected_in_training_reads_zeros() -> None:
+    mechanism = build().train()
+    with torch.no_grad():
+        for part in (mechanism.asking, mechanism.offering):
+            part.second.weight.zero_()
+            part.second.bias.fill_(20.0 if part is mechanism.asking else -20.0)
+    mechanism.scale = 100.0
+    reading, _ = read(mechanism)
+    assert (reading.weights == 0).all() and (reading.contexts == 0).all()
+    assert torch.isfinite(reading.log_policy).all()
+
+
+def test_log_policy_and_entropy_are_sums_over_real_words() -> None:
+    mechanism = build(entropy=0.5, weight=2.0).train()
+    reading, _ = read(mechanism)
+    p = torch.sigmoid(WIDTH**-0.5 * scores_of(mechanism))
+    drawn = reading.weights[:, :, 0]
+    each = (drawn * p.log() + (1 - drawn) * (1 - p).log()) * MASK.unsqueeze(1)
+    torch.testing.assert_close(reading.log_policy[..., 0], each.sum(-1))
+    entropy = -(p * p.log() + (1 - p) * (1 - p).log()) * MASK.unsqueeze(1)
+    torch.testing.assert_close(reading.penalty, -2.0 * 0.5 * entropy.sum(-1))
+    assert (reading.weights.masked_select(~MASK[:, None, None]) == 0).all()
+
+
+def test_reward_and_entropy_train_the_policys_projections_alone() -> None:
+    mechanism = build().train()
+    states = torch.randn(BATCH, WORDS, WIDTH, dtype=torch.float64, requires_grad=True)
+    queries = torch.randn(BATCH, STEPS, WIDTH, dtype=torch.float64, requires_grad=True)
+    reading, _ = read(mechanism, queries, states)
+    (reading.log_policy.sum() + reading.penalty.sum()).backward()
+    assert states.grad is None and queries.grad is None
+    assert mechanism.values.first.weight.grad is None
+    assert mechanism.asking.first.weight.grad is not None and mechanism.offering.first.weight.grad is not None
+
+
+def test_the_gradients_mean_is_that_of_the_enumerated_expectation() -> None:
+    """One step, three words, a reward of each selection: REINFORCE with and without a baseline."""
+    mechanism = build().train()
+    rewards = torch.randn(2, 2, 2, dtype=torch.float64)
+    states = torch.randn(1, 3, WIDTH, dtype=torch.float64)
+    query = torch.randn(1, 1, WIDTH, dtype=torch.float64)
+    weight = mechanism.asking.second.weight
+
+    def scores() -> torch.Tensor:
+        asked, offered = mechanism.asking(query), mechanism.offering(states)
+        return (asked @ offered.transpose(1, 2) * mechanism.scale)[0, 0]
+
+    p = torch.sigmoid(scores())
+    expected = sum(
+        rewards[bits] * torch.stack([p[j] if bit else 1 - p[j] for j, bit in enumerate(bits)]).prod()
+        for bits in itertools.product((0, 1), repeat=3)
+    )
+    (truth,) = torch.autograd.grad(expected, weight)
+    count = 4000
+    memory = mechanism.prepare(Memory(states.expand(count, -1, -1), torch.ones(count, 3, dtype=torch.bool)))
+    torch.manual_seed(6)
+    reading = mechanism.read_all(query.expand(count, -1, -1), memory, mechanism.start(memory))
+    bits = reading.weights[:, 0, 0].long()
+    found = rewards[bits[:, 0], bits[:, 1], bits[:, 2]]
+    direction = torch.randn(weight.shape, dtype=torch.float64)
+    # d log policy along a direction, for each of the 8 selections.
+    slopes = {}
+    for one in itertools.product((0, 1), repeat=3):
+        p = torch.sigmoid(scores())
+        log_policy = sum((p[j] if bit else 1 - p[j]).log() for j, bit in enumerate(one))
+        slopes[one] = float((torch.autograd.grad(log_policy, weight)[0] * direction).sum())
+    drawn = torch.tensor([slopes[tuple(row)] for row in bits.tolist()], dtype=torch.float64)
+    for baseline in (0.0, (found.sum() - found) / (count - 1)):
+        estimates = (found - baseline) * drawn
+        error = estimates.std() / count**0.5
+        assert abs(estimates.mean() - (truth * direction).sum()) < 4 * error
+    # And the mechanism's own log-policies have that gradient.
+    (total,) = torch.autograd.grad((found * reading.log_policy[:, 0, 0]).sum(), weight)
+    torch.testing.assert_close((total * direction).sum(), (found * drawn).sum())
+
+
+def test_draws_have_their_probability() -> None:
+    torch.manual_seed(3)
+    odds = torch.tensor([-2.0, 0.0, 1.5], dtype=torch.float64)
+    drawn = sample_bernoulli(odds.expand(20000, -1)).double().mean(0)
+    p = torch.sigmoid(odds)
+    assert ((drawn - p).abs() < 4 * (p * (1 - p) / 20000).sqrt()).all()
+
+
+REFERENCE = Sequences(torch.tensor([[5, 6, 7, EOS], [8, 9, EOS, 0]]), torch.tensor([4, 3]))
+SAID = torch.tensor([[5, 5, 7, EOS], [9, UNK, EOS, 4]])
+
+
+def test_returns_are_what_is_still_to_come() -> None:
+    found = returns_of(SAID, REFERENCE)
+    scores = prefix_bleu(SAID.numpy(), REFERENCE.tokens.numpy(), REFERENCE.lengths.numpy(), EOS, UNK)
+    for b, length in enumerate((4, 3)):
+        rewards = [scores[b, t] - (scores[b, t - 1] if t else 0.0) for t in range(length)]
+        for t in range(length):
+            assert found[b, t].item() == pytest.approx(sum(rewards[t:]), abs=1e-6)
+        assert (found[b, length:] == 0).all()
+
+
+def outcome(expected=None) -> Outcome:
+    zeros = torch.zeros(2, 4, 1)
+    policy = torch.tensor([[-1.0, -2.0, -0.5, -0.1], [-0.3, -0.7, -0.2, -9.0]]).unsqueeze(-1).requires_grad_()
+    mask = REFERENCE.mask
+    return Outcome(
+        zeros, zeros, zeros, policy, torch.zeros(2, 4), mask, (), (), likeliest=SAID, expected=expected
+    )
+
+
+@pytest.mark.parametrize("of_others", [True, False])
+def test_the_advantage_is_the_return_less_the_others_mean(of_others) -> None:
+    returns = returns_of(SAID, REFERENCE)
+    found = rewarded(outcome(), REFERENCE, Reward(0.5, of_others)).advantage
+    baseline = returns.flip(0) * REFERENCE.mask.flip(0) if of_others else torch.zeros(2, 4)
+    expected = 0.5 * (returns - baseline)
+    torch.testing.assert_close(found[REFERENCE.mask], expected[REFERENCE.mask])
+    given = rewarded(outcome(), REFERENCE, Reward(0.5, of_others))
+    (gradient,) = torch.autograd.grad(reinforce(given).total, given.log_policy)
+    torch.testing.assert_close(gradient[..., 0][REFERENCE.mask], -expected[REFERENCE.mask])
+    assert (gradient[..., 0][~REFERENCE.mask] == 0).all()
+
+
+def test_a_learned_baseline_learns_the_returns_and_nothing_else() -> None:
+    guess = torch.tensor([[0.5, 0.2, 0.1, 0.0], [1.0, 0.3, 0.2, 7.0]], requires_grad=True)
+    returns = returns_of(SAID, REFERENCE)
+    found = rewarded(outcome(guess), REFERENCE, Reward(1.0, False))
+    torch.testing.assert_close(found.advantage, returns - guess.detach())
+    (gradient,) = torch.autograd.grad(reinforce(found).total, guess)
+    real = REFERENCE.mask
+    torch.testing.assert_close(gradient[real], 2 * (guess - returns).detach()[real])
+    assert (gradient[~real] == 0).all()

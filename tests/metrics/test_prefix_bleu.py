@@ -1,0 +1,66 @@
+"""Rewards of prefixes against their definition, word by word."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.metrics.prefix_bleu import prefix_bleu
+
+END, UNKNOWN = 3, 1
+
+
+def naive(words: list[int], reference: list[int]) -> float:
+    """R as it is written in `prefix_bleu`."""
+    words, reference = ([w for w in side if w != END] for side in (words, reference))
+    if not words:
+        return 0.0
+    total = 0.0
+    for n in range(1, 5):
+        said, wanted = (
+            Counter(tuple(side[i : i + n]) for i in range(len(side) - n + 1)) for side in (words, reference)
+        )
+        matches = sum(min(c, wanted[gram]) for gram, c in said.items() if UNKNOWN not in gram)
+        total += math.log((matches + 1) / (sum(said.values()) + 1))
+    brevity = math.exp(1 - len(reference) / len(words)) if len(words) < len(reference) else 1.0
+    return brevity * math.exp(total / 4) * len(reference)
+
+
+@st.composite
+def batches(draw):
+    rows, width = draw(st.integers(1, 5)), draw(st.integers(1, 12))
+    tokens = st.integers(1, draw(st.integers(4, 8)))
+    lengths = [draw(st.integers(1, width)) for _ in range(rows)]
+    sides = [np.array([[draw(tokens) for _ in range(width)] for _ in range(rows)]) for _ in range(2)]
+    for row, length in enumerate(lengths):
+        sides[1][row, length - 1] = END
+    return sides[0], sides[1], np.array(lengths)
+
+
+@given(batches())
+@settings(max_examples=200, deadline=None)
+def test_every_prefix_scores_what_its_definition_says(batch) -> None:
+    produced, reference, lengths = batch
+    found = prefix_bleu(produced, reference, lengths, END, UNKNOWN)
+    for row, length in enumerate(lengths):
+        wanted = reference[row, :length].tolist()
+        for t in range(length):
+            expected = naive(produced[row, : t + 1].tolist(), wanted)
+            assert found[row, t] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+        assert (found[row, length:] == 0).all()
+
+
+def test_the_reference_itself_earns_its_length() -> None:
+    reference = np.array([[5, 6, 7, 8, 9, END]])
+    found = prefix_bleu(reference, reference, np.array([6]), END, UNKNOWN)
+    assert found[0, -1] == pytest.approx(5.0)
+    assert (np.diff(found[0, :5]) > 0).all() and found[0, 4] == found[0, 5]
+
+
+def test_no_word_earns_nothing() -> None:
+    """A translation of end symbols alone is empty."""
+    reference = np.array([[5, 6, END]])
+    assert (prefix_bleu(np.full((1, 3), END), reference, np.array([3]), END, UNKNOWN) == 0).all()
