@@ -34,6 +34,7 @@ from regard.training.distributed import join
 from regard.training.fertility import load_text, save_text, with_fertilities
 from regard.training.guided import GuidedConfig
 from regard.training.resume import differences
+from regard.training.sequence import SequenceConfig
 from regard.training.store import read_about
 from regard.training.trainer import Result, Trainer
 from regard.training.weights import MODEL_FILE, load_weights, put_weights
@@ -87,6 +88,10 @@ class RunConfig:
     training: TrainingConfig = option(default=TrainingConfig, help="How it is trained.")
     guided: GuidedConfig | None = option(
         default=None, help="Word links to teach attention by (Chen et al. 2016); none: it finds its own."
+    )
+    sequence: SequenceConfig | None = option(
+        default=None,
+        help="Whole translations judged by BLEU too (Wu et al. 2018); none: they are not.",
     )
     search: SearchConfig = option(default=SearchConfig, help="How it translates, unless told otherwise.")
 
@@ -173,6 +178,7 @@ def train(
             identity=identity,
             searched=_Searched(config, prepared, device),
             guided=config.guided,
+            sequence=config.sequence,
         )
         return trainer.run()
 

@@ -164,7 +164,8 @@ SAID = torch.tensor([[5, 5, 7, EOS], [9, UNK, EOS, 4]])
 
 def test_returns_are_what_is_still_to_come() -> None:
     found = returns_of(SAID, REFERENCE)
-    scores = prefix_bleu(SAID.numpy(), REFERENCE.tokens.numpy(), REFERENCE.lengths.numpy(), EOS, UNK)
+    lengths = REFERENCE.lengths.numpy()
+    scores = prefix_bleu(SAID.numpy(), lengths, REFERENCE.tokens.numpy(), lengths, EOS, UNK)
     for b, length in enumerate((4, 3)):
         rewards = [scores[b, t] - (scores[b, t - 1] if t else 0.0) for t in range(length)]
         for t in range(length):

@@ -33,29 +33,29 @@ def naive(words: list[int], reference: list[int]) -> float:
 def batches(draw):
     rows, width = draw(st.integers(1, 5)), draw(st.integers(1, 12))
     tokens = st.integers(1, draw(st.integers(4, 8)))
-    lengths = [draw(st.integers(1, width)) for _ in range(rows)]
+    lengths, steps = ([draw(st.integers(1, width)) for _ in range(rows)] for _ in range(2))
     sides = [np.array([[draw(tokens) for _ in range(width)] for _ in range(rows)]) for _ in range(2)]
     for row, length in enumerate(lengths):
         sides[1][row, length - 1] = END
-    return sides[0], sides[1], np.array(lengths)
+    return sides[0], np.array(steps), sides[1], np.array(lengths)
 
 
 @given(batches())
 @settings(max_examples=200, deadline=None)
 def test_every_prefix_scores_what_its_definition_says(batch) -> None:
-    produced, reference, lengths = batch
-    found = prefix_bleu(produced, reference, lengths, END, UNKNOWN)
+    produced, steps, reference, lengths = batch
+    found = prefix_bleu(produced, steps, reference, lengths, END, UNKNOWN)
     for row, length in enumerate(lengths):
         wanted = reference[row, :length].tolist()
-        for t in range(length):
+        for t in range(steps[row]):
             expected = naive(produced[row, : t + 1].tolist(), wanted)
             assert found[row, t] == pytest.approx(expected, rel=1e-12, abs=1e-12)
-        assert (found[row, length:] == 0).all()
+        assert (found[row, steps[row] :] == 0).all()
 
 
 def test_the_reference_itself_earns_its_length() -> None:
     reference = np.array([[5, 6, 7, 8, 9, END]])
-    found = prefix_bleu(reference, reference, np.array([6]), END, UNKNOWN)
+    found = prefix_bleu(reference, np.array([6]), reference, np.array([6]), END, UNKNOWN)
     assert found[0, -1] == pytest.approx(5.0)
     assert (np.diff(found[0, :5]) > 0).all() and found[0, 4] == found[0, 5]
 
@@ -63,4 +63,5 @@ def test_the_reference_itself_earns_its_length() -> None:
 def test_no_word_earns_nothing() -> None:
     """A translation of end symbols alone is empty."""
     reference = np.array([[5, 6, END]])
-    assert (prefix_bleu(np.full((1, 3), END), reference, np.array([3]), END, UNKNOWN) == 0).all()
+    three = np.array([3])
+    assert (prefix_bleu(np.full((1, 3), END), three, reference, three, END, UNKNOWN) == 0).all()

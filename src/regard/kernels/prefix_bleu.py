@@ -15,9 +15,9 @@ ORDER = 4
 
 
 @njit(cache=True, nogil=True)
-def fill_prefix_bleu(found, produced, reference, lengths, end, unknown):
+def fill_prefix_bleu(found, produced, steps, reference, lengths, end, unknown):
     """Write the score of each prefix into `found`, [B, T]; see `prefix_bleu` for the rest."""
-    rows, steps = produced.shape
+    rows = len(produced)
     width = reference.shape[1]
     for row in range(rows):
         wanted = np.empty(width, np.int64)
@@ -26,13 +26,13 @@ def fill_prefix_bleu(found, produced, reference, lengths, end, unknown):
             if reference[row, j] != end:
                 wanted[size] = reference[row, j]
                 size += 1
-        said = np.empty(steps, np.int64)
+        said = np.empty(steps[row], np.int64)
         common = np.zeros(size + 1, np.int64)  # L with the reference, moved by one
-        own = np.zeros(steps + 1, np.int64)  # and with what was said before
+        own = np.zeros(steps[row] + 1, np.int64)  # and with what was said before
         matches = np.zeros(ORDER, np.int64)
         in_reference, before = np.empty(ORDER, np.int64), np.empty(ORDER, np.int64)
         count, score = 0, 0.0
-        for t in range(lengths[row]):
+        for t in range(steps[row]):
             token = produced[row, t]
             if token != end:
                 in_reference[:], before[:] = 0, 0

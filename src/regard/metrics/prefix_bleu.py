@@ -18,7 +18,8 @@ __all__ = ["prefix_bleu"]
 
 def prefix_bleu(
     produced: Int[np.ndarray, "B T"],
-    reference: Int[np.ndarray, "B T"],
+    steps: Int[np.ndarray, "B"],
+    reference: Int[np.ndarray, "B N"],
     lengths: Int[np.ndarray, "B"],
     end: int,
     unknown: int,
@@ -26,9 +27,10 @@ def prefix_bleu(
     """R after each of the first t tokens, t = 1, 2..., in the place of token t.
 
     Args:
-        produced: Tokens of translations as long as their references.
+        produced: Tokens of translations.
+        steps: How many of each row are real.
         reference: Tokens of the references, end symbols included.
-        lengths: How many tokens of each row are real.
+        lengths: How many of each row are real.
         end: The end symbol: it is no word.
         unknown: The unknown word.
 
@@ -36,5 +38,5 @@ def prefix_bleu(
         float64; zero beyond the real tokens.
     """
     found = np.zeros(produced.shape)
-    fill_prefix_bleu(found, produced, reference, lengths, end, unknown)
+    fill_prefix_bleu(found, produced, steps, reference, lengths, end, unknown)
     return found

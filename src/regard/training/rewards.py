@@ -30,7 +30,9 @@ def returns_of(tokens: Int[Tensor, "B T"], reference: Sequences) -> Float[Tensor
         reference: y.
     """
     said, wanted, lengths = (x.cpu().numpy() for x in (tokens, reference.tokens, reference.lengths))
-    scores = torch.from_numpy(prefix_bleu(said, wanted, lengths, EOS, UNK)).to(tokens.device, torch.float32)
+    scores = torch.from_numpy(prefix_bleu(said, lengths, wanted, lengths, EOS, UNK)).to(
+        tokens.device, torch.float32
+    )
     last = scores.gather(1, reference.lengths.unsqueeze(1) - 1)
     before = torch.cat([torch.zeros_like(last), scores[:, :-1]], dim=1)
     return (last - before).masked_fill(~reference.mask, 0.0)

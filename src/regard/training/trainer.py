@@ -27,6 +27,7 @@ from regard.training.optimizer import build_optimizer, freeze
 from regard.training.progress import Progress, Window
 from regard.training.record import Record
 from regard.training.schedule import build_schedule
+from regard.training.sequence import SequenceConfig
 from regard.training.signals import Interrupts
 from regard.training.update import Figures, Updater
 from regard.training.weights import load_weights, put_weights
@@ -71,6 +72,7 @@ class Trainer:
         searched: The validation metric, where it is not perplexity, of what search finds for the validation
             split; called by the first process.
         guided: What attention is taught, where the batches of `train` carry links.
+        sequence: How whole translations are judged beside the model's own objective.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Trainer:
         identity: dict[str, Any] | None = None,
         searched: Callable[[TranslationModel], float] | None = None,
         guided: GuidedConfig | None = None,
+        sequence: SequenceConfig | None = None,
     ) -> None:
         """Build optimizer and schedule."""
         self.train, self.valid, self.config, self.seed = train, valid, config, seed
@@ -101,7 +104,7 @@ class Trainer:
             model, build_optimizer(config.optimizer, trained), build_schedule(config.schedule), Progress()
         )
         self.checkpoints = Checkpoints(folder, identity or {})
-        self.updater = Updater(self.state, train, config, processes, seed, guided)
+        self.updater = Updater(self.state, train, config, processes, seed, guided, sequence)
         self.record: Record | None = None
         self.display = Display(processes.is_main)
         self._mark = time.monotonic()

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from regard.data.batch import Batch
 from regard.errors import DeviceError
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
@@ -20,6 +21,7 @@ from regard.training.guided import GuidedConfig, guided_loss
 from regard.training.objectives import Loss, loss_of
 from regard.training.optimizer import clip_gradients
 from regard.training.rewards import rewarded
+from regard.training.sequence import Judged, SequenceConfig, draw_candidates, part
 
 __all__ = ["Figures", "Updater", "noise_seed"]
 
@@ -73,6 +75,7 @@ class Updater:
         processes: Those of the run.
         seed: The run's seed.
         guided: What attention is taught by the links of the batches.
+        sequence: How whole translations are judged beside the model's own objective.
     """
 
     def __init__(
@@ -83,10 +86,11 @@ class Updater:
         processes: Processes,
         seed: int,
         guided: GuidedConfig | None = None,
+        sequence: SequenceConfig | None = None,
     ) -> None:
         """Wrap the model for several processes where there are."""
         self.state, self.data, self.config, self.processes, self.seed = state, data, config, processes, seed
-        self.guided = guided
+        self.guided, self.sequence = guided, sequence
         self.loss = loss_of(state.model.objective)
         self.target_lengths = data.lengths[1]
         self.parameters = [value for value in state.model.parameters() if value.requires_grad]
@@ -160,25 +164,41 @@ class Updater:
         # processes wait for each other's gradients.
         weight = 1.0 if len(share) else 0.0
         batch = self.data.batch(share if len(share) else rows[:1])
-        torch.manual_seed(noise_seed(self.seed, self.state.progress.update + 1, micro, processes.rank))
+        seed = noise_seed(self.seed, self.state.progress.update + 1, micro, processes.rank)
+        torch.manual_seed(seed)
         with self._communicating(last):
             with autocast(processes.device, config.precision):
                 moved = batch.to(processes.device)
+                judged = None if self.sequence is None else self._judged(moved, seed >> 1)
                 outcome = self.replica(
-                    moved,
+                    moved if judged is None else judged.batch,
                     average=config.label_smoothing > 0,
                     look="nothing" if self.guided is None else "source",
                 )
+            judgement = 0.0
+            if judged is not None:
+                judgement = judged.loss(outcome)
+                assert moved.target is not None
+                outcome = part(outcome, slice(0, len(moved)), moved.target.tokens.shape[1])
             if self.state.model.reward is not None and moved.target is not None:
                 outcome = rewarded(outcome, moved.target, self.state.model.reward)
             loss = self.loss(outcome, config.label_smoothing)
             if self.guided is not None and moved.links is not None:
                 loss = Loss(loss.total + guided_loss(outcome, moved.links, self.guided), loss.nll)
+            if self.sequence is not None:
+                own = self.sequence.own
+                loss = Loss(own * loss.total + (1 - own) * judgement, loss.nll)
             del outcome
             (loss.total * (scale * weight)).backward()
         # Without its graph, which holds the activations.
         found = Loss(loss.total.detach() * weight, loss.nll * weight)
         return found, weight * self.state.model.flops(batch)
+
+    def _judged(self, batch: Batch, seed: int) -> Judged:
+        """The batch with candidates for its sentences."""
+        assert self.sequence is not None
+        candidates = draw_candidates(self.state.model, batch, self.sequence, seed)
+        return Judged.of(batch, candidates, self.sequence)
 
     def _communicating(self, last: bool) -> AbstractContextManager[None]:
         """Whether gradients are exchanged in this backward pass: in the last of an update."""

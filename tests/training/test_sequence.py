@@ -1,0 +1,194 @@
+"""Sequence-level losses: their gradients, and what they are estimates of."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.attention.constrained import ConstrainedAttentionConfig
+from regard.attention.hard import HardAttentionConfig
+from regard.config import from_dict
+from regard.data.batch import Sequences, collate
+from regard.data.vocabulary import EOS, UNK
+from regard.errors import ConfigError
+from regard.metrics.prefix_bleu import prefix_bleu
+from regard.models import build_model
+from regard.models.base import Outcome
+from regard.models.lstm_config import DecoderConfig, LstmConfig
+from regard.models.recurrent import EncoderConfig
+from regard.training.checkpoint import TrainingState
+from regard.training.config import TrainingConfig
+from regard.training.distributed import ALONE
+from regard.training.optimizer import build_optimizer
+from regard.training.progress import Progress
+from regard.training.schedule import build_schedule
+from regard.training.sequence import Judged, SequenceConfig, draw_candidates, sequence_loss
+from regard.training.update import Updater
+
+WORDS = [5, 6, 7]
+
+
+def sequences(rows: list[list[int]]) -> Sequences:
+    target = collate([[5]] * len(rows), rows, range(len(rows))).target
+    assert target is not None
+    return target
+
+
+def outcome(log_p: torch.Tensor, mask: torch.Tensor) -> Outcome:
+    zeros = torch.zeros_like(log_p).unsqueeze(-1)
+    return Outcome(log_p.unsqueeze(-1), zeros, zeros, zeros, zeros[..., 0], mask, (), ())
+
+
+def bleu(candidates: Sequences, reference: Sequences) -> np.ndarray:
+    said, wanted = ((x.tokens.numpy(), x.lengths.numpy()) for x in (candidates, reference))
+    return prefix_bleu(*said, *wanted, EOS, UNK)
+
+
+CANDIDATES = sequences([[5, 6, EOS], [6, 6, 7, EOS], [5, 6, EOS], [7, EOS], [5, EOS], [5, 7, EOS]])
+REFERENCE = sequences([[5, 6, 7, EOS]] * 3 + [[5, 7, EOS]] * 3)
+
+
+def random_log_p() -> torch.Tensor:
+    generator = torch.Generator().manual_seed(2)
+    drawn = -torch.rand(CANDIDATES.tokens.shape, generator=generator, dtype=torch.float64)
+    return drawn.masked_fill(~CANDIDATES.mask, 0.0).requires_grad_()
+
+
+def test_risk_is_the_expected_score_of_the_candidates_that_differ() -> None:
+    config = SequenceConfig(loss="risk", count=3, sharpness=0.7)
+    log_p = random_log_p()
+    found = sequence_loss(outcome(log_p, CANDIDATES.mask), CANDIDATES, REFERENCE, config)
+    scores = bleu(CANDIDATES, REFERENCE)
+    expected = torch.zeros((), dtype=torch.float64)
+    for rows in ([0, 1], [3, 4, 5]):  # the third candidate is the first again
+        p = torch.stack([log_p[row].sum() for row in rows]).mul(0.7).softmax(0)
+        best = torch.tensor([scores[row, int(CANDIDATES.lengths[row]) - 1] for row in rows])
+        expected = expected - (p * best).sum()
+    torch.testing.assert_close(found, expected)
+    gradients = (torch.autograd.grad(x, log_p, retain_graph=True)[0] for x in (found, expected))
+    torch.testing.assert_close(*(gradient[CANDIDATES.mask] for gradient in gradients))
+
+
+@pytest.mark.parametrize("reward", ["terminal", "shaped"])
+def test_reinforce_weighs_words_by_their_return_less_the_others(reward) -> None:
+    config = SequenceConfig(loss="reinforce", count=3, reward=reward)
+    log_p = random_log_p()
+    loss = sequence_loss(outcome(log_p, CANDIDATES.mask), CANDIDATES, REFERENCE, config)
+    (gradient,) = torch.autograd.grad(loss, log_p)
+    scores = bleu(CANDIDATES, REFERENCE)
+    lengths = CANDIDATES.lengths.tolist()
+
+    def returned(row: int, t: int) -> float:
+        final = scores[row, lengths[row] - 1]
+        return final - (scores[row, t - 1] if reward == "shaped" and t else 0.0)
+
+    for row, length in enumerate(lengths):
+        group = range(row // 3 * 3, row // 3 * 3 + 3)
+        for t in range(length):
+            others = [returned(o, t) for o in group if o != row and (reward == "terminal" or t < lengths[o])]
+            baseline = sum(others) / len(others) if others else 0.0
+            assert gradient[row, t].item() == pytest.approx(-(returned(row, t) - baseline) / 3, abs=1e-6)
+        assert (gradient[row, length:] == 0).all()
+
+
+@pytest.mark.parametrize("reward", ["terminal", "shaped"])
+def test_the_gradients_mean_is_that_of_the_expected_score(reward) -> None:
+    """Sentences of one word and an end, the word drawn from a softmax."""
+    config = SequenceConfig(loss="reinforce", count=2, reward=reward)
+    logits = torch.tensor([0.3, -0.5, 0.9], dtype=torch.float64, requires_grad=True)
+    reference = [6, EOS]
+    scores = [float(bleu(sequences([[word, EOS]]), sequences([reference]))[0, 1]) for word in WORDS]
+    expected = (logits.softmax(0) * torch.tensor(scores, dtype=torch.float64)).sum()
+    (truth,) = torch.autograd.grad(expected, logits)
+    torch.manual_seed(4)
+    pairs, found = 2000, []
+    drawn = torch.multinomial(logits.detach().softmax(0), 2 * pairs, replacement=True).view(pairs, 2)
+    for pair in drawn.tolist():
+        log_p = logits.log_softmax(0)[pair].unsqueeze(1)
+        log_p = torch.cat([log_p, torch.zeros_like(log_p)], 1)
+        both = sequences([[WORDS[i], EOS] for i in pair])
+        loss = sequence_loss(outcome(log_p, both.mask), both, sequences([reference] * 2), config)
+        found.append(-torch.autograd.grad(loss, logits)[0])
+    estimates = torch.stack(found)
+    error = estimates.std(0) / pairs**0.5
+    assert ((estimates.mean(0) - truth).abs() < 4 * error).all()
+
+
+def model(attention=None):
+    torch.manual_seed(1)
+    config = LstmConfig(
+        embedding=6,
+        encoder=EncoderConfig(layers=1, width=6),
+        decoder=DecoderConfig(layers=1, width=6),
+        dropout=0.0,
+        **({} if attention is None else {"attention": attention}),
+    )
+    return build_model(config, 9, 9)
+
+
+def data():
+    bounds = [np.array([3.0, 3.0, np.inf], np.float32), np.array([3.0, np.inf], np.float32)]
+    return collate([[5, 6, 4], [7, 4]], [[5, 6, 7, EOS], [8, EOS]], [0, 1], bounds)
+
+
+@pytest.mark.parametrize("candidates", ["sample", "beam"])
+def test_candidates_are_the_models_and_as_many_as_asked_for(candidates) -> None:
+    config = SequenceConfig(candidates=candidates, count=3)
+    found = draw_candidates(model(), data(), config, 7)
+    assert [len(own) for own in found] == [3, 3]
+    assert all(one[-1] == EOS for own in found for one in own)
+    assert draw_candidates(model(), data(), config, 7) == found
+    if candidates == "sample":
+        assert draw_candidates(model(), data(), config, 8) != found
+
+
+def test_references_and_candidates_go_through_the_model_together() -> None:
+    config = SequenceConfig(count=3)
+    one, batch = model().double().eval(), data()
+    judged = Judged.of(batch, draw_candidates(one, batch, config, 7), config)
+    assert len(judged.batch) == 8
+    together = one(judged.batch).log_likelihood[:2, : batch.target.tokens.shape[1]]
+    torch.testing.assert_close(together, one(batch).log_likelihood)
+
+
+class _One:
+    """One batch."""
+
+    lengths = (np.array([4, 2]), np.array([4, 2]))
+
+    def batch(self, rows):
+        return data()
+
+
+@pytest.mark.parametrize("attention", [None, ConstrainedAttentionConfig(), HardAttentionConfig()])
+@pytest.mark.parametrize("options", [{}, {"loss": "reinforce", "reward": "shaped"}, {"candidates": "beam"}])
+def test_an_update_moves_the_model(attention, options) -> None:
+    moved = {}
+    for own in (1.0, 0.4):
+        one, config = model(attention), TrainingConfig()
+        before = [p.detach().clone() for p in one.parameters()]
+        state = TrainingState(
+            one,
+            build_optimizer(config.optimizer, list(one.parameters())),
+            build_schedule(config.schedule),
+            Progress(),
+        )
+        sequence = SequenceConfig(count=3, own=own, **options)
+        figures = Updater(state, _One(), config, ALONE, 1, None, sequence)([np.array([0, 1])])
+        assert figures.applied
+        assert any(not torch.equal(a, b) for a, b in zip(before, one.parameters(), strict=True))
+        moved[own] = figures
+    assert moved[1.0].total != moved[0.4].total
+    if attention is None:
+        assert moved[1.0].nll == pytest.approx(moved[0.4].nll)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reward": "shaped"}, "reward = 'shaped' goes with loss = 'reinforce'"),
+        ({"count": 1}, "count must be 2 or more"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(options, message) -> None:
+    with pytest.raises(ConfigError, match=message):
+        from_dict(SequenceConfig, options)
