@@ -18,7 +18,7 @@ from regard.data.vocabulary import BOS, EOS
 from regard.errors import ConfigError, InfeasibleBounds
 from regard.layers.position import LearnedConfig, Positions, SinusoidalConfig
 from regard.models.transformer import TransformerModel
-from regard.models.transformer_config import LocalnessConfig
+from regard.models.transformer_config import TransformerSideConfig
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
@@ -78,8 +78,8 @@ def _copy_rest(feed, theirs, around) -> None:
 @pytest.mark.parametrize("attention", [SoftAttentionConfig(), SoftAttentionConfig(map="sparsemax")])
 @pytest.mark.parametrize("layers", [0, 1])
 def test_who_looks_changes_nothing(attention, layers) -> None:
-    near = LocalnessConfig(encoder=layers, decoder=layers)
-    model, data = build(transformer(attention=attention, localness=near)), batch()
+    side = TransformerSideConfig(layers=2, local=layers)
+    model, data = build(transformer(attention=attention, encoder=side, decoder=side)), batch()
     outcomes = {look: model(data, look=look) for look in ("nothing", "source", "all")}
     for outcome in outcomes.values():
         torch.testing.assert_close(outcome.log_likelihood, outcomes["all"].log_likelihood)
@@ -89,7 +89,7 @@ def test_who_looks_changes_nothing(attention, layers) -> None:
 
 
 def test_every_layer_and_head_is_there_to_be_seen() -> None:
-    model, data = build(transformer(encoder_layers=3)), batch()
+    model, data = build(transformer(encoder=TransformerSideConfig(layers=3))), batch()
     outcome = model(data, look="all")
     assert [w.shape for w in outcome.weights] == [(3, 7, 2, 5)] * 2
     assert [w.shape for w in outcome.encoder] == [(3, 2, 5, 5)] * 3

@@ -22,7 +22,7 @@ from regard.models.lstm import LstmModel
 from regard.models.lstm_config import DecoderConfig, LstmConfig
 from regard.models.recurrent import EncoderConfig
 from regard.models.transformer import TransformerModel
-from regard.models.transformer_config import LocalnessConfig, TransformerConfig
+from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
 from toys import TwoContexts
 
 __all__ = [
@@ -115,8 +115,8 @@ def transformer(**changes) -> TransformerConfig:
         "width": 8,
         "heads": 2,
         "feed_forward": FeedForwardConfig(width=12),
-        "encoder_layers": 1,
-        "decoder_layers": 2,
+        "encoder": TransformerSideConfig(layers=1),
+        "decoder": TransformerSideConfig(layers=2),
         "dropout": 0.0,
     }
     return TransformerConfig(**{**settings, **changes})
@@ -129,7 +129,9 @@ TRANSFORMERS = {
     ),
     "learned positions": transformer(positions=LearnedConfig(length=9)),
     "one head": transformer(heads=1),
-    "localness": transformer(localness=LocalnessConfig(encoder=1, decoder=1)),
+    "localness": transformer(
+        encoder=TransformerSideConfig(layers=1, local=1), decoder=TransformerSideConfig(layers=2, local=1)
+    ),
     "no attention to the source": transformer(attention=NoAttentionConfig()),
     "sparsemax": transformer(attention=SoftAttentionConfig(map="sparsemax")),
     "entmax, bilinear": transformer(attention=SoftAttentionConfig(map="entmax15", scorer="general")),

@@ -81,12 +81,12 @@ class TransformerModel(TranslationModel):
         self.source_positions = Positions(config.positions, config.width)
         self.target_positions = Positions(config.positions, config.width)
         shape = LayerShape(config.width, config.heads, config.feed_forward, config.norm, config.dropout)
-        near, local = config.localness, replace(shape, local=True)
+        local = replace(shape, local=True)
         self.encoder = nn.ModuleList(
-            EncoderLayer(local if i < near.encoder else shape) for i in range(config.encoder_layers)
+            EncoderLayer(local if i < config.encoder.local else shape) for i in range(config.encoder.layers)
         )
         self.decoder = nn.ModuleList(
-            DecoderLayer(local if i < near.decoder else shape, self._source_attention(one))
+            DecoderLayer(local if i < config.decoder.local else shape, self._source_attention(one))
             for i, one in enumerate(config.source_attentions)
         )
         pre = config.norm == "pre"
@@ -356,7 +356,7 @@ class TransformerModel(TranslationModel):
         words, tokens, pairs = int(source.sum()), int(target.sum()), int((source * target).sum())
         feed = 2 * config.width * config.feed_forward.width
         own = 4 * config.width**2
-        made = config.encoder_layers * (words * (own + feed) + 2 * config.width * int((source**2).sum()))
-        made += config.decoder_layers * (tokens * (own + feed) + config.width * int((target**2).sum()))
+        made = config.encoder.layers * (words * (own + feed) + 2 * config.width * int((source**2).sum()))
+        made += config.decoder.layers * (tokens * (own + feed) + config.width * int((target**2).sum()))
         made += sum(layer.source.multiply_adds(words, tokens, pairs) for layer in self._layers())
         return 6.0 * (made + tokens * len(self.output_bias) * config.width)

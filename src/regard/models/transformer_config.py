@@ -9,15 +9,20 @@ from regard.errors import ConfigError
 from regard.layers.feedforward import FeedForwardConfig
 from regard.layers.position import PositionConfig, SinusoidalConfig
 
-__all__ = ["LocalnessConfig", "TransformerConfig", "check"]
+__all__ = ["TransformerConfig", "TransformerSideConfig", "check"]
 
 
 @config
-class LocalnessConfig:
-    """Where self-attention has a learned bias towards near words (Yang et al. 2018)."""
+class TransformerSideConfig:
+    """One side of a Transformer."""
 
-    encoder: int = option(default=0, help="So many of the lowest layers of the encoder; theirs has 3.", ge=0)
-    decoder: int = option(default=0, help="So many of the lowest layers of the decoder.", ge=0)
+    layers: int = option(default=6, help="How many layers.", ge=1)
+    local: int = option(
+        default=0,
+        help="So many of the lowest layers have self-attention with a learned bias towards near words "
+        "(Yang et al. 2018, whose encoder has 3).",
+        ge=0,
+    )
 
 
 @config
@@ -28,8 +33,8 @@ class TransformerConfig:
     width: int = option(default=512, help="Width of embeddings and layers, a multiple of the heads.", ge=2)
     heads: int = option(default=8, help="Heads of every attention.", ge=1)
     feed_forward: FeedForwardConfig = option(default=FeedForwardConfig, help="The feed-forward networks.")
-    encoder_layers: int = option(default=6, help="Layers of the encoder.", ge=1)
-    decoder_layers: int = option(default=6, help="Layers of the decoder.", ge=1)
+    encoder: TransformerSideConfig = option(default=TransformerSideConfig, help="The encoder.")
+    decoder: TransformerSideConfig = option(default=TransformerSideConfig, help="The decoder.")
     norm: Literal["post", "pre"] = option(
         default="post", help="Normalise after each residual sum, as in the paper, or before each sublayer."
     )
@@ -41,9 +46,6 @@ class TransformerConfig:
     )
     attentions: tuple[AttentionConfig, ...] = option(
         default=(), help="The same, one for each layer of the decoder from the lowest; none: `attention`."
-    )
-    localness: LocalnessConfig = option(
-        default=LocalnessConfig, help="Which layers' self-attention has a bias towards near words."
     )
     dropout: float = option(
         default=0.1, help="Probability of dropping a number of an embedding or a sublayer.", ge=0, lt=1
@@ -58,7 +60,7 @@ class TransformerConfig:
         if self.attentions:
             return self.attentions
         below = SoftAttentionConfig() if _stands_last(self.attention) else self.attention
-        return (*(below,) * (self.decoder_layers - 1), self.attention)
+        return (*(below,) * (self.decoder.layers - 1), self.attention)
 
 
 def _stands_last(config: AttentionConfig) -> bool:
@@ -80,16 +82,16 @@ def check(config: TransformerConfig, source_size: int, target_size: int) -> None
     """
     if config.width % config.heads:
         raise ConfigError(f"model.width = {config.width} is not a multiple of model.heads = {config.heads}")
-    if config.attentions and len(config.attentions) != config.decoder_layers:
+    if config.attentions and len(config.attentions) != config.decoder.layers:
         raise ConfigError(
             f"model.attentions has {len(config.attentions)} mechanisms for "
-            f"{config.decoder_layers} layers of the decoder"
+            f"{config.decoder.layers} layers of the decoder"
         )
     for number, one in enumerate(config.source_attentions, 1):
-        if _stands_last(one) and number < config.decoder_layers:
+        if _stands_last(one) and number < config.decoder.layers:
             raise ConfigError(
                 f"model.attentions: {one.kind!r} stands in the last layer alone; it is in layer {number} of "
-                f"{config.decoder_layers}"
+                f"{config.decoder.layers}"
             )
         if mechanism(one).enters:
             raise ConfigError(f"attention {one.kind!r} needs a decoder with recurrence: model.kind = 'lstm'")
