@@ -33,6 +33,14 @@ def test_raw_text_is_cut_and_lowercased(tmp_path: Path) -> None:
     assert text.lines("train", "target")[-1] == "the house x119 ."
 
 
+def test_raw_text_can_stay_as_it_is(tmp_path: Path) -> None:
+    data = _corpus(tmp_path / "raw", {"train": 120, "val": 3, "test": 2})
+    text = write_text(data, tmp_path / "text", raw=True)
+    assert text.cut == "as it is"
+    assert text.lines("test", "source") == ["Das Haus x0.", "Das Haus x1."]
+    assert write_text(data, tmp_path / "cut").digest != text.digest
+
+
 def test_tokenised_text_keeps_its_words(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "cut", {"train": 120, "dev": 1, "tst": 1}, tokenized=True)
     (data / "tst.de").write_text("&apos;Na , so was!\n")

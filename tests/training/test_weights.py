@@ -4,9 +4,13 @@ import pytest
 import torch
 from torch import nn
 
+from regard.attention.hard import HardAttentionConfig
+from regard.attention.soft import SoftAttentionConfig
 from regard.errors import CheckpointError
+from regard.models import build_model
+from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
 from regard.training.store import write_tensors
-from regard.training.weights import average, load_weights, put_weights, weights_of
+from regard.training.weights import average, load_weights, put_weights, start_from, weights_of
 
 
 class Tied(nn.Module):
@@ -61,3 +65,23 @@ def test_models_that_are_not_alike_have_no_average(tmp_path: Path) -> None:
 def test_a_missing_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nowhere: no such model folder"):
         load_weights(tmp_path / "nowhere")
+
+
+def _transformer(attention, width: int = 8) -> nn.Module:
+    sides = {"encoder": TransformerSideConfig(layers=1), "decoder": TransformerSideConfig(layers=2)}
+    config = TransformerConfig(width=width, heads=2, attention=attention, **sides)
+    return build_model(config, 9, 9)
+
+
+def test_a_start_may_have_another_attention_mechanism_and_nothing_else() -> None:
+    soft, hard = _transformer(SoftAttentionConfig()), _transformer(HardAttentionConfig())
+    own = {name: tensor.clone() for name, tensor in weights_of(hard).items()}
+    weights = weights_of(soft)
+    new = start_from(hard, weights, "soft")
+    assert new and all(name.startswith("decoder.1.source.") for name in new)
+    for name, tensor in weights_of(hard).items():
+        assert torch.equal(tensor, own[name] if name in new else weights[name]), name
+    with pytest.raises(CheckpointError, match="wide: '.*' is of shape"):
+        start_from(hard, weights_of(_transformer(SoftAttentionConfig(), width=10)), "wide")
+    with pytest.raises(CheckpointError, match="less: has no 'output_bias'"):
+        start_from(hard, {n: w for n, w in weights.items() if n != "output_bias"}, "less")

@@ -19,7 +19,9 @@ def reproduce(
     table: Annotated[
         str,
         typer.Argument(
-            help="malaviya2018-table1 or -table2, shankar2019-table1, -table2 or -table3.", show_default=False
+            help="malaviya2018-table1, -table2, shankar2019-table1, -table2, -table3, indurthi2019-table1, "
+            "-figure2.",
+            show_default=False,
         ),
     ],
     data: Annotated[
@@ -78,9 +80,11 @@ def reproduce(
         raise UsageError(f"--size {size!r}: expected {' or '.join(SIZES)}")
     tables = chosen.text == "tables"
     parts = [data.resolve().name, *([] if tables or target == "en" else [target])]
-    parts += [*([] if tables or not pairs else [str(pairs)]), size]
+    raw = chosen.text == "raw"
+    parts += [*([] if tables or not pairs else [str(pairs)]), *(["raw"] if raw else []), size]
     folder = out or Path("reproduce") / chosen.recipes / "-".join(parts)
-    text = find_tables(data, folder / "text") if tables else write_text(data, folder / "text", target, pairs)
+    place = folder / "text"
+    text = find_tables(data, place) if tables else write_text(data, place, target, pairs, raw)
     missing = {metric.name: available(metric.name, text.target) for metric in chosen.metrics}
     for name, why in missing.items():
         if why is not None:

@@ -1,8 +1,10 @@
 """The tables that `regard reproduce` knows; a new one is a line here."""
 
-from regard.reproduce import malaviya2018, shankar2019
+from regard.reproduce import indurthi2019, malaviya2018, shankar2019
 from regard.reproduce.tables import Table
 
 __all__ = ["TABLES"]
 
-TABLES: dict[str, Table] = {table.name: table for table in (*malaviya2018.TABLES, *shankar2019.TABLES)}
+TABLES: dict[str, Table] = {
+    table.name: table for paper in (malaviya2018, shankar2019, indurthi2019) for table in paper.TABLES
+}

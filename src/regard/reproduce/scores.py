@@ -75,6 +75,17 @@ def _bleu(system: System, beam: int | None = None) -> SentenceCounts:
     return count("bleu", system.outputs(beam), [system.references], tokenize="none", lowercase=True)
 
 
+def _sacrebleu(system: System) -> SentenceCounts:
+    return count("bleu", system.outputs(), [system.references])
+
+
+def _sacrebleu_of(system: System, words: range) -> SentenceCounts:
+    """BLEU of the sentences with so many source words alone."""
+    found = _sacrebleu(system)
+    kept = np.array([len(line.split()) in words for line in system.sources])
+    return dataclasses.replace(found, rows=found.rows * kept[:, None])
+
+
 def _meteor(system: System) -> SentenceCounts:
     return count_meteor(system.outputs(), [system.references])
 
@@ -152,10 +163,18 @@ def _bleu_aggregate() -> Aggregate:
     return aggregate("bleu", tokenize="none", lowercase=True)
 
 
+# The groups of Indurthi et al. (2019), Table 2; whether theirs are of words or subwords is not printed.
+BUCKETS = {f"{low}-{low + 9}": range(low, low + 10) for low in range(1, 61, 10)} | {"61-": range(61, 1 << 30)}
+
 SCORERS = {
     "bleu": Scorer(_bleu, _bleu_aggregate),
     "bleu-4": Scorer(partial(_bleu, beam=4), _bleu_aggregate),
     "bleu-10": Scorer(partial(_bleu, beam=10), _bleu_aggregate),
+    "sacrebleu": Scorer(_sacrebleu, lambda: aggregate("bleu")),
+    **{
+        f"sacrebleu:{bucket}": Scorer(partial(_sacrebleu_of, words=words), lambda: aggregate("bleu"))
+        for bucket, words in BUCKETS.items()
+    },
     "meteor": Scorer(_meteor, lambda: score_counts),
     "rep": Scorer(_rep, lambda: percentage),
     "drop": Scorer(_drop, lambda: percentage),

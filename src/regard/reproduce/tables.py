@@ -59,7 +59,8 @@ class Table:
         recipes: The folder of its recipes.
         metrics: Its columns.
         rows: Its rows, the first of which others are compared with.
-        text: What it is of: `parallel` text, `tables` of forms, or text tested on `gold` word links.
+        text: What it is of: `parallel` text, cut into words and lowercased; the same as it is (`raw`);
+            `tables` of forms; or parallel text tested on `gold` word links.
         printed_pair: The language pair of the paper's numbers, where there is one alone, whatever ours is.
         sized: Whether its recipes have sizes; else they are run as they are.
     """
@@ -69,7 +70,7 @@ class Table:
     recipes: str
     metrics: tuple[Metric, ...]
     rows: tuple[Row, ...]
-    text: Literal["parallel", "tables", "gold"] = "parallel"
+    text: Literal["parallel", "raw", "tables", "gold"] = "parallel"
     printed_pair: str | None = None
     sized: bool = True
 

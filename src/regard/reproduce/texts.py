@@ -5,9 +5,9 @@
     FOLDER/aligner/, FOLDER/actions/                  made of it when they are asked for
 
 Parallel text that is tokenised already is taken as it is, other text goes through the tokenizer of Moses;
-everything is lowercased. Where a corpus has no test set, its validation set is the test set, and the last
-training pairs are held out to validate on. Tables are read where they are. When the files of origin have
-changed the folder is made anew.
+everything is lowercased; raw text stays as it is. Where a corpus has no test set, its validation set is the
+test set, and the last training pairs are held out to validate on. Tables are read where they are. When the
+files of origin have changed the folder is made anew.
 """
 
 import hashlib
@@ -79,7 +79,9 @@ class ExperimentText:
         return [pair[place] for pair in read_pairs(from_dict(CorpusConfig, self.corpora[split]))]
 
 
-def write_text(data: Path, folder: Path, target: str = "en", limit: int = 0) -> ExperimentText:
+def write_text(
+    data: Path, folder: Path, target: str = "en", limit: int = 0, raw: bool = False
+) -> ExperimentText:
     """Write parallel text as experiments read it, unless it is there.
 
     Args:
@@ -89,6 +91,7 @@ def write_text(data: Path, folder: Path, target: str = "en", limit: int = 0) -> 
         folder: Where it goes.
         target: The language to translate into.
         limit: Take so many of the first training pairs; 0: all.
+        raw: Neither cut into words nor lowercased.
 
     Raises:
         DataError: if files are missing or more than one would do, or cannot be read; names them.
@@ -98,7 +101,8 @@ def write_text(data: Path, folder: Path, target: str = "en", limit: int = 0) -> 
     if not talp.is_file():
         found = {key: path for key, path in found.items() if key[0] != "gold"}
     sums = {split: _digest(path for (own, _), path in found.items() if own == split) for split in SPLITS}
-    digest = hashlib.sha256(f"{sums['train']} {sums['valid']} {limit}".encode()).hexdigest()
+    origin = f"{sums['train']} {sums['valid']} {limit}{' raw' if raw else ''}"
+    digest = hashlib.sha256(origin.encode()).hexdigest()
     tests = {"test": sums["test"] if ("test", source) in found else sums["valid"]}
     if ("gold", source) in found:
         tests["gold"] = hashlib.sha256(f"{sums['gold']} {file_digest(talp)}".encode()).hexdigest()
@@ -113,6 +117,8 @@ def write_text(data: Path, folder: Path, target: str = "en", limit: int = 0) -> 
     }
     tokenized = looks_tokenized([line for _, line in pairs["train"]])
     cut = f"words {'as the text has them' if tokenized else 'of Moses'}, lowercased"
+    if raw:
+        cut = "as it is"
     if "test" not in pairs:
         held_out = {"train": pairs["train"][:-HELD_OUT], "valid": pairs["train"][-HELD_OUT:]}
         pairs |= {**held_out, "test": pairs["valid"]}
@@ -122,7 +128,7 @@ def write_text(data: Path, folder: Path, target: str = "en", limit: int = 0) -> 
         pairs["train"] = pairs["train"][:limit]
     with whole_folder(folder) as into:
         written = {
-            split: _write(into, split, own, None if tokenized else (source, target))
+            split: _write(into, split, own, None if tokenized or raw else (source, target), not raw)
             for split, own in pairs.items()
         }
         corpora = {
@@ -236,7 +242,11 @@ def _find(data: Path, target: str) -> tuple[dict[tuple[str, str], Path], str]:
 
 
 def _write(
-    folder: Path, split: str, pairs: Sequence[tuple[str, str]], languages: tuple[str, str] | None
+    folder: Path,
+    split: str,
+    pairs: Sequence[tuple[str, str]],
+    languages: tuple[str, str] | None,
+    lowercase: bool,
 ) -> int:
     """Write a split, training pairs with an empty side left out; returns how many were written."""
     sides: list[Iterable[str]] = [[pair[side] for pair in pairs] for side in (0, 1)]
@@ -247,7 +257,9 @@ def _write(
             [" ".join(tokenizer.pretokenize(line)) for line in lines]
             for tokenizer, lines in zip(tokenizers, sides, strict=True)
         ]
-    cut = [tuple(" ".join(line.split()).lower() for line in pair) for pair in zip(*sides, strict=True)]
+    cut = [tuple(" ".join(line.split()) for line in pair) for pair in zip(*sides, strict=True)]
+    if lowercase:
+        cut = [tuple(line.lower() for line in pair) for pair in cut]
     if split == "train":
         cut = [pair for pair in cut if all(pair)]
     for side, name in enumerate(("source", "target")):

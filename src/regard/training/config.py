@@ -86,7 +86,8 @@ class TrainingConfig:
         default=(), help="Parameters that stay as they are, by names with wildcards: `encoder.*`."
     )
     start: str | None = option(
-        default=None, help="The model folder, or file of weights, whose weights to start from."
+        default=None,
+        help="The model folder, or file of weights, whose weights to start from; attention may be another.",
     )
     validation: ValidationConfig = option(default=ValidationConfig, help="When to validate.")
     stop: StopConfig = option(default=StopConfig, help="When to stop.")

@@ -30,7 +30,7 @@ from regard.training.schedule import build_schedule
 from regard.training.sequence import SequenceConfig
 from regard.training.signals import Interrupts
 from regard.training.update import Figures, Updater
-from regard.training.weights import load_weights, put_weights
+from regard.training.weights import load_weights, start_from
 
 __all__ = ["Result", "Trainer"]
 
@@ -147,7 +147,11 @@ class Trainer:
             if state.progress.best is not None and self._best_is_lost():
                 state.progress.best = None
         elif start is not None:
-            put_weights(state.model, load_weights(start), start)
+            new = start_from(state.model, load_weights(start), start)
+            if new and self.processes.is_main:
+                _log.warning(
+                    "%s has another attention mechanism; these start anew: %s", start, ", ".join(new)
+                )
         self._saved_at = state.progress.seconds
         self.processes.wait()  # nobody writes before everybody has read
 

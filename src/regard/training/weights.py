@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from regard.attention.base import Attention
 from regard.errors import CheckpointError
 from regard.training.store import read_tensors
 from regard.types import Tensor
@@ -17,6 +18,7 @@ __all__ = [
     "average",
     "load_weights",
     "put_weights",
+    "start_from",
     "weights_of",
 ]
 
@@ -65,6 +67,33 @@ def put_weights(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> 
         raise CheckpointError(f"{where}: has {unknown[0]!r}, which the model has not")
     for name, tensor in own.items():
         tensor.copy_(weights[name])
+
+
+def start_from(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> list[str]:
+    """Copy the weights of a model whose attention mechanisms may be others.
+
+    Args:
+        model: What they are copied into.
+        weights: By name.
+        where: Where they come from, for messages.
+
+    Returns:
+        The parameters of the model's mechanisms that the weights lack: they stay as they are.
+
+    Raises:
+        CheckpointError: if what differs is not of a mechanism alone.
+    """
+    places = tuple(
+        f"{name}." for name, module in model.named_modules() if name and isinstance(module, Attention)
+    )
+    own = weights_of(model)
+    new = [n for n in own if n.startswith(places) and (n not in weights or weights[n].shape != own[n].shape)]
+    given = {name: own[name] for name in new}
+    for name, tensor in weights.items():
+        if name in own or not name.startswith(places):
+            given.setdefault(name, tensor)
+    put_weights(model, given, where)
+    return new
 
 
 def load_weights(path: Path | str) -> dict[str, Tensor]:

@@ -1,0 +1,39 @@
+"""Table 1 and Figure 2 of Indurthi et al. (2019): hard attention, and BLEU by the length of the source."""
+
+from regard.reproduce.tables import Metric, Row, Table
+
+__all__ = ["TABLES"]
+
+BLEU = Metric("sacrebleu", "BLEU (13a, cased)")
+
+TABLE1 = Table(
+    "indurthi2019-table1",
+    "Indurthi et al. (2019), Table 1: hard attention",
+    "indurthi2019",
+    (BLEU,),
+    tuple(
+        Row(label, recipe, printed={pair: {"sacrebleu": value} for pair, value in printed.items()})
+        for label, recipe, printed in (
+            ("Transformer", "soft", {"en-de": 28.40, "en-fr": 41.00}),
+            ("+ sequence loss", "sequence", {"en-de": 28.75, "en-fr": 41.47}),
+            ("+ localness", "localness", {"en-de": 28.89}),
+            ("hard attention", "hard", {"en-de": 29.29, "en-fr": 42.26}),
+        )
+    ),
+    text="raw",
+)
+
+# The curves' values are not in the paper's text.
+FIGURE2 = Table(
+    "indurthi2019-figure2",
+    "Indurthi et al. (2019), Figure 2: BLEU by the number of source words",
+    "indurthi2019",
+    tuple(
+        Metric(f"sacrebleu:{bucket}", bucket)
+        for bucket in ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61-")
+    ),
+    (Row("soft (TSA)", "soft"), Row("hard (THA)", "hard")),
+    text="raw",
+)
+
+TABLES = (TABLE1, FIGURE2)
