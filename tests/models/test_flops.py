@@ -1,8 +1,11 @@
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
+from regard.layers.feedforward import FeedForwardConfig
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import DecoderConfig, LstmConfig
 from regard.models.recurrent import EncoderConfig
+from regard.models.transformer import TransformerModel
+from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
 
 
 def test_operations_are_those_counted_by_hand() -> None:
@@ -23,3 +26,18 @@ def test_operations_are_those_counted_by_hand() -> None:
     source, target, pairs = 2 + 3, 2 + 3, 2 * 2 + 3 * 3
     attention = source * 4 * 4 + pairs * 4 + pairs * 4  # W h, scores, weighted sums
     assert model.flops(batch) == 6 * (source * encoder + target * (decoder + readout) + attention)
+
+
+def test_a_transformers_operations_are_those_counted_by_hand() -> None:
+    side = TransformerSideConfig(layers=2)
+    config = TransformerConfig(
+        width=4, heads=2, feed_forward=FeedForwardConfig(width=6), encoder=side, decoder=side
+    )
+    batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
+    source, target, pairs = 2 + 3, 2 + 3, 2 * 2 + 3 * 3
+    layer = 4 * 4 * 4 + 2 * 4 * 6  # four projections, and the feed-forward network
+    encoder = source * layer + 2 * 4 * (2 * 2 + 3 * 3)  # scores and weighted sums of all words
+    decoder = target * layer + 4 * (2 * 2 + 3 * 3)  # of half of them
+    attention = target * 2 * 4 * 4 + source * 2 * 4 * 4 + 2 * pairs * 4  # to the source
+    made = 2 * (encoder + decoder + attention) + target * 4 * 11
+    assert TransformerModel(config, 10, 11).flops(batch) == 6 * made

@@ -182,7 +182,7 @@ class TransformerModel(TranslationModel):
             caches.append(cache)
             endings.append(layer.source.ending(memory, before))
         hidden = self.decoder_norm(hidden)
-        weight, bias = self._output(hidden)
+        weight, bias = self._output()
         logits = linear(hidden.to(weight.dtype), weight.t(), bias)
         log_probs = torch.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
         pending = _Pending(tuple(caches))
@@ -316,10 +316,10 @@ class TransformerModel(TranslationModel):
     @torch.no_grad()
     def _likeliest(self, hidden: Float[Tensor, "B T D"]) -> Int[Tensor, "B T"]:
         """The likeliest token of each step."""
-        weight, bias = self._output(hidden)
+        weight, bias = self._output()
         return linear(self.decoder_norm(hidden).to(weight.dtype), weight.t(), bias).argmax(-1)
 
-    def _output(self, like: Tensor) -> tuple[Tensor, Tensor]:
+    def _output(self) -> tuple[Tensor, Tensor]:
         """The output layer's weights and biases."""
         weight = self.target_embedding.weight if self.output is None else self.output
         dtype = compute_dtype(weight)
@@ -336,7 +336,7 @@ class TransformerModel(TranslationModel):
         count = hidden.shape[2]
         real = mask.flatten().nonzero().squeeze(1)
         chosen = self.decoder_norm(hidden.flatten(0, 1).index_select(0, real)).flatten(0, 1)
-        weight, bias = self._output(chosen)
+        weight, bias = self._output()
         picked = targets.flatten().index_select(0, real).repeat_interleave(count)
         found, means = linear_log_likelihood(
             chosen.to(weight.dtype), weight, bias, picked, average=average, hold=count == 1
