@@ -2,13 +2,12 @@
 
 from sacrebleu import corpus_bleu
 
-from regard.reproduce.scores import BUCKETS, SCORERS
+from regard.metrics.by_length import cut_by_length
+from regard.reproduce.scores import LENGTHS, SCORERS
 
 
-def test_buckets_partition_the_lengths_of_sentences() -> None:
-    for words in range(1, 200):
-        assert sum(words in bucket for bucket in BUCKETS.values()) == 1
-    assert list(BUCKETS) == ["1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61-"]
+def test_groups_of_lengths_are_those_of_the_paper() -> None:
+    assert tuple(bucket.label for bucket in cut_by_length([1, 61])) == LENGTHS
 
 
 class _System:

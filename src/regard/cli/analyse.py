@@ -11,13 +11,17 @@ __all__ = ["analyse"]
 
 _WORST = "With --worst"
 _ATTENTION = "With --attention"
+_BY_LENGTH = "With --by-length"
+_TRANSLATING = "With --worst or --by-length"
+_SIDE_BY_SIDE = "With --attention or --by-length"
 
 
 def analyse(
     models: Annotated[
         list[Path],
         typer.Argument(
-            help="Model folders. --worst: several make an ensemble; --attention: they stand side by side.",
+            help="Model folders. --worst: several make an ensemble; else they stand side by side. "
+            "--by-length: files of translations too.",
             show_default=False,
         ),
     ],
@@ -32,6 +36,9 @@ def analyse(
             "--attention", help="Entropy, accuracy, coverage and alignment of attention on the references."
         ),
     ] = False,
+    by_length: Annotated[
+        bool, typer.Option("--by-length", help="BLEU, REP and DROP in buckets of source length.")
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="What is shown; else standard output.", show_default=False),
@@ -45,7 +52,7 @@ def analyse(
         typer.Option(
             help="A word aligner, from `regard align --save`: it tells what was dropped.",
             show_default=False,
-            rich_help_panel=_WORST,
+            rich_help_panel=_TRANSLATING,
         ),
     ] = None,
     links_reference: Annotated[
@@ -69,19 +76,23 @@ def analyse(
     lowercase: Annotated[
         bool,
         typer.Option(
-            "--lowercase", help="Ignore case in repetitions and word links.", rich_help_panel=_WORST
+            "--lowercase",
+            help="Ignore case in repetitions and word links; --by-length: in BLEU too.",
+            rich_help_panel=_TRANSLATING,
         ),
     ] = False,
     beam: Annotated[
-        int | None, typer.Option(help="Hypotheses kept alive; 1 is greedy search.", rich_help_panel=_WORST)
+        int | None,
+        typer.Option(help="Hypotheses kept alive; 1 is greedy search.", rich_help_panel=_TRANSLATING),
     ] = None,
     length_penalty: Annotated[
-        float | None, typer.Option(help="Alpha of the length penalty; 0: off.", rich_help_panel=_WORST)
+        float | None, typer.Option(help="Alpha of the length penalty; 0: off.", rich_help_panel=_TRANSLATING)
     ] = None,
     coverage_penalty: Annotated[
         float | None,
         typer.Option(
-            help="Beta of the coverage penalty on neglected source words; 0: off.", rich_help_panel=_WORST
+            help="Beta of the coverage penalty on neglected source words; 0: off.",
+            rich_help_panel=_TRANSLATING,
         ),
     ] = None,
     gold: Annotated[
@@ -97,7 +108,7 @@ def analyse(
         typer.Option(
             help="Draw the figures into this folder; made if it is not there.",
             show_default=False,
-            rich_help_panel=_ATTENTION,
+            rich_help_panel=_SIDE_BY_SIDE,
         ),
     ] = None,
     line: Annotated[
@@ -115,7 +126,7 @@ def analyse(
         typer.Option(
             help="What to call the models, separated by commas; else as their folders.",
             show_default=False,
-            rich_help_panel=_ATTENTION,
+            rich_help_panel=_SIDE_BY_SIDE,
         ),
     ] = None,
     layer: Annotated[
@@ -143,6 +154,23 @@ def analyse(
             rich_help_panel=_ATTENTION,
         ),
     ] = None,
+    bucket: Annotated[
+        int | None,
+        typer.Option(
+            help="Lengths in a bucket, 10 if not given; there are six, and one of all that is longer.",
+            min=1,
+            rich_help_panel=_BY_LENGTH,
+        ),
+    ] = None,
+    tokenize: Annotated[
+        str | None,
+        typer.Option(
+            help="The words of BLEU, REP and lengths: 13a if not given, none (text is tokenised), others as "
+            "of `regard evaluate`.",
+            show_default=False,
+            rich_help_panel=_BY_LENGTH,
+        ),
+    ] = None,
     batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.")] = None,
     precision: Annotated[str, typer.Option(help="float32, or bfloat16 (faster).")] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
@@ -159,19 +187,29 @@ def analyse(
     the next word is right and how that hangs on it, how much of each source sentence is looked at, and with
     --gold how well the most attended words align (Shankar & Sarawagi 2019, Figures 2 to 5, Table 3).
 
+    --by-length: translate it with each model, and score the sentences of 1 to 10 source words, 11 to 20, ...,
+    61 and more (Indurthi et al. 2019, Table 2, Figure 2), with 95 % intervals and differences from the first.
+
     Example: regard analyse runs/first --worst --source test.de --reference test.en --aligner aligner
 
     Example: regard analyse runs/soft runs/posterior --attention --source test.de --reference test.en --svg .
+
+    Example: regard analyse runs/soft runs/hard --by-length --source test.de --reference test.en --svg .
     """
     searching = {"beam": beam, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
-    others = {"aligner": aligner, "links-reference": links_reference, "number": number}
-    mine = {"gold": gold, "svg": svg, "line": line, "names": names, "layer": layer, "head": head}
+    translating = {"aligner": aligner, "lowercase": lowercase or None, **searching}
+    attending = {"gold": gold, "line": line, "layer": layer, "head": head, "prior": prior or None}
+    modes = {"--worst": worst, "--attention": attention, "--by-length": by_length}
+    one, two, three = modes
     _check(
-        {"--worst": worst, "--attention": attention},
-        {
-            "--worst": {**others, "lowercase": lowercase or None, **searching},
-            "--attention": {**mine, "prior": prior or None, "bin": bin_width},
-        },
+        modes,
+        [
+            ((one,), {"links-reference": links_reference, "number": number}),
+            ((one, three), translating),
+            ((two,), {**attending, "bin": bin_width}),
+            ((two, three), {"svg": svg, "names": names}),
+            ((three,), {"bucket": bucket, "tokenize": tokenize}),
+        ],
     )
     from regard.cli.analysed import Analysed
     from regard.training.device import use_threads
@@ -183,21 +221,27 @@ def analyse(
 
         shown = 10 if number is None else number
         show_worst(analysed, WorstOptions(aligner, links_reference, shown, lowercase, searching, threads))
-    else:
+    elif attention:
         from regard.cli.attention import AttentionOptions, show_attention
 
         show_attention(
             analysed, AttentionOptions(gold, svg, line or [], names, layer, head, prior, bin_width or 0.2)
         )
+    else:
+        from regard.cli.by_length import ByLengthOptions, show_by_length
+
+        cut = (bucket or 10, tokenize or "13a", lowercase)
+        show_by_length(analysed, ByLengthOptions(aligner, svg, names, *cut, searching, threads))
 
 
-def _check(modes: dict[str, bool], options: dict[str, dict[str, Any]]) -> None:
-    """One mode, and no option of another."""
+def _check(modes: dict[str, bool], options: list[tuple[tuple[str, ...], dict[str, Any]]]) -> None:
+    """One mode, and no option that belongs to others alone."""
     chosen = [mode for mode, wanted in modes.items() if wanted]
     if len(chosen) != 1:
         problem = "one of them at a time" if chosen else "nothing to analyse: say what to look for"
         raise UsageError(f"{problem}, with {' or '.join(modes)}")
-    for mode, values in options.items():
+    for owners, values in options:
         for name, value in values.items():
-            if mode != chosen[0] and value is not None:
-                raise UsageError(f"--{name.replace('_', '-')} belongs to {mode}, not to {chosen[0]}")
+            if chosen[0] not in owners and value is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{option} belongs to {' or '.join(owners)}, not to {chosen[0]}")

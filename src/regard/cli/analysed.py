@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.errors import DataError
+from regard.errors import DataError, UsageError
 
 __all__ = ["Analysed"]
 
@@ -13,7 +13,7 @@ class Analysed:
     """Models, a text and its translations, and where results go.
 
     Attributes:
-        models: Model folders.
+        models: Model folders; where they stand side by side perhaps files of translations among them.
         source: The text.
         reference: Its translations, line by line.
         output: Where what is shown goes; none: standard output.
@@ -47,3 +47,24 @@ class Analysed:
             if not any(pair[side].strip() for pair in pairs):
                 raise DataError(f"{path}: holds no text")
         return pairs
+
+    def names(self, given: str | None) -> list[str]:
+        """What each model is called.
+
+        Args:
+            given: Names separated by commas; none: as their folders.
+
+        Raises:
+            UsageError: if there are not as many names as models, or two of one name.
+        """
+        if given is not None:
+            names = [name.strip() for name in given.split(",")]
+        else:
+            names = [folder.resolve().name for folder in self.models]
+            if len(set(names)) < len(names):
+                names = [str(folder) for folder in self.models]
+        if len(names) != len(self.models):
+            raise UsageError(f"--names gives {len(names)} names to {len(self.models)} models")
+        if len(set(names)) < len(names) or not all(names):
+            raise UsageError(f"models must have names of their own, not {', '.join(names)}; give --names")
+        return names

@@ -14,7 +14,6 @@ from regard.errors import DataError, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-    from regard.cli.output import Output
     from regard.data.links import GoldLinks
     from regard.data.text import TextPair
     from regard.decoding.analysis import ForcedLine
@@ -50,23 +49,6 @@ class AttentionOptions:
     head: int | None
     prior: bool
     width: float
-
-    def name(self, folders: Sequence[Path]) -> list[str]:
-        """What each model is called.
-
-        Raises:
-            UsageError: if there are not as many names as models, or two of one name.
-        """
-        names = [name.strip() for name in self.names.split(",")] if self.names is not None else []
-        if self.names is None:
-            names = [folder.resolve().name for folder in folders]
-            if len(set(names)) < len(names):
-                names = [str(folder) for folder in folders]
-        if len(names) != len(folders):
-            raise UsageError(f"--names gives {len(names)} names to {len(folders)} models")
-        if len(set(names)) < len(names) or not all(names):
-            raise UsageError(f"models must have names of their own, not {', '.join(names)}; give --names")
-        return names
 
     def weights(self, line: "ForcedLine", name: str) -> "np.ndarray":
         """The attention asked for, [T, H, S].
@@ -122,9 +104,9 @@ def show_attention(analysed: Analysed, options: AttentionOptions) -> None:
         UsageError: if an option does not fit the models.
         DataError: if a file is not what it should be.
     """
-    from regard.cli.output import open_output, write_json
+    from regard.cli.output import open_output, write_json, write_pictures, write_table
 
-    names = options.name(analysed.models)
+    names = analysed.names(options.names)
     pairs = analysed.pairs()
     gold = _read_gold(options.gold, len(pairs), analysed.source)
     beyond = [line for line in options.lines if line > len(pairs)]
@@ -136,7 +118,7 @@ def show_attention(analysed: Analysed, options: AttentionOptions) -> None:
         for i, rows in enumerate(_tables(found)):
             if i:
                 file.write("\n")
-            _print(file, rows)
+            write_table(file, rows)
         figures = {
             "models": {
                 name: {"folder": str(folder), **found[name].record()}
@@ -154,7 +136,7 @@ def show_attention(analysed: Analysed, options: AttentionOptions) -> None:
         pictures = _charts({name: one.figures for name, one in found.items()})
         for line in options.lines or [_most_different(list(found.values()))]:
             pictures |= _maps(line, models, pairs, gold, options)
-        _write(options.svg, pictures)
+        write_pictures(options.svg, pictures)
 
 
 def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] | None":
@@ -249,22 +231,6 @@ def _tables(found: dict[str, _Found]) -> list[list[list[str]]]:
     return [single, entropies, coverages]
 
 
-def _print(file: "Output", rows: list[list[str]]) -> None:
-    """A table on a terminal, tab-separated lines elsewhere."""
-    from rich.console import Console
-    from rich.table import Table
-
-    if not file.is_terminal:
-        file.write("".join("\t".join(row) + "\n" for row in rows))
-        return
-    table = Table(box=None, pad_edge=False)
-    for i, head in enumerate(rows[0]):
-        table.add_column(head, justify="left" if i == 0 else "right")
-    for row in rows[1:]:
-        table.add_row(*row)
-    Console(highlight=False, markup=False).print(table)
-
-
 # Figures
 
 
@@ -322,17 +288,3 @@ def _maps(
         differences = map_difference(map, maps[0])
         pictures[file] = svg_difference(differences, *words, (name, names[0]), title, gold=links)
     return pictures
-
-
-def _write(folder: Path, pictures: dict[str, str]) -> None:
-    from regard.cli.output import open_output
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be made: {error.strerror or error}") from None
-    for name, svg in pictures.items():
-        path = folder / name.replace("/", "-")
-        with open_output(path) as file:
-            file.write(svg)
-        say(f"wrote {path}")

@@ -202,12 +202,10 @@ def _count(
     drops: "tuple[list[Links], list[Links]] | None",
 ) -> "SentenceCounts":
     """The counts of one system's sentences after the other's: at one go, as METEOR takes long to start."""
-    from dataclasses import replace
-
-    from regard.metrics.coverage import count_drops, count_repetitions
+    from regard.metrics.coverage import count_drops, count_text_repetitions
     from regard.metrics.meteor import count_meteor
     from regard.metrics.transduction import TRANSDUCTION, count_transduction
-    from regard.metrics.translation import count, split_words
+    from regard.metrics.translation import count
 
     outputs = [line for lines in systems for line in lines]
     truths = [lines * len(systems) for lines in references]
@@ -216,10 +214,7 @@ def _count(
     if name == "drop" and drops is not None:
         return count_drops(*drops)
     if name == "rep":
-        said, wanted = (split_words(lines, tokenize, lowercase) for lines in (outputs, truths[0]))
-        counts = count_repetitions(said, wanted)
-        case = "lc" if lowercase else "mixed"
-        return replace(counts, signature=f"{counts.signature}|case:{case}|tok:{tokenize}")
+        return count_text_repetitions(outputs, truths[0], tokenize, lowercase)
     if name in TRANSDUCTION:
         return count_transduction(name, outputs, truths, lowercase)
     return count(name, outputs, truths, tokenize, lowercase)

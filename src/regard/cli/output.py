@@ -3,14 +3,15 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from regard.cli.progress import say
 from regard.errors import DataError
 
-__all__ = ["Output", "open_output", "write_json"]
+__all__ = ["Output", "open_output", "write_json", "write_pictures", "write_table"]
 
 
 class Output:
@@ -123,3 +124,40 @@ def write_json(path: Path | None, figures: Any) -> None:
     if path is not None:
         with open_output(path) as file:
             file.write(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_table(file: Output, rows: Sequence[Sequence[str]]) -> None:
+    """A table on a terminal, tab-separated lines elsewhere; its head comes first.
+
+    Raises:
+        DataError: if it cannot be written.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    if not file.is_terminal:
+        file.write("".join("\t".join(row) + "\n" for row in rows))
+        return
+    table = Table(box=None, pad_edge=False)
+    for i, head in enumerate(rows[0]):
+        table.add_column(head, justify="left" if i == 0 else "right")
+    for row in rows[1:]:
+        table.add_row(*row)
+    Console(highlight=False, markup=False).print(table)
+
+
+def write_pictures(folder: Path, pictures: Mapping[str, str]) -> None:
+    """Write pictures by their names into a folder, made if it is not there, and tell of each.
+
+    Raises:
+        DataError: if one cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be made: {error.strerror or error}") from None
+    for name, svg in pictures.items():
+        path = folder / name.replace("/", "-")
+        with open_output(path) as file:
+            file.write(svg)
+        say(f"wrote {path}")

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli.analysed import Analysed
+from regard.cli.linker import Linker
 from regard.cli.progress import following, say
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from regard.alignment import Corpus, WordAligner
     from regard.cli.output import Output
     from regard.data.links import Links
     from regard.data.text import TextPair
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["WorstOptions", "show_worst"]
 
 _WIDTH = 100  # of plain text
-_STRANGE = 0.3  # the share of words an aligner may not know before a person is told
 
 
 @dataclass(frozen=True)
@@ -60,14 +59,14 @@ def show_worst(analysed: Analysed, options: WorstOptions) -> None:
         raise UsageError(
             "--links-reference needs --aligner too, which links the source with the translations"
         )
-    linker = _Linker.read(options)
+    linking = _Linking.read(options)
     pairs = analysed.pairs()
-    linker.check(len(pairs), analysed.reference)
+    linking.check(len(pairs), analysed.reference)
     with open_output(analysed.output) as file:
         model, text, base = load_models(analysed.models, analysed.device, analysed.precision)
         search = search_settings(base, {"nbest": 1, "batch": analysed.batch, **options.search})
         translator = Translator(model, text, search)
-        sentences = _examine(_translated(translator, pairs), pairs, translator, linker, options.lowercase)
+        sentences = _examine(_translated(translator, pairs), pairs, translator, linking, options.lowercase)
         if not sentences:
             raise DataError(f"{analysed.source}: every line is too long to be translated")
         ranked, scores = worst_first(sentences), corpus_scores(sentences)
@@ -100,37 +99,31 @@ def _translated(translator: "Translator", pairs: Sequence[tuple[str, str]]) -> "
 
 
 @dataclass(frozen=True)
-class _Linker:
+class _Linking:
     """Where word links come from: an aligner, for the references perhaps a file.
 
     Attributes:
-        aligner: The aligner.
+        linker: The aligner; none: nothing is linked.
         given: The links of each line's source and reference.
         name: Where they come from.
-        lowercase: Whether to ignore case.
-        threads: Of compiled work; 0: as many as there are processors.
     """
 
-    aligner: "WordAligner | None"
+    linker: Linker | None
     given: "list[Links] | None"
     name: str
-    lowercase: bool
-    threads: int
 
     @classmethod
-    def read(cls, options: WorstOptions) -> "_Linker":
+    def read(cls, options: WorstOptions) -> "_Linking":
         """Load what there is."""
-        from regard.alignment import WordAligner
         from regard.data.corpus import read_lines
         from regard.data.links import parse_links
 
-        links = options.links_reference
-        trained = None if options.aligner is None else WordAligner.load(options.aligner)
+        folder, links = options.aligner, options.links_reference
+        linker = None if folder is None else Linker.load(folder, options.lowercase, options.threads)
         given = None
         if links is not None:
             given = [parse_links(line, f"{links}:{n}") for n, line in enumerate(read_lines(links), 1)]
-        lowercase = options.lowercase or (trained is not None and trained.lowercase)
-        return cls(trained, given, str(links), lowercase, options.threads or 0)
+        return cls(linker, given, str(links))
 
     def check(self, lines: int, reference: Path) -> None:
         """Refuse links of another text."""
@@ -141,12 +134,13 @@ class _Linker:
 
     def links(self, sentences: "Sequence[Sentence]") -> "list[tuple[Links, Links]] | None":
         """The links of each source sentence with its reference, and with its translation."""
-        if self.aligner is None:
+        if self.linker is None:
             return None
-        self._warn_if_strange(sentences)
-        said = self._align([(sentence.source, sentence.output) for sentence in sentences])
+        pairs = [(sentence.source, sentence.reference) for sentence in sentences]
+        self.linker.warn_if_strange(pairs)
+        said = self.linker.align([(sentence.source, sentence.output) for sentence in sentences])
         if self.given is None:
-            wanted = self._align([(sentence.source, sentence.reference) for sentence in sentences])
+            wanted = self.linker.align(pairs)
         else:
             wanted = [self._given(sentence) for sentence in sentences]
         return list(zip(wanted, said, strict=True))
@@ -160,37 +154,12 @@ class _Linker:
         check_links(links, words, f"{self.name}:{sentence.line}", " as the model reads it")
         return links
 
-    def _align(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> "list[Links]":
-        assert self.aligner is not None
-        return list(self.aligner.align(self._corpus(pairs), threads=self.threads))
-
-    def _corpus(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> "Corpus":
-        from regard.alignment import Corpus
-
-        assert self.aligner is not None
-        if self.lowercase:
-            pairs = [([word.lower() for word in s], [word.lower() for word in t]) for s, t in pairs]
-        return Corpus.from_tokens(pairs, self.aligner.words, allow_empty=True)
-
-    def _warn_if_strange(self, sentences: "Sequence[Sentence]") -> None:
-        """Tell of an aligner that hardly knows the text."""
-        from regard.alignment.corpus import UNKNOWN
-
-        corpus = self._corpus([(sentence.source, sentence.reference) for sentence in sentences])
-        sides = corpus.source.tokens, corpus.target.tokens
-        strange = sum(int((side == UNKNOWN).sum()) for side in sides) / max(sum(map(len, sides)), 1)
-        if strange > _STRANGE:
-            say(
-                f"the aligner has never seen {strange:.0%} of the words: was it trained on text cut into "
-                "words as the model's tokenizers cut it?"
-            )
-
 
 def _examine(
     results: "Iterator[LineResult]",
     pairs: Sequence[tuple[str, str]],
     translator: "Translator",
-    linker: _Linker,
+    linking: _Linking,
     lowercase: bool,
 ) -> "list[Sentence]":
     """The sentences in words, with their attention and links."""
@@ -216,7 +185,7 @@ def _examine(
                 lowercase=lowercase,
             )
         )
-    links = linker.links(sentences)
+    links = linking.links(sentences)
     if links is None:
         return sentences
     return [replace(sentence, links=found) for sentence, found in zip(sentences, links, strict=True)]

@@ -13,6 +13,7 @@ R are the source words linked to the reference and M those linked to the output,
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,10 +22,12 @@ from jaxtyping import Float
 from regard.data.links import Links
 from regard.errors import DataError, UsageError
 from regard.metrics.counts import Score, SentenceCounts, check_lengths
+from regard.metrics.translation import split_words
 
 __all__ = [
     "count_drops",
     "count_repetitions",
+    "count_text_repetitions",
     "doubled_words",
     "drop",
     "dropped_words",
@@ -100,6 +103,27 @@ def count_repetitions(
     ]
     signature = f"n:{n}|lambda1:{lambda1:g}|lambda2:{lambda2:g}"
     return SentenceCounts("REP", signature, np.array(rows, dtype=np.float64), percentage)
+
+
+def count_text_repetitions(
+    outputs: Sequence[str], references: Sequence[str], tokenize: str = "13a", lowercase: bool = False
+) -> SentenceCounts:
+    """As `count_repetitions`, of text whose words are those of BLEU.
+
+    Args:
+        outputs: One output a sentence.
+        references: The reference of each.
+        tokenize: A `regard.metrics.translation.Tokenizer`.
+        lowercase: Ignore case.
+
+    Raises:
+        DataError: if the lengths differ or there is no sentence.
+        UsageError: if the tokenizer is unknown or needs a package that is not installed.
+    """
+    said, wanted = (split_words(lines, tokenize, lowercase) for lines in (outputs, references))
+    counts = count_repetitions(said, wanted)
+    case = "lc" if lowercase else "mixed"
+    return replace(counts, signature=f"{counts.signature}|case:{case}|tok:{tokenize}")
 
 
 def drop(reference_links: Sequence[Links], output_links: Sequence[Links]) -> Score:

@@ -1,4 +1,4 @@
-"""Curves and histograms of several systems side by side as SVG: shares against what was put into bins.
+"""Curves and histograms of several systems side by side as SVG: shares, or scores, against bins.
 
 Each system keeps its colour (after Okabe & Ito 2008, for colour-blind eyes too), dashes and marker through
 all panels of a picture, so that it can be told without colour.
@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from regard.report.grid import printable
 from regard.report.svg import INK, MUTED, Length, Point, dot, line, picture, polygon, text
 
-__all__ = ["Panel", "Series", "svg_panels"]
+__all__ = ["Groups", "Panel", "Series", "svg_panels"]
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b0508c", "#1a1a1a", "#56a0d8")
 _DASHES = ("", "7 3", "2 2.5", "9 3 2 3", "4 2")
@@ -35,21 +35,39 @@ _LINE = 22.0
 _CHARACTER = 7.4
 _SAMPLE = 34.0
 _MARKER = 3.6
+_ROW = 16.0  # what the counts of groups take below their names
+_APART = 8.0  # between systems in a group, so that their intervals do not hide each other
+_SPREAD = 28.0  # from the first system to the last
 
 
 @dataclass(frozen=True)
 class Series:
-    """The shares of one system.
+    """The shares or scores of one system.
 
     Attributes:
         name: Of the system.
-        values: 0 to 1, one a bin; not a number where there is nothing to show.
-        interval: The ends of an interval around each.
+        values: One a bin, shares 0 to 1; not a number where there is nothing to show.
+        interval: The ends of an interval around each; not numbers where there is none.
     """
 
     name: str
     values: Float[np.ndarray, "N"]
     interval: Float[np.ndarray, "N 2"] | None = None
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Bins of the same width on the page that go by names.
+
+    Attributes:
+        names: Of the bins.
+        counts: How much each holds.
+        of: What is counted.
+    """
+
+    names: Sequence[str]
+    counts: Sequence[int]
+    of: str
 
 
 @dataclass(frozen=True)
@@ -61,8 +79,10 @@ class Panel:
         across: What the bins are of, with its unit.
         edges: Of the bins, rising; one system may have fewer than all.
         series: The systems, in the same order in all panels.
-        kind: A curve through the middles of the bins, up to 100 %; or a histogram.
+        kind: A curve through the middles of the bins; or a histogram.
         note: A line below.
+        groups: What the bins are called, in the place of their edges.
+        unit: `%` of shares, whose curves reach up to 100 %; none of scores.
     """
 
     title: str
@@ -71,15 +91,28 @@ class Panel:
     series: Sequence[Series]
     kind: Literal["curve", "histogram"]
     note: str = ""
+    groups: Groups | None = None
+    unit: Literal["%", ""] = "%"
 
     @property
     def highest(self) -> float:
         """What the axis reaches up to."""
-        if self.kind == "curve":
+        if self.kind == "curve" and self.unit:
             return 1.0
-        most = max((float(np.nanmax(one.values)) for one in self.series if len(one.values)), default=0.0)
-        step = _step(most or 1.0)
-        return math.ceil((most or 1.0) / step - 1e-9) * step
+        ends = [each for one in self.series for each in (one.values, one.interval) if each is not None]
+        most = max((float(each[~np.isnan(each)].max(initial=0.0)) for each in ends), default=0.0) or 1.0
+        step = _step(most)
+        return math.ceil(most / step - 1e-9) * step
+
+    def said(self, value: float) -> str:
+        """A value as the pointer over it shows it."""
+        return f"{value:.1%}" if self.unit else f"{value:.2f}"
+
+    def bin_name(self, b: int) -> str:
+        """What a bin is called."""
+        if self.groups is not None:
+            return self.groups.names[b]
+        return f"{self.edges[b]:g} to {self.edges[b + 1]:g}"
 
 
 def svg_panels(panels: Sequence[Panel], title: str, description: str) -> str:
@@ -101,7 +134,8 @@ def svg_panels(panels: Sequence[Panel], title: str, description: str) -> str:
     for i, panel in enumerate(panels):
         parts += _Chart((_LEFT + i * column, top + _HEIGHT), panel).parts()
     noted = any(panel.note for panel in panels)
-    height = top + _HEIGHT + _BELOW - (0 if noted else 16)
+    grouped = any(panel.groups for panel in panels)
+    height = top + _HEIGHT + _BELOW - (0 if noted else 16) + (_ROW if grouped else 0)
     return picture(len(panels) * column - 4, height, title, description, parts)
 
 
@@ -162,26 +196,54 @@ class _Chart:
         parts.append(line([(left, base), (left + _WIDTH, base)], stroke=_FRAME))
         if panel.kind == "histogram":
             parts += self._tips()
-        parts.append(text((left + _WIDTH / 2, base + 38), panel.across, "middle"))
+        middle, below = left + _WIDTH / 2, base + (_ROW if panel.groups else 0)
+        parts.append(text((middle, below + 38), panel.across, "middle"))
         if panel.note:
-            parts.append(text((left + _WIDTH / 2, base + 55), panel.note, "middle", fill=MUTED, font_size=11))
+            parts.append(text((middle, below + 55), panel.note, "middle", fill=MUTED, font_size=11))
         return parts
 
     def _axes(self) -> list[str]:
         panel, parts = self.panel, []
-        left, base = self.at
+        left = self.at[0]
         step = _step(panel.highest)
         for n in range(math.floor(panel.highest / step + 1e-9) + 1):
             _, y = self.place(panel.edges[0], n * step)
             parts.append(line([(left, y), (left + _WIDTH, y)], stroke=_GRID))
-            label = f"{round(100 * n * step, 6):g} %"
+            label = f"{round(100 * n * step, 6):g} %" if panel.unit else f"{round(n * step, 6):g}"
             parts.append(text((left - 7, y + 4), label, "end", fill=MUTED, font_size=12))
+        return parts + (self._ticks() if panel.groups is None else self._names(panel.groups))
+
+    def _ticks(self) -> list[str]:
+        """The axis of bins by their edges."""
+        panel, parts = self.panel, []
+        base = self.at[1]
         step = _step(panel.edges[-1] - panel.edges[0])
         for n in range(math.ceil(panel.edges[0] / step), math.floor(panel.edges[-1] / step + 1e-9) + 1):
             x, _ = self.place(n * step, 0)
             parts.append(line([(x, base), (x, base + 4)], stroke=_FRAME))
             parts.append(text((x, base + 18), f"{round(n * step, 6):g}", "middle", fill=MUTED, font_size=12))
         return parts
+
+    def _names(self, groups: Groups) -> list[str]:
+        """The axis of bins by their names, with what is in each."""
+        left, base = self.at
+        style: dict[str, str | Length] = {"fill": MUTED, "font_size": 11}
+        parts = [text((left - 7, base + 18 + _ROW), groups.of, "end", **style)]
+        for (low, high), name, count in zip(
+            pairwise(self.panel.edges), groups.names, groups.counts, strict=True
+        ):
+            x, _ = self.place((low + high) / 2, 0)
+            parts.append(line([(x, base), (x, base + 4)], stroke=_FRAME))
+            parts.append(text((x, base + 18), name, "middle", fill=INK, font_size=12))
+            parts.append(text((x, base + 18 + _ROW), f"{count:,}", "middle", **style))
+        return parts
+
+    def _aside(self, i: int) -> float:
+        """How far from the middle of a group a system's points lie, in pixels."""
+        most = len(self.panel.series) - 1
+        if self.panel.groups is None or not most:
+            return 0.0
+        return (i - most / 2) * min(_APART, _SPREAD / most)
 
     def _curve(self, i: int, series: Series) -> list[str]:
         """A line through the middles of the bins, broken where there is nothing to show."""
@@ -193,13 +255,14 @@ class _Chart:
             if math.isnan(value):
                 pieces.append([])
                 continue
-            middle = (low + high) / 2
-            pieces[-1].append(self.place(middle, value))
-            tip = f"{series.name}, {low:g} to {high:g}: {value:.1%}"
-            if series.interval is not None:
+            x, y = self.place((low + high) / 2, value)
+            x += self._aside(i)
+            pieces[-1].append((x, y))
+            tip = f"{series.name}, {self.panel.bin_name(b)}: {self.panel.said(value)}"
+            if series.interval is not None and not np.isnan(series.interval[b]).any():
                 ends = [float(end) for end in series.interval[b]]
-                tip += f" ({ends[0]:.1%} to {ends[1]:.1%})"
-                bar = [self.place(middle, end) for end in ends]
+                tip += f" ({self.panel.said(ends[0])} to {self.panel.said(ends[1])})"
+                bar = [(x, self.place(low, end)[1]) for end in ends]
                 marks.append(line(bar, stroke=_COLOURS[i % len(_COLOURS)], stroke_width=1.2, opacity=0.6))
             marks.append(_marker(pieces[-1][-1], i, printable(tip)))
         return [*(line(piece, **_stroke(i)) for piece in pieces if len(piece) > 1), *marks]
@@ -227,7 +290,8 @@ class _Chart:
         parts: list[str] = []
         for b, (low, high) in enumerate(pairwise(self.panel.edges)):
             found = [(one.name, one.values[b] if b < len(one.values) else 0.0) for one in self.panel.series]
-            tip = f"{low:g} to {high:g}: " + ", ".join(f"{name} {value:.1%}" for name, value in found)
+            shown = ", ".join(f"{name} {self.panel.said(value)}" for name, value in found)
+            tip = f"{self.panel.bin_name(b)}: {shown}"
             corners = [(low, 0), (low, self.panel.highest), (high, self.panel.highest), (high, 0)]
             parts.append(polygon([self.place(*c) for c in corners], printable(tip), fill=INK, opacity=0))
         return parts

@@ -1,5 +1,6 @@
 """Table 1 and Figure 2 of Indurthi et al. (2019): hard attention, and BLEU by the length of the source."""
 
+from regard.reproduce.scores import LENGTHS
 from regard.reproduce.tables import Metric, Row, Table
 
 __all__ = ["TABLES"]
@@ -28,10 +29,7 @@ FIGURE2 = Table(
     "indurthi2019-figure2",
     "Indurthi et al. (2019), Figure 2: BLEU by the number of source words",
     "indurthi2019",
-    tuple(
-        Metric(f"sacrebleu:{bucket}", bucket)
-        for bucket in ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61-")
-    ),
+    tuple(Metric(f"sacrebleu:{label}", label) for label in LENGTHS),
     (Row("soft (TSA)", "soft"), Row("hard (THA)", "hard")),
     text="raw",
 )

@@ -23,6 +23,7 @@ from regard.decoding.translate import Translator, number_lines
 from regard.errors import UsageError
 from regard.experiment import LoadedModel
 from regard.metrics.alignment import alignment_error, count_links, links_from_weights
+from regard.metrics.by_length import count_lengths, cut_by_length
 from regard.metrics.counts import SentenceCounts
 from regard.metrics.coverage import count_drops, count_repetitions, percentage
 from regard.metrics.meteor import count_meteor, find_jar, find_java, score_counts
@@ -31,7 +32,7 @@ from regard.metrics.transduction import count_transduction, mean_edits
 from regard.metrics.translation import aggregate, count
 from regard.reproduce.texts import ExperimentText
 
-__all__ = ["SCORERS", "Scorer", "System", "available", "counts_bytes", "read_counts"]
+__all__ = ["LENGTHS", "SCORERS", "Scorer", "System", "available", "counts_bytes", "read_counts"]
 
 
 @dataclass
@@ -79,10 +80,11 @@ def _sacrebleu(system: System) -> SentenceCounts:
     return count("bleu", system.outputs(), [system.references])
 
 
-def _sacrebleu_of(system: System, words: range) -> SentenceCounts:
-    """BLEU of the sentences with so many source words alone."""
+def _sacrebleu_of(system: System, place: int) -> SentenceCounts:
+    """BLEU of the sentences of one group of lengths alone."""
     found = _sacrebleu(system)
-    kept = np.array([len(line.split()) in words for line in system.sources])
+    bucket = cut_by_length(count_lengths(system.sources))[place]
+    kept = np.isin(np.arange(len(found.rows)), bucket.rows)
     return dataclasses.replace(found, rows=found.rows * kept[:, None])
 
 
@@ -163,8 +165,8 @@ def _bleu_aggregate() -> Aggregate:
     return aggregate("bleu", tokenize="none", lowercase=True)
 
 
-# The groups of Indurthi et al. (2019), Table 2; whether theirs are of words or subwords is not printed.
-BUCKETS = {f"{low}-{low + 9}": range(low, low + 10) for low in range(1, 61, 10)} | {"61-": range(61, 1 << 30)}
+LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
+"""The groups of `cut_by_length`, as Indurthi et al. (2019), Table 2 have them."""
 
 SCORERS = {
     "bleu": Scorer(_bleu, _bleu_aggregate),
@@ -172,8 +174,8 @@ SCORERS = {
     "bleu-10": Scorer(partial(_bleu, beam=10), _bleu_aggregate),
     "sacrebleu": Scorer(_sacrebleu, lambda: aggregate("bleu")),
     **{
-        f"sacrebleu:{bucket}": Scorer(partial(_sacrebleu_of, words=words), lambda: aggregate("bleu"))
-        for bucket, words in BUCKETS.items()
+        f"sacrebleu:{label}": Scorer(partial(_sacrebleu_of, place=place), lambda: aggregate("bleu"))
+        for place, label in enumerate(LENGTHS)
     },
     "meteor": Scorer(_meteor, lambda: score_counts),
     "rep": Scorer(_rep, lambda: percentage),

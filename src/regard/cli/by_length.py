@@ -1,0 +1,224 @@
+"""What `regard analyse --by-length` does: scores in buckets of source length, systems side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.analysed import Analysed
+from regard.cli.linker import Linker
+from regard.cli.progress import following, say
+from regard.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from regard.data.links import Links
+    from regard.data.text import Side
+    from regard.decoding.translate import Translator
+    from regard.metrics.by_length import Bucket, BucketScore, LengthScores
+    from regard.metrics.counts import SentenceCounts
+
+__all__ = ["ByLengthOptions", "show_by_length"]
+
+
+@dataclass(frozen=True)
+class ByLengthOptions:
+    """What a user chose.
+
+    Attributes:
+        aligner: The folder of a word aligner; none: no DROP.
+        svg: The folder of the figure; none: no figure.
+        names: What to call the systems, separated by commas; none: as their folders and files.
+        width: Lengths in a bucket.
+        tokenize: The tokenizer of BLEU, REP and lengths.
+        lowercase: Whether to ignore case.
+        search: Search settings by the names of `search_settings`.
+        threads: On the CPU; none: as many as there are processors.
+    """
+
+    aligner: Path | None
+    svg: Path | None
+    names: str | None
+    width: int
+    tokenize: str
+    lowercase: bool
+    search: dict[str, Any]
+    threads: int | None
+
+
+@dataclass(frozen=True)
+class _System:
+    """A model, or translations that are there already."""
+
+    name: str
+    path: Path
+    model: "Translator | list[str]"
+
+    def outputs(self, sources: Sequence[str]) -> tuple[list[str], list[int]]:
+        """The translation of each line, and which lines were too long; theirs are empty.
+
+        Raises:
+            DataError: if all were.
+        """
+        from regard.decoding.translate import number_lines
+
+        if isinstance(self.model, list):
+            return self.model, []
+        results = following(self.model.translate(number_lines(sources)), self.name, len(sources))
+        found = [(result.text, result.refused is not None) for result in results]
+        refused = [number for number, (_, too_long) in enumerate(found, 1) if too_long]
+        if len(refused) == len(found):
+            raise DataError(f"every line is too long to be translated by {self.name}")
+        return [text for text, _ in found], refused
+
+
+def show_by_length(analysed: Analysed, options: ByLengthOptions) -> None:
+    """Translate with each model and score the translations by the length of their sources.
+
+    Raises:
+        UsageError: if an option does not fit.
+        DataError: if a file is not what it should be.
+    """
+    from regard.cli.output import open_output, write_json, write_pictures, write_table
+    from regard.metrics.by_length import count_lengths, count_system, cut_by_length, score_by_length
+    from regard.metrics.translation import as_tokenizer
+    from regard.report.by_length import svg_by_length
+
+    tokenize = as_tokenizer(options.tokenize)
+    names = analysed.names(options.names)
+    pairs = analysed.pairs()
+    sources, references = [source for source, _ in pairs], [reference for _, reference in pairs]
+    lengths = count_lengths(sources, tokenize)
+    buckets = cut_by_length(lengths, options.width)
+    folder = options.aligner
+    linker = None if folder is None else Linker.load(folder, options.lowercase, options.threads)
+    with open_output(analysed.output) as file:
+        systems = _open(analysed, names, len(pairs), options.search)
+        said = {system.name: system.outputs(sources) for system in systems}
+        counts: dict[str, dict[str, SentenceCounts]] = {}
+        links = _links(linker, systems, pairs, [outputs for outputs, _ in said.values()])
+        for (name, (outputs, _)), own in zip(said.items(), links, strict=True):
+            counts[name] = count_system(outputs, references, tokenize, options.lowercase, own)
+        first = counts[names[0]]
+        scores: dict[str, dict[str, LengthScores]] = {
+            name: {
+                metric: score_by_length(one, buckets, None if name == names[0] else first[metric])
+                for metric, one in own.items()
+            }
+            for name, own in counts.items()
+        }
+        for i, metric in enumerate(first):
+            if i:
+                file.write("\n")
+            write_table(file, _table({name: own[metric] for name, own in scores.items()}, buckets))
+        figures = {
+            "systems": {
+                system.name: {
+                    "path": str(system.path),
+                    "refused": said[system.name][1],
+                    **{metric: one.record() for metric, one in scores[system.name].items()},
+                    "translations": said[system.name][0],
+                }
+                for system in systems
+            },
+            "source": str(analysed.source),
+            "reference": str(analysed.reference),
+            "aligner": None if folder is None else str(folder),
+            "tokenize": tokenize,
+            "lowercase": options.lowercase,
+            "buckets": [{"low": b.low, "high": b.high, "sentences": len(b.rows)} for b in buckets],
+            "lengths": lengths,
+        }
+        write_json(analysed.json_file, figures)
+    if options.svg is not None:
+        write_pictures(options.svg, {"by-length.svg": svg_by_length(scores, buckets)})
+    for name, (_, refused) in said.items():
+        if refused:
+            say(f"{name} left {len(refused)} of {len(pairs)} lines empty: they are too long for it")
+
+
+def _open(analysed: Analysed, names: Sequence[str], lines: int, search: dict[str, Any]) -> list[_System]:
+    """Load the models, and read the translations."""
+    from regard.cli.models import load_models, search_settings
+    from regard.data.corpus import read_lines
+    from regard.decoding.translate import Translator
+
+    systems: dict[str, _System] = {}
+    paths = list(zip(names, analysed.models, strict=True))
+    # Translations first: they are quickly found wanting.
+    for name, path in sorted(paths, key=lambda pair: pair[1].is_dir()):
+        if path.is_dir():
+            model, text, base = load_models([path], analysed.device, analysed.precision)
+            settings = search_settings(base, {"nbest": 1, "batch": analysed.batch, **search})
+            systems[name] = _System(name, path, Translator(model, text, settings))
+            continue
+        if not path.exists():
+            raise UsageError(f"{path}: neither a model folder nor a file of translations")
+        found = list(read_lines(path))
+        if len(found) != lines:
+            raise DataError(
+                f"{path} has {len(found)} lines, {analysed.source} has {lines}; expected the same number"
+            )
+        systems[name] = _System(name, path, found)
+    return [systems[name] for name in names]
+
+
+def _links(
+    linker: Linker | None,
+    systems: Sequence[_System],
+    pairs: Sequence[tuple[str, str]],
+    outputs: Sequence[Sequence[str]],
+) -> "list[tuple[list[Links], list[Links]] | None]":
+    """Of each system: the links of the sources with the references, and with its translations.
+
+    All are cut into words by the tokenizers of the first model there is, so that they drop of the same words.
+    """
+    if linker is None:
+        return [None] * len(systems)
+    models = [system.model for system in systems if not isinstance(system.model, list)]
+    source, target = (models[0].text.source, models[0].text.target) if models else (None, None)
+    sources = [_words(line, source) for line, _ in pairs]
+    wanted = list(zip(sources, (_words(line, target) for _, line in pairs), strict=True))
+    linker.warn_if_strange(wanted)
+    links = linker.align(wanted)
+    found = []
+    for lines in outputs:
+        words = (_words(line, target) for line in lines)
+        found.append((links, linker.align(list(zip(sources, words, strict=True)))))
+    return found
+
+
+def _words(line: str, side: "Side | None") -> list[str]:
+    """The words of a line as a model's tokenizer cuts it, subwords joined; without one, as they stand."""
+    from regard.decoding.analysis import words_of
+
+    if side is None:
+        return line.split()
+    return [word for word in words_of(side, side.tokenize(line)) if word]
+
+
+def _table(systems: "dict[str, LengthScores]", buckets: "Sequence[Bucket]") -> list[list[str]]:
+    """One metric of all systems, bucket by bucket; its head first, all sentences last."""
+    names = list(systems)
+    head = ["words", "sentences"]
+    for name, one in systems.items():
+        head += [f"{name} {one.name}", "95 %"] + ([] if name == names[0] else [f"- {names[0]}", "p"])
+    rows = [head]
+    for b, bucket in enumerate(buckets):
+        cells = [_cells(one.buckets[b], name == names[0]) for name, one in systems.items()]
+        rows.append([bucket.label, str(len(bucket.rows)), *(cell for own in cells for cell in own)])
+    cells = [_cells(one.total, name == names[0]) for name, one in systems.items()]
+    total = sum(len(bucket.rows) for bucket in buckets)
+    return [*rows, ["all", str(total), *(cell for own in cells for cell in own)]]
+
+
+def _cells(found: "BucketScore | None", first: bool) -> list[str]:
+    """Score and interval; of systems after the first the difference too."""
+    cells = [""] * (2 if first else 4)
+    if found is None:
+        return cells
+    cells[0] = f"{found.value:.2f}"
+    if found.interval is not None:
+        cells[1] = "{:.2f} to {:.2f}".format(*found.interval)
+    if found.difference is not None and found.p_value is not None:
+        cells[2:] = [f"{found.difference.value:+.2f}", f"{found.p_value:.3f}"]
+    return cells

@@ -1,0 +1,167 @@
+"""Scores by source length: buckets partition the text, and each scores what its sentences alone would."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.errors import DataError, UsageError
+from regard.metrics.by_length import (
+    BucketScore,
+    count_lengths,
+    count_system,
+    cut_by_length,
+    score_by_length,
+)
+from regard.metrics.coverage import drop, rep
+from regard.metrics.significance import bootstrap, paired_bootstrap
+from regard.metrics.translation import bleu, split_words
+
+REFERENCES = [
+    "The house stands by the old river .",
+    "She does not know what he wants to say to her .",
+    "Yes .",
+    "The train to the city leaves at noon from the first platform , and it is never late .",
+    "He reads a book about the sea .",
+    "No , thank you .",
+]
+OUTPUTS = [
+    "The house stands at the old river .",
+    "She does not know what he he wants to say .",
+    "Yes .",
+    "The train to the city to the city leaves at noon , and it is late .",
+    "He reads the book of the sea .",
+    "No thank you .",
+]
+OTHERS = [*OUTPUTS[:3], "The train leaves at noon .", *REFERENCES[4:]]
+LINKS = (
+    [frozenset({(0, 0), (1, 1)}), frozenset({(2, 1)}), frozenset(), frozenset({(0, 0)})] * 2,
+    [frozenset({(0, 0)}), frozenset({(2, 3)}), frozenset({(1, 1)}), frozenset()] * 2,
+)
+
+
+def as_score(estimate):
+    return BucketScore(estimate.value, (estimate.low, estimate.high))
+
+
+@given(st.lists(st.integers(0, 90), min_size=1, max_size=60), st.integers(1, 20), st.integers(0, 8))
+def test_buckets_partition_the_text_by_length(lengths, width, closed):
+    buckets = cut_by_length(lengths, width, closed)
+    assert len(buckets) == closed + 1
+    rows = np.concatenate([bucket.rows for bucket in buckets])
+    assert sorted(rows.tolist()) == list(range(len(lengths)))
+    for bucket in buckets:
+        for row in bucket.rows.tolist():
+            assert bucket.low <= lengths[row] <= (bucket.high or lengths[row])
+    for one, following in pairwise(buckets):
+        assert one.high is not None and following.low == one.high + 1
+
+
+def test_the_buckets_are_those_of_the_paper():
+    """Indurthi et al. (2019), Table 2."""
+    ends = [1, 10, 11, 20, 21, 30, 31, 40, 41, 50, 51, 60, 61, 250]
+    buckets = cut_by_length(ends)
+    assert [bucket.label for bucket in buckets] == [
+        *("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+"),
+    ]
+    assert [bucket.rows.tolist() for bucket in buckets] == [[2 * b, 2 * b + 1] for b in range(7)]
+
+
+def test_a_sentence_of_no_words_is_counted_and_seen_in_the_label():
+    buckets = cut_by_length([0, 11])
+    assert buckets[0].label == "0-10" and buckets[0].rows.tolist() == [0]
+
+
+def test_buckets_of_one_length_are_called_by_it():
+    assert [bucket.label for bucket in cut_by_length([1, 2, 3], 1, 2)] == ["1", "2", "3+"]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "width", "closed", "error"),
+    [([], 10, 6, DataError), ([1], 0, 6, UsageError), ([1], 10, -1, UsageError)],
+)
+def test_what_cannot_be_cut_is_refused(lengths, width, closed, error):
+    with pytest.raises(error):
+        cut_by_length(lengths, width, closed)
+
+
+def test_a_single_bucket_scores_what_the_corpus_does():
+    buckets = cut_by_length(count_lengths(REFERENCES), 100)
+    counts = count_system(OUTPUTS, REFERENCES)
+    expected = {
+        "bleu": bleu(OUTPUTS, [REFERENCES]),
+        "rep": rep(split_words(OUTPUTS), split_words(REFERENCES)),
+    }
+    for metric, corpus in expected.items():
+        found = score_by_length(counts[metric], buckets)
+        assert found.buckets[0] == found.total and found.buckets[1:] == (None,) * 6
+        assert found.total.value == pytest.approx(corpus.score)
+        assert found.name == corpus.name
+        assert found.total == as_score(bootstrap(counts[metric].rows, counts[metric].aggregate))
+
+
+def test_each_bucket_scores_what_its_sentences_alone_would():
+    lengths = count_lengths(REFERENCES)
+    buckets = cut_by_length(lengths, 5, 3)
+    assert [len(bucket.rows) for bucket in buckets] == [2, 2, 1, 1]
+    counts = count_system(OUTPUTS, REFERENCES)
+    for metric in counts:
+        found = score_by_length(counts[metric], buckets, resamples=20)
+        for bucket, score in zip(buckets, found.buckets, strict=True):
+            own = [[lines[row] for row in bucket.rows] for lines in (OUTPUTS, REFERENCES)]
+            alone = count_system(*own)[metric]
+            assert score is not None
+            expected = as_score(bootstrap(alone.rows, alone.aggregate, resamples=20))
+            assert score.value == expected.value
+            assert score.interval == (None if len(bucket.rows) == 1 else expected.interval)
+
+
+def test_dropped_words_are_counted_where_there_are_links():
+    lines = ["a b c"] * 4 + ["a b c d e f"] * 4
+    counts = count_system(lines, lines, links=LINKS)
+    found = score_by_length(counts["drop"], cut_by_length(count_lengths(lines), 5, 1), resamples=10)
+    for score, rows in zip(found.buckets, (slice(4), slice(4, 8)), strict=True):
+        assert score is not None
+        assert score.value == pytest.approx(drop(LINKS[0][rows], LINKS[1][rows]).score)
+    assert "drop" not in count_system(lines, lines)
+
+
+def test_the_first_system_is_compared_with_in_every_bucket():
+    buckets = cut_by_length(count_lengths(REFERENCES), 5, 3)
+    first, other = (count_system(lines, REFERENCES)["bleu"] for lines in (OUTPUTS, OTHERS))
+    found = score_by_length(other, buckets, first, resamples=50)
+    alone = score_by_length(other, buckets, resamples=50)
+    for bucket, one, same in zip(buckets, found.buckets, alone.buckets, strict=True):
+        assert one is not None and same is not None
+        assert (one.value, one.interval) == (same.value, same.interval) and same.difference is None
+        if len(bucket.rows) > 1:
+            pair = paired_bootstrap(first.rows[bucket.rows], other.rows[bucket.rows], other.aggregate, 50)
+            assert (one.difference, one.p_value) == (pair.difference, pair.p_value)
+
+
+def test_nothing_is_said_of_chance_where_there_is_a_single_sentence():
+    first, other = (count_system(lines, REFERENCES)["bleu"] for lines in (OUTPUTS, OTHERS))
+    last = score_by_length(other, cut_by_length(count_lengths(REFERENCES), 5, 3), first).buckets[-1]
+    assert last is not None and last.value > 0
+    assert last.interval is last.difference is last.p_value is None
+
+
+def test_equal_systems_do_not_differ_anywhere():
+    buckets = cut_by_length(count_lengths(REFERENCES), 5, 3)
+    counts = count_system(OUTPUTS, REFERENCES)["bleu"]
+    for one in score_by_length(counts, buckets, counts, resamples=20).buckets[:2]:
+        assert one is not None and one.difference is not None
+        assert (one.difference.value, one.difference.low, one.difference.high, one.p_value) == (0, 0, 0, 1)
+
+
+def test_counts_of_another_text_are_refused():
+    counts = count_system(OUTPUTS, REFERENCES)["bleu"]
+    with pytest.raises(DataError, match="6 sentences, lengths of 2"):
+        score_by_length(counts, cut_by_length([1, 2]))
+
+
+def test_lengths_are_of_words_as_bleu_counts_them():
+    assert count_lengths(["Well, no.", "", "Donaudampfschiff"]) == [4, 0, 1]
+    assert count_lengths(["Well, no.", "", "Donaudampfschiff"], "none") == [2, 0, 1]
