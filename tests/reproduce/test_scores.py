@@ -3,7 +3,8 @@
 from sacrebleu import corpus_bleu
 
 from regard.metrics.by_length import cut_by_length
-from regard.reproduce.scores import LENGTHS, SCORERS
+from regard.reproduce.scores import SCORERS
+from regard.reproduce.tables import LENGTHS
 
 
 def test_groups_of_lengths_are_those_of_the_paper() -> None:

@@ -1,7 +1,6 @@
 """Table 1 and Figure 2 of Indurthi et al. (2019): hard attention, and BLEU by the length of the source."""
 
-from regard.reproduce.scores import LENGTHS
-from regard.reproduce.tables import Metric, Row, Table
+from regard.reproduce.tables import LENGTHS, Metric, Row, Table
 
 __all__ = ["TABLES"]
 

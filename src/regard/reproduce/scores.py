@@ -30,9 +30,10 @@ from regard.metrics.meteor import count_meteor, find_jar, find_java, score_count
 from regard.metrics.significance import Aggregate
 from regard.metrics.transduction import count_transduction, mean_edits
 from regard.metrics.translation import aggregate, count
+from regard.reproduce.tables import LENGTHS
 from regard.reproduce.texts import ExperimentText
 
-__all__ = ["LENGTHS", "SCORERS", "Scorer", "System", "available", "counts_bytes", "read_counts"]
+__all__ = ["SCORERS", "Scorer", "System", "available", "counts_bytes", "read_counts"]
 
 
 @dataclass
@@ -164,9 +165,6 @@ class Scorer:
 def _bleu_aggregate() -> Aggregate:
     return aggregate("bleu", tokenize="none", lowercase=True)
 
-
-LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
-"""The groups of `cut_by_length`, as Indurthi et al. (2019), Table 2 have them."""
 
 SCORERS = {
     "bleu": Scorer(_bleu, _bleu_aggregate),

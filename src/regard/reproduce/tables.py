@@ -7,7 +7,11 @@ from typing import Literal
 
 from regard.errors import UsageError
 
-__all__ = ["Metric", "Row", "Table", "recipes_folder"]
+__all__ = ["LENGTHS", "Metric", "Row", "Table", "recipes_folder"]
+
+
+LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
+"""The groups of source lengths of Indurthi et al. (2019), Table 2."""
 
 
 @dataclass(frozen=True)
