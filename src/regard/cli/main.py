@@ -16,6 +16,7 @@ from regard.cli.analyse import analyse
 from regard.cli.average import average
 from regard.cli.config import config
 from regard.cli.evaluate import evaluate
+from regard.cli.export import export
 from regard.cli.fertility import fertility
 from regard.cli.figures import figures
 from regard.cli.phrasebook import phrasebook
@@ -47,6 +48,7 @@ for command in (
     score,
     tune,
     average,
+    export,
     align,
     actions,
     fertility,

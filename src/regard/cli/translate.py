@@ -63,6 +63,28 @@ def translate(
             help="The same for a word wherever it stands: WORD=MOST, WORD=LEAST:MOST.", show_default=False
         ),
     ] = None,
+    terms: Annotated[
+        Path | None,
+        typer.Option(help="A file of what each translation must hold, line by line: words, phrases, tabs."),
+    ] = None,
+    mbr: Annotated[
+        str | None,
+        typer.Option(
+            help="Choose among the beam, or the samples of --sample, by expected bleu, chrf or rep (100 less "
+            "repetitions); the scores shown are these.",
+            show_default=False,
+        ),
+    ] = None,
+    candidates: Annotated[
+        int, typer.Option(help="Of --mbr: how many are compared; 0: the whole beam, or 32 samples.", min=0)
+    ] = 0,
+    mbr_weights: Annotated[
+        str,
+        typer.Option(
+            help="Of --mbr: what a candidate weighs as a reference: uniform, probability, or auto (uniform "
+            "for samples, else probability)."
+        ),
+    ] = "auto",
     length_penalty: Annotated[float | None, typer.Option(help="Alpha of the length penalty; 0: off.")] = None,
     coverage_penalty: Annotated[
         float | None, typer.Option(help="Beta of the coverage penalty on neglected source words; 0: off.")
@@ -99,6 +121,9 @@ def translate(
     precision: Annotated[str, typer.Option(help="float32, or bfloat16 (faster).")] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1)] = None,
+    engine: Annotated[
+        str, typer.Option(help="regard, or ctranslate2 for a model of `regard export`: plain translations.")
+    ] = "regard",
 ) -> None:
     """Translate lines of text.
 
@@ -106,6 +131,10 @@ def translate(
     lines.
 
     Example: regard translate runs/first --beam 5 --show < input.txt
+
+    Best of 64 samples: regard translate runs/first --sample --mbr chrf --candidates 64 < input.txt
+
+    With given words: regard translate runs/first --terms terms.txt < input.txt
     """
     options = {
         "beam": beam,
@@ -124,10 +153,18 @@ def translate(
     drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     if not sample and drawn != {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 1}:
         raise UsageError("--temperature, --top-k, --top-p and --seed shape what --sample draws: add --sample")
+    if mbr is None and (candidates or mbr_weights != "auto"):
+        raise UsageError("--candidates and --mbr-weights say how --mbr chooses: add --mbr")
+    if sample and terms is not None:
+        raise UsageError("--terms shapes beam search: leave --sample out")
+    if engine not in ("regard", "ctranslate2"):
+        raise UsageError(f"--engine {engine!r}: expected regard or ctranslate2")
 
+    from regard.cli.exported import exported_translator, refuse_exported
     from regard.cli.models import load_models, search_settings
     from regard.config import from_dict
     from regard.decoding.config import SamplingConfig
+    from regard.decoding.mbr import MbrConfig
     from regard.decoding.share import translate_shared
     from regard.decoding.translate import Translator, number_lines
     from regard.training.device import pick_device, use_threads
@@ -135,24 +172,46 @@ def translate(
 
     use_threads(threads)
     sampling = from_dict(SamplingConfig, drawn, where="sampling options") if sample else None
+    compared = {"utility": mbr, "candidates": candidates, "weights": mbr_weights}
+    choice = None if mbr is None else from_dict(MbrConfig, compared, where="--mbr options")
     with join(pick_device(device)) as processes:
-        model, text, base = load_models(models, device, precision, settings or [])
         interactive = input is None and sys.stdin.isatty()
-        if beam is None or sample:
-            options["beam"] = max(base.beam, nbest)  # as many are kept as are returned
-        by_word = _word_fertilities(word_fertility or [])
-        if (by_word or fertility is not None) and text.budget is None:
-            raise UsageError(
-                "--fertility and --word-fertility bound the attention of models trained with data.fertility; "
-                f"{models[0]} was not"
-            )
-        translator = Translator(model, text, search_settings(base, options), sampling, by_word)
+        if engine == "ctranslate2":
+            others = {
+                "--alignment": alignment,
+                "--attention": attention,
+                "--show": show,
+                "--svg": svg,
+                "--sample": sample,
+                "--prefix": prefix,
+                "--fertility": fertility,
+                "--word-fertility": word_fertility,
+                "--terms": terms,
+                "--mbr": mbr,
+                "--set": settings,
+                f"--precision {precision}": precision != "float32",
+            }
+            translator = exported_translator(models, device, threads, options, others)
+        else:
+            refuse_exported(models)
+            model, text, base = load_models(models, device, precision, settings or [])
+            if beam is None or sample:
+                options["beam"] = max(base.beam, nbest, candidates)  # as many are kept as are returned
+            by_word = _word_fertilities(word_fertility or [])
+            if (by_word or fertility is not None) and text.budget is None:
+                raise UsageError(
+                    "--fertility and --word-fertility bound the attention of models trained with "
+                    f"data.fertility; {models[0]} was not"
+                )
+            translator = Translator(model, text, search_settings(base, options), sampling, by_word, choice)
         lines = number_lines(
             _lines(input),
             None if prefix is None else _file_lines(prefix),
             str(prefix),
             None if fertility is None else _file_lines(fertility),
             str(fertility),
+            None if terms is None else _file_lines(terms),
+            str(terms),
         )
         if interactive and processes.count == 1:
             results = (result for line in lines for result in translator.translate([line]))

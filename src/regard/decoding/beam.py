@@ -11,6 +11,8 @@ where they are compared with these as they stand. Among themselves unfinished on
 request. Else which of them stay alive hangs neither on it nor on the length penalty, and one search can
 answer for several of both (`beam_searches`).
 
+Terms that a translation must hold share out the beam and put off the end (`regard.decoding.terms`).
+
 Nothing here depends on which sentences share the batch. Of equal scores the one from the better hypothesis
 goes first, and the end symbol before other tokens.
 """
@@ -27,6 +29,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import Scorer
 from regard.decoding.pool import Pool
 from regard.decoding.rules import Rules
+from regard.decoding.terms import Terms
 from regard.decoding.trace import Trace
 from regard.errors import ConfigError, RegardError
 from regard.layers.rows import Rows, select_rows
@@ -61,6 +64,7 @@ def beam_search(
     upper: Float[Tensor, "B S"] | None = None,
     lower: Float[Tensor, "B S"] | None = None,
     scorer: Scorer | None = None,
+    terms: Terms | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate a batch.
 
@@ -72,9 +76,11 @@ def beam_search(
         upper: The most attention each word may receive, for mechanisms that bound it.
         lower: The least each word should receive.
         scorer: How finished hypotheses are ranked; without it, as `config` says.
+        terms: What the translations must hold.
 
     Returns:
-        For each sentence its hypotheses, best first: `config.nbest` of them, or as many as there are.
+        For each sentence its hypotheses, best first: `config.nbest` of them, or as many as there are. They
+        hold all its terms, or none could.
 
     Raises:
         RegardError: if the model's probabilities are not numbers.
@@ -82,7 +88,8 @@ def beam_search(
     scorers = (scorer or Scorer.of(config),)
     with evaluating(model):
         memories, state = model.begin(source, upper, lower)
-        return _Search(source, config, prefixes, scorers, model.longest).run(model, memories, state)[0]
+        search = _Search(source, config, prefixes, scorers, model.longest, terms)
+        return search.run(model, memories, state)[0]
 
 
 def beam_searches(
@@ -129,12 +136,14 @@ class _Search:
         prefixes: Sequence[Sequence[int]] | None,
         scorers: tuple[Scorer, ...],
         longest: int | None,
+        terms: Terms | None = None,
     ) -> None:
         self.source = source
         self.config = config
         self.scorers = scorers
         self.words = source.words
-        self.rules = Rules(config, source, prefixes, longest)
+        self.terms = terms
+        self.rules = Rules(config, source, prefixes, longest, None if terms is None else terms.room)
         self.trace = Trace()
 
     def run(self, model: TranslationModel, memories: Memories, state: Rows) -> list[list[list[Hypothesis]]]:
@@ -149,6 +158,7 @@ class _Search:
         looking = any(scorer.additions for scorer in self.scorers)
         history = tokens[:, None][:, :0] if self.rules.remembers else None
         attended: tuple[Tensor, ...] | None = None
+        progress = None if self.terms is None else self.terms.start()
         for step in range(self.rules.longest + 1):
             prediction = model.step(tokens, memories, state)
             weights = tuple(reading.weights for reading in prediction.readings)
@@ -159,12 +169,18 @@ class _Search:
                 before = attended or tuple(map(torch.zeros_like, weights))
                 attended = tuple(a + w for a, w in zip(before, weights, strict=True))
                 added = [scorer.added(attended, self.words[owners]) for scorer in self.scorers]
+            wanted = None if progress is None else progress.wanted(tokens, owners)
             values, ids = self.rules.candidates(
-                prediction.log_probs, beam, step, owners, history, prediction.ending
+                prediction.log_probs, beam, step, owners, history, prediction.ending, wanted
             )
             choices = values.shape[1]
             totals = (scores.view(-1, 1) + values).view(len(live), -1)
+            if progress is not None:
+                progress = progress.after(tokens, ids, owners)
+                totals = progress.hold_back(totals, choices, pools[0].empty(live))
             totals, order = self._sorted(totals, added[0], step + 1)
+            if progress is not None:
+                totals, order = progress.allocate(totals, order)
             totals, order = totals[:, : 2 * beam], order[:, : 2 * beam]
             ended = order % choices == 0  # the end symbol stands in the first column
             rows = order // choices + torch.arange(len(live), device=device).unsqueeze(1) * width
@@ -196,6 +212,8 @@ class _Search:
             rows = rows.flatten()
             columns = (order % choices).flatten()
             tokens = ids[rows, columns]
+            if progress is not None:
+                progress = progress.select(rows * choices + columns)
             self.trace.advance(rows, tokens, values[rows, columns])
             if (step + 1) % _FORGET == 0:
                 steps, ends = zip(*(pool.ends() for pool in pools), strict=True)
@@ -233,7 +251,7 @@ class _Search:
         if self.config.stop == "certain":
             return scorer(scores.amax(dim=1), self.rules.limits[live] + 1)
         if added is None:
-            return scorer(scores[:, 0], length)
+            return scorer(scores.amax(dim=1), length)
         return (scorer(scores, length) + added[rows]).amax(dim=1)
 
     def _hypotheses(self, pool: Pool) -> list[list[Hypothesis]]:

@@ -2,7 +2,7 @@
 
 import torch
 
-from regard.types import Float, Int, Tensor
+from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Pool"]
 
@@ -41,6 +41,10 @@ class Pool:
     def worst(self, sentences: Int[Tensor, "n"]) -> Float[Tensor, "n"]:
         """What a hypothesis must beat to get in."""
         return self.scores[sentences, -1]
+
+    def empty(self, sentences: Int[Tensor, "n"]) -> Bool[Tensor, "n"]:
+        """Whether nothing is in."""
+        return ~(self.scores[sentences, 0] > _NEVER)
 
     def ends(self) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"]]:
         """The steps and rows in which the hypotheses ended."""

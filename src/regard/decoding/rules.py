@@ -30,6 +30,7 @@ class Rules:
         source: The batch.
         prefixes: The tokens that the translation of each sentence must start with.
         longest: The most tokens that the model can read, the end symbol included; none: any number.
+        room: How many tokens each translation must have room for beyond its prefix; none: no more.
     """
 
     def __init__(
@@ -38,18 +39,20 @@ class Rules:
         source: Sequences,
         prefixes: Sequence[Sequence[int]] | None = None,
         longest: int | None = None,
+        room: Sequence[int] | None = None,
     ) -> None:
         """Work out the limits of each sentence."""
         self.config = config
         device = source.tokens.device
         prefixes = prefixes if prefixes is not None else [()] * len(source)
+        room = room if room is not None else [0] * len(source)
         limits = [
             max(
                 int(config.max_length_ratio * length) + config.max_length_extra,
                 config.min_length,
-                len(prefix),
+                len(prefix) + more,
             )
-            for length, prefix in zip(source.lengths.tolist(), prefixes, strict=True)
+            for length, prefix, more in zip(source.lengths.tolist(), prefixes, room, strict=True)
         ]
         if longest is not None:
             limits = [min(limit, longest - 1) for limit in limits]
@@ -69,6 +72,7 @@ class Rules:
         sentences: Int[Tensor, "R"],
         history: Int[Tensor, "R T"] | None,
         ending: Ending | None = None,
+        wanted: Int[Tensor, "R K"] | None = None,
     ) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
         """The end symbol and the best `count` other tokens of each row.
 
@@ -79,15 +83,18 @@ class Rules:
             sentences: The sentence of each row.
             history: Those tokens, where `remembers`.
             ending: Where the model's attention leaves no choice but to end, or forbids it.
+            wanted: Tokens that are candidates however unlikely; `PAD` is none.
 
         Returns:
             Log-probabilities, minus infinity where a token may not follow, and the tokens: the end symbol
-            in the first column, the others from the best down.
+            in the first column, the others from the best down, then what is wanted and not among them.
         """
         allowed = log_probs
         if history is not None and step >= self.config.no_repeat_ngram:
             allowed = _block_repeats(log_probs, history, self.config.no_repeat_ngram)
         values, tokens = best_tokens(allowed, count + _SPECIALS)
+        if wanted is not None:
+            values, tokens = _with_wanted(values, tokens, allowed, wanted)
         hidden = tokens < _SPECIALS
         if not self.config.forbid_unknown:
             hidden &= tokens != UNK
@@ -113,6 +120,20 @@ class Rules:
         return torch.cat([ends, values], dim=1), torch.cat(
             [torch.full_like(tokens[:, :1], EOS), tokens], dim=1
         )
+
+
+def _with_wanted(
+    values: Float[Tensor, "R C"],
+    tokens: Int[Tensor, "R C"],
+    log_probs: Float[Tensor, "R V"],
+    wanted: Int[Tensor, "R K"],
+) -> tuple[Float[Tensor, "R D"], Int[Tensor, "R D"]]:
+    """Candidates and those that are wanted, padding in the place of what is there already."""
+    known = torch.cat([tokens, wanted], dim=1)
+    before = torch.ones_like(known[0], dtype=torch.bool).expand(wanted.shape[1], -1).tril(tokens.shape[1] - 1)
+    again = ((wanted.unsqueeze(2) == known.unsqueeze(1)) & before).any(dim=2)
+    wanted = wanted.masked_fill(again, PAD)
+    return torch.cat([values, log_probs.gather(1, wanted)], dim=1), torch.cat([tokens, wanted], dim=1)
 
 
 def _block_repeats(

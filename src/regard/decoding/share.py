@@ -5,17 +5,32 @@ take equally long), gathers the results and yields them in order.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch.distributed as dist
 
 from regard.decoding.blocks import blocks
-from regard.decoding.translate import Line, LineResult, Translator, warn_refused
+from regard.decoding.config import SearchConfig
+from regard.decoding.translate import Line, LineResult, warn_refused
 
-__all__ = ["translate_shared"]
+__all__ = ["BlockTranslator", "translate_shared"]
 
 
-def translate_shared(translator: Translator, lines: Iterable[Line]) -> Iterator[LineResult]:
+@runtime_checkable
+class BlockTranslator(Protocol):
+    """A `Translator`, or what translates blocks of lines as it does."""
+
+    @property
+    def search(self) -> SearchConfig:
+        """How it searches."""
+        ...
+
+    def block(self, lines: Sequence[Line]) -> list[LineResult]:
+        """Translate lines held together."""
+        ...
+
+
+def translate_shared(translator: BlockTranslator, lines: Iterable[Line]) -> Iterator[LineResult]:
     """Translate lines with all processes of the default process group.
 
     Args:
@@ -35,7 +50,7 @@ def translate_shared(translator: Translator, lines: Iterable[Line]) -> Iterator[
             dist.gather_object(translator.block(share), None, dst=0, group=group)
 
 
-def _lead(translator: Translator, lines: Iterable[Line], group: Any) -> Iterator[LineResult]:
+def _lead(translator: BlockTranslator, lines: Iterable[Line], group: Any) -> Iterator[LineResult]:
     count = dist.get_world_size()
     waiting = True  # whether the others wait for a share: a failed search leaves them to torchrun
     try:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,10 +17,12 @@ from regard.decoding.blocks import blocks, sorted_batches, too_long
 from regard.decoding.by_hand import given_fertilities
 from regard.decoding.config import SamplingConfig, SearchConfig
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.mbr import MbrConfig, rank
 from regard.decoding.penalties import Scorer
 from regard.decoding.sampling import sample
+from regard.decoding.terms import Boundaries, Terms, holds
 from regard.decoding.unknown import map_weights, replace_unknown
-from regard.errors import DataError
+from regard.errors import DataError, UsageError
 from regard.metrics.alignment import links_from_weights
 from regard.models.base import TranslationModel
 from regard.types import Float
@@ -40,12 +42,14 @@ class Line:
         prefix: The text its translation must start with.
         fertility: How much attention each of its tokens must and may receive, in a line as `read_fertilities`
             reads it, for models with a budget; empty: as the model has it.
+        terms: The words and phrases its translation must hold, a tab between two.
     """
 
     number: int
     text: str
     prefix: str = ""
     fertility: str = ""
+    terms: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,7 @@ class LineResult:
         translations: Best first; none for a line that is empty or refused.
         refused: Why the line was refused; none where it was not.
         fertilities: What its tokens must and may receive, where somebody said so.
+        lacking: The terms that one of the translations does not hold, with the reason where it is known.
     """
 
     line: Line
@@ -99,6 +104,7 @@ class LineResult:
     translations: tuple[Translation, ...] = ()
     refused: str | None = None
     fertilities: Fertilities | None = None
+    lacking: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -116,6 +122,8 @@ class Translator:
         search: How to search.
         sampling: How to draw translations; without it they are searched for.
         fertilities: The least and the most attention for words, for models with a budget.
+        mbr: How to choose among translations by expected utility, which is their score then; without it they
+            come as found.
     """
 
     model: TranslationModel
@@ -123,6 +131,7 @@ class Translator:
     search: SearchConfig
     sampling: SamplingConfig | None = None
     fertilities: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    mbr: MbrConfig | None = None
 
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
         """Translate lines, a block of `search.batch.block` at a time; results come in order.
@@ -141,9 +150,10 @@ class Translator:
         for rows in sorted_batches(lengths, self.search.batch):
             for row, found in zip(rows, self._search([results[row] for row in rows]), strict=True):
                 result = results[row]
-                written = tuple(self._write(result, hypothesis) for hypothesis in found)
+                written = self._chosen([self._write(result, hypothesis) for hypothesis in found])
                 read = (*result.source_tokens, *self.text.sink)
-                results[row] = LineResult(result.line, read, written, fertilities=result.fertilities)
+                lacking = self._lacking(result.line, written)
+                results[row] = LineResult(result.line, read, written, None, result.fertilities, lacking)
         return results
 
     def variants(self, lines: Sequence[Line], scorers: Sequence[Scorer]) -> list[list[str]]:
@@ -183,6 +193,8 @@ class Translator:
             refused = too_long(line.text, len(tokens), longest)
             if refused is None and line.prefix:
                 refused = too_long(line.prefix, len(self.text.target.encode(line.prefix)), longest)
+            if refused is None and line.terms:
+                refused = too_long(line.terms, sum(map(len, self._terms(line).values())), longest)
             if refused is None:
                 where = f"the fertilities of line {line.number}"
                 given = given_fertilities(tokens, self.text.source, line.fertility, self.fertilities, where)
@@ -204,10 +216,55 @@ class Translator:
         """Search for a batch of lines, or draw."""
         batch, prefixes = self._batch(read)
         source, bounds = batch.source, (batch.upper, batch.lower)
+        search = self.search
+        if self.mbr is not None:
+            search = self.mbr.search(search, self.sampling is not None)
+        demanded = [self._sayable(result.line) for result in read]
         if self.sampling is not None:
+            if any(demanded):
+                raise UsageError("translations that are drawn cannot be made to hold terms")
             numbers = [result.line.number for result in read]
-            return sample(self.model, source, self.search, self.sampling, numbers, prefixes, *bounds)
-        return beam_search(self.model, source, self.search, prefixes, *bounds)
+            return sample(self.model, source, search, self.sampling, numbers, prefixes, *bounds)
+        terms = Terms(demanded, self._boundaries.to(source.tokens.device)) if any(demanded) else None
+        return beam_search(self.model, source, search, prefixes, *bounds, terms=terms)
+
+    def _chosen(self, found: Sequence[Translation]) -> tuple[Translation, ...]:
+        """Translations as search ranks them, or those of the highest expected utility."""
+        if self.mbr is None:
+            return tuple(found)
+        log_probs = [one.hypothesis.log_probability for one in found]
+        ranked = rank([one.text for one in found], log_probs, self.mbr, self.sampling is not None)
+        return tuple(
+            replace(found[place], hypothesis=replace(found[place].hypothesis, score=utility))
+            for place, utility in ranked[: self.search.nbest]
+        )
+
+    @cached_property
+    def _boundaries(self) -> Boundaries:
+        return Boundaries.of(self.text.target)
+
+    def _terms(self, line: Line) -> dict[str, list[int]]:
+        """The terms of a line and their tokens."""
+        terms = (" ".join(term.split()) for term in line.terms.split("\t"))
+        return {term: self.text.target.encode(term) for term in terms if term}
+
+    def _sayable(self, line: Line) -> list[list[int]]:
+        """The tokens of those terms that the model has words for."""
+        found = self._terms(line).values() if line.terms else ()
+        return [tokens for tokens in found if tokens and UNK not in tokens]
+
+    def _lacking(self, line: Line, written: Sequence[Translation]) -> tuple[str, ...]:
+        """The terms of a line that one of its translations does not hold."""
+        if not line.terms:
+            return ()
+        said = [one.hypothesis.tokens for one in written]
+        found: list[str] = []
+        for term, tokens in self._terms(line).items():
+            if UNK in tokens:
+                found.append(f"{term!r}: the model cannot write it")
+            elif not all(holds(one, tokens, self._boundaries) for one in said):
+                found.append(repr(term))
+        return tuple(found)
 
     def _write(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
         """A hypothesis as text."""
@@ -235,8 +292,10 @@ def number_lines(
     name: str = "the prefixes",
     fertilities: Iterable[str] | None = None,
     fertilities_name: str = "the fertilities",
+    terms: Iterable[str] | None = None,
+    terms_name: str = "the terms",
 ) -> Iterator[Line]:
-    """Lines with their numbers, the prefixes of their translations and their fertilities.
+    """Lines with their numbers, and what stands beside them: prefixes, fertilities, terms.
 
     Args:
         lines: The lines.
@@ -244,18 +303,22 @@ def number_lines(
         name: Where the prefixes come from, for messages.
         fertilities: As many lines of fertilities.
         fertilities_name: Where they come from.
+        terms: As many lines of terms.
+        terms_name: Where they come from.
 
     Raises:
         DataError: if the numbers of lines differ.
     """
-    beside = [(iter(prefixes), name)] if prefixes is not None else []
-    beside += [(iter(fertilities), fertilities_name)] if fertilities is not None else []
+    files = {
+        "prefix": (prefixes, name),
+        "fertility": (fertilities, fertilities_name),
+        "terms": (terms, terms_name),
+    }
+    beside = {key: (iter(given), where) for key, (given, where) in files.items() if given is not None}
     number = 0
     for number, text in enumerate(lines, 1):
-        found = [_beside(given, where, number) for given, where in beside]
-        prefix = found.pop(0) if prefixes is not None else ""
-        yield Line(number, text, prefix, found[0] if found else "")
-    for given, where in beside:
+        yield Line(number, text, **{key: _beside(*one, number) for key, one in beside.items()})
+    for given, where in beside.values():
         if next(given, None) is not None:
             raise DataError(f"{where}: more lines than there are to translate ({number})")
 
@@ -269,6 +332,8 @@ def _beside(given: Iterator[str], where: str, number: int) -> str:
 
 
 def warn_refused(result: LineResult) -> None:
-    """Tell of a line that was refused."""
+    """Tell of a line that was refused, or of one whose translation lacks a term."""
     if result.refused:
         _log.warning("line %d refused, its translation is left empty: %s", result.line.number, result.refused)
+    for term in result.lacking:
+        _log.warning("line %d: translated without the term %s", result.line.number, term)

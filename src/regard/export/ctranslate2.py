@@ -1,0 +1,229 @@
+"""A softmax Transformer as a model of CTranslate2, a C++ engine for Transformers.
+
+The probabilities are those of the model, up to rounding and quantisation. Sinusoidal positions go in as a
+table: those that CTranslate2 computes itself start at 1 and have other wavelengths. The exported folder holds
+the config and the text files of the model folder too, so that translating needs nothing else.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.attention.registry import AttentionConfig
+from regard.attention.soft import SoftAttentionConfig
+from regard.data.vocabulary import BOS, EOS, SPECIALS, UNK, Vocabulary
+from regard.decoding.config import SearchConfig
+from regard.errors import CheckpointError, ConfigError, UsageError
+from regard.experiment import LoadedModel, RunConfig, load_model, write_config
+from regard.layers.linear import Linear
+from regard.layers.position import Positions
+from regard.models.transformer import TransformerModel
+from regard.models.transformer_config import TransformerConfig
+from regard.models.transformer_layers import DecoderLayer, EncoderLayer, Norm
+from regard.training.fertility import save_text
+from regard.training.weights import MODEL_FILE
+from regard.types import Float, Tensor
+
+__all__ = ["ENGINE_FILE", "POSITIONS", "QUANTIZATIONS", "export", "import_ctranslate2", "token_names"]
+
+ENGINE_FILE = "model.bin"
+POSITIONS = "positions"
+"""The key of CTranslate2's `config.json` that says how many positions the tables have."""
+QUANTIZATIONS = (
+    "float32",
+    "float16",
+    "bfloat16",
+    "int8",
+    "int8_float32",
+    "int8_float16",
+    "int8_bfloat16",
+    "int16",
+)
+EPSILON = 1e-5  # of layer normalisation: PyTorch's own
+
+
+def import_ctranslate2() -> Any:
+    """The package.
+
+    Raises:
+        UsageError: if it is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError:
+        raise UsageError("ctranslate2 is not installed: pip install 'regard[ctranslate2]'") from None
+    return ctranslate2
+
+
+def token_names(vocabulary: Vocabulary) -> list[str]:
+    """A name for each id, no two alike: a word of the text may be spelt as a special token is."""
+    taken = set(vocabulary.tokens)
+    names: list[str] = list(SPECIALS)
+    for token in vocabulary.tokens[len(SPECIALS) :]:
+        name = token
+        while name in SPECIALS or (name != token and name in taken):
+            name += "'"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def export(folder: Path | str, out: Path | str, quantization: str = "float32", force: bool = False) -> None:
+    """Write the model of a folder for CTranslate2.
+
+    Args:
+        folder: The model folder.
+        out: The new folder.
+        quantization: How weights are kept, one of `QUANTIZATIONS`.
+        force: Replace a model that was exported to `out` before.
+
+    Raises:
+        UsageError: if there is no such quantisation, `out` holds something, or the package is missing.
+        ConfigError: if CTranslate2 has no such model; names the setting.
+        CheckpointError: if a file is missing, corrupt or cannot be written.
+    """
+    out = Path(out)
+    if quantization not in QUANTIZATIONS:
+        raise UsageError(f"--quantization {quantization!r}: expected {', '.join(QUANTIZATIONS)}")
+    _check_place(out, force)
+    import_ctranslate2()
+    loaded = load_model(folder, "cpu")
+    _check(loaded.config)
+    spec = _specification(loaded)
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    target = out.resolve()
+    made, old = (target.with_name(f".{target.name}.{os.getpid()}.{name}") for name in ("tmp", "old"))
+    try:
+        made.mkdir(parents=True)
+        spec.save(str(made))
+        save_text(loaded.text, made)
+        write_config(loaded.config, made)
+        if target.exists():
+            target.rename(old)
+        made.rename(target)
+    except OSError as error:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise CheckpointError(f"{out}: cannot be written: {error.strerror or error}") from None
+    finally:
+        for left in (made, old):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _check_place(out: Path, force: bool) -> None:
+    """Refuse to overwrite anything but an exported model, and that unless told to."""
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not (out / ENGINE_FILE).is_file() or (out / MODEL_FILE).exists():
+        raise UsageError(f"{out}: is there already and is no exported model; give a new folder")
+    if not force:
+        raise UsageError(f"{out}: holds an exported model already; give a new folder, or --force")
+
+
+def _check(config: RunConfig) -> None:
+    """Refuse a model that CTranslate2 does not have."""
+    model = config.model
+    if not isinstance(model, TransformerConfig):
+        raise ConfigError(f"model.kind = {model.kind!r}: CTranslate2 runs Transformers alone")
+    for part in ("encoder", "decoder"):
+        if layers := getattr(model, part).local:
+            raise ConfigError(f"model.{part}.local = {layers}: CTranslate2 has no bias towards near words")
+    for number, one in enumerate(model.source_attentions):
+        _check_attention(one, f"model.attentions[{number}]" if model.attentions else "model.attention")
+
+
+def _check_attention(one: AttentionConfig, name: str) -> None:
+    if not isinstance(one, SoftAttentionConfig):
+        raise ConfigError(f"{name}.kind = {one.kind!r}: CTranslate2 has soft attention alone")
+    if one.map != "softmax":
+        raise ConfigError(f"{name}.map = {one.map!r}: CTranslate2 has softmax alone")
+    if one.scorer not in (None, "scaled"):
+        raise ConfigError(f"{name}.scorer = {one.scorer!r}: CTranslate2 has scaled products alone")
+
+
+def _specification(loaded: LoadedModel) -> Any:
+    """The model as CTranslate2 describes it."""
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    model, config = loaded.model, loaded.config.model
+    assert isinstance(model, TransformerModel) and isinstance(config, TransformerConfig)
+    gelu = config.feed_forward.activation == "gelu"
+    # Typed as what they are before they are filled: nothing.
+    spec: Any = transformer_spec.TransformerSpec.from_config(
+        (config.encoder.layers, config.decoder.layers),
+        config.heads,
+        pre_norm=config.norm == "pre",
+        activation=common_spec.Activation.GELU if gelu else common_spec.Activation.RELU,
+    )
+    places = model.longest or _positions(loaded.config.search)
+    _write_ends(spec.encoder, model.source_positions, model.encoder_norm, places)
+    _write_ends(spec.decoder, model.target_positions, model.decoder_norm, places)
+    spec.encoder.embeddings[0].weight = _array(model.source_embedding.weight)
+    spec.decoder.embeddings.weight = _array(model.target_embedding.weight)
+    output = model.target_embedding.weight if model.output is None else model.output
+    spec.decoder.projection.weight = _array(output)
+    spec.decoder.projection.bias = _array(model.output_bias)
+    for into, layer in zip(spec.encoder.layer, model.encoder, strict=True):
+        assert isinstance(layer, EncoderLayer)
+        _write_layer(into, layer)
+    for into, layer in zip(spec.decoder.layer, model.decoder, strict=True):
+        assert isinstance(layer, DecoderLayer)
+        _write_layer(into, layer)
+        _write_linears(into.attention, [layer.source.query, layer.source.memory, layer.source.output])
+        _write_norm(into.attention.layer_norm, layer.around_source.norm)
+    spec.register_source_vocabulary(token_names(loaded.text.source.vocabulary))
+    spec.register_target_vocabulary(token_names(loaded.text.target.vocabulary))
+    spec.config.unk_token, spec.config.eos_token = SPECIALS[UNK], SPECIALS[EOS]
+    spec.config.bos_token = spec.config.decoder_start_token = SPECIALS[BOS]
+    spec.config.layer_norm_epsilon = EPSILON
+    spec.config.add_attribute(POSITIONS, places)
+    return spec
+
+
+def _positions(search: SearchConfig) -> int:
+    """As many positions as sentences may have tokens, the longest that are translated and what comes out."""
+    longest = search.batch.longest + 1  # a sink
+    made = int(search.max_length_ratio * longest) + search.max_length_extra
+    return max(longest, made, search.min_length) + 1
+
+
+def _write_ends(into: Any, positions: Positions, norm: torch.nn.Module, count: int) -> None:
+    """What stands before and after the layers of an encoder or decoder."""
+    into.scale_embeddings = True
+    into.position_encodings.encodings = _array(positions(0, count, torch.empty(0, dtype=torch.float32)))
+    if isinstance(norm, Norm):
+        _write_norm(into.layer_norm, norm)
+
+
+def _write_layer(into: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    """Self-attention and the feed-forward network."""
+    _write_linears(into.self_attention, [layer.attention.enter, layer.attention.leave])
+    _write_norm(into.self_attention.layer_norm, layer.around_attention.norm)
+    _write_linear(into.ffn.linear_0, layer.feed.enter)
+    _write_linear(into.ffn.linear_1, layer.feed.leave)
+    _write_norm(into.ffn.layer_norm, layer.around_feed.norm)
+
+
+def _write_linears(into: Any, linears: list[Any]) -> None:
+    for one, linear in zip(into.linear, linears, strict=True):
+        _write_linear(one, linear)
+
+
+def _write_linear(into: Any, linear: Linear) -> None:
+    into.weight = _array(linear.weight.t())
+    if linear.bias is not None:
+        into.bias = _array(linear.bias)
+
+
+def _write_norm(into: Any, norm: Norm) -> None:
+    into.gamma, into.beta = _array(norm.scale), _array(norm.shift)
+
+
+def _array(tensor: Float[Tensor, "*B N"]) -> np.ndarray:
+    """A copy: quantisation writes into what it is given."""
+    return np.array(tensor.detach().numpy(), dtype=np.float32, order="C", copy=True)

@@ -1,0 +1,285 @@
+"""Translating with an exported model: search by CTranslate2, text and scores by regard.
+
+CTranslate2 takes out what may not be said before the softmax and not after it, which makes all else likelier,
+and a translation that reaches the greatest length has no end symbol. To give the model's own probabilities,
+search goes without the ban on padding, start and sink, which a trained model never says, and is repeated with
+it for a sentence where they were said; and translations whose log-probability it does not give are scored in
+one more pass. Greedy translations are those of `Translator`. In beam search a sentence is done when it has as
+many translations as the beam is wide (`Translator` waits until nothing unfinished beats them); these are
+ranked by the same score.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from regard.data.text import TextPair
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS
+from regard.decoding.blocks import blocks, sorted_batches, too_long
+from regard.decoding.config import SearchConfig
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.penalties import length_penalty
+from regard.decoding.translate import Line, LineResult, Translation, warn_refused
+from regard.errors import CheckpointError, DataError, DeviceError, UsageError
+from regard.experiment import load_config
+from regard.export.ctranslate2 import ENGINE_FILE, POSITIONS, import_ctranslate2, token_names
+from regard.training.fertility import load_text
+
+__all__ = ["ExportedModel", "ExportedTranslator", "load_exported"]
+
+_NEVER = [[SPECIALS[token]] for token in (PAD, BOS, SINK)]
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """A model as CTranslate2 runs it.
+
+    Attributes:
+        engine: A `ctranslate2.Translator`.
+        text: Its tokenizers and vocabularies.
+        search: How it translates, unless told otherwise.
+        longest: The most tokens that a sentence may have, a sink or end symbol included.
+    """
+
+    engine: Any
+    text: TextPair
+    search: SearchConfig
+    longest: int
+
+
+def load_exported(folder: Path | str, device: str = "auto", threads: int | None = None) -> ExportedModel:
+    """A model that `regard export ctranslate2` wrote.
+
+    Args:
+        folder: Its folder.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        threads: Threads on the CPU; none: as CTranslate2 has it.
+
+    Raises:
+        UsageError: if the folder is that of a model not exported, or the package is missing.
+        CheckpointError: if a file is missing or corrupt; names it.
+        DeviceError: if the device is not there.
+    """
+    folder = Path(folder)
+    if folder.is_dir() and not (folder / ENGINE_FILE).exists():
+        raise UsageError(
+            f"{folder}: not a model for ctranslate2; export it first: "
+            f"regard export ctranslate2 {folder} -o NEW"
+        )
+    package = import_ctranslate2()
+    search = load_config(folder).search
+    try:
+        text = load_text(folder)
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    path = folder / "config.json"
+    try:
+        longest = int(json.loads(path.read_bytes())[POSITIONS])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise CheckpointError(f"{path}: missing, or not written by `regard export`") from None
+    kind, _, index = device.partition(":")
+    settings = {"device_index": int(index) if index.isdigit() else 0, "intra_threads": threads or 0}
+    try:
+        engine = package.Translator(str(folder), device=kind, **settings)
+    except (RuntimeError, ValueError) as error:
+        if kind == "cuda":
+            raise DeviceError(f"device {device!r}: ctranslate2 cannot use it: {error}") from None
+        raise CheckpointError(f"{folder / ENGINE_FILE}: cannot be read by ctranslate2: {error}") from None
+    return ExportedModel(engine, text, search, longest)
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A translation that search found.
+
+    Attributes:
+        tokens: Its tokens, the end symbol left out.
+        log_probability: With that of the end symbol, in nats; none where the engine does not say the model's.
+    """
+
+    tokens: tuple[str, ...]
+    log_probability: float | None
+
+
+@dataclass(frozen=True)
+class ExportedTranslator:
+    """An exported model with search settings; gives no attention and no log-probabilities of single tokens.
+
+    Attributes:
+        model: The model.
+        search: How to search.
+
+    Raises:
+        UsageError: if CTranslate2 cannot search that way; names the option.
+    """
+
+    model: ExportedModel
+    search: SearchConfig
+
+    def __post_init__(self) -> None:
+        """Refuse what would mean something else there."""
+        search, plain = self.search, "with --engine ctranslate2"
+        if search.coverage_penalty.weight:
+            raise UsageError(
+                f"--coverage-penalty (search.coverage_penalty.weight) = {search.coverage_penalty.weight}: "
+                f"not {plain}, whose own is another; 0 turns it off"
+            )
+        if search.replace_unknown:
+            raise UsageError(f"--replace-unknown (search.replace_unknown): not {plain}: it needs attention")
+        if search.stop != "likely":
+            raise UsageError(f"search.stop = {search.stop!r}: not {plain}, which stops in its own way")
+
+    @cached_property
+    def _names(self) -> tuple[list[str], list[str]]:
+        """What the engine calls the tokens of either side."""
+        text = self.model.text
+        return token_names(text.source.vocabulary), token_names(text.target.vocabulary)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self._names[1])}
+
+    def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
+        """Translate lines as `Translator.translate` does."""
+        for block in blocks(lines, self.search.batch.block):
+            for result in self.block(block):
+                warn_refused(result)
+                yield result
+
+    def block(self, lines: Sequence[Line]) -> list[LineResult]:
+        """Translate lines held together."""
+        results = [self._read(line) for line in lines]
+        lengths = [0 if result.refused else len(result.source_tokens) for result in results]
+        for rows in sorted_batches(lengths, self.search.batch):
+            found = self._search([results[row] for row in rows])
+            for row, hypotheses in zip(rows, found, strict=True):
+                results[row] = self._written(results[row], hypotheses)
+        return results
+
+    def _read(self, line: Line) -> LineResult:
+        """Tokenise a line, or refuse it."""
+        longest = self.search.batch.within(self.model.longest).longest
+        side = self.model.text.source
+        refused = too_long(line.text, None, longest) or side.problem(line.text)
+        if refused is None:
+            tokens = side.tokenize(line.text)
+            refused = too_long(line.text, len(tokens), longest)
+            if refused is None:
+                return LineResult(line, tuple(tokens))
+        return LineResult(line, refused=refused)
+
+    def _search(self, read: Sequence[LineResult]) -> list[list[Hypothesis]]:
+        """The best translations of a batch of lines."""
+        text, search = self.model.text, self.search
+        sources: list[list[str]] = []
+        for result in read:
+            ids = text.source.vocabulary.ids(result.source_tokens)
+            sources.append([*(self._names[0][number] for number in ids), *text.sink])
+        limits = [
+            min(
+                max(int(search.max_length_ratio * len(source)) + search.max_length_extra, search.min_length),
+                self.model.longest - 1,
+            )
+            for source in sources
+        ]
+        found = self._ask(sources, max(limits))
+        for row, limit in enumerate(limits):
+            longer = limit < max(limits) and any(len(said.tokens) > limit for said in found[row])
+            if longer or any([token] in _NEVER for said in found[row] for token in said.tokens):
+                (found[row],) = self._ask([sources[row]], limit, ban=_NEVER)
+        return self._ranked(self._scored(sources, found))
+
+    def _ask(
+        self, sources: list[list[str]], limit: int, ban: list[list[str]] | None = None
+    ) -> list[list[_Said]]:
+        """What the engine finds, nothing longer than a limit."""
+        search = self.search
+        changed = bool(ban or search.forbid_unknown or search.min_length or search.no_repeat_ngram)
+        found = self.model.engine.translate_batch(
+            sources,
+            beam_size=search.beam,
+            num_hypotheses=search.beam,
+            length_penalty=0,
+            min_decoding_length=search.min_length,
+            max_decoding_length=limit + 1,  # of those that end there, the end symbol is one
+            max_input_length=0,
+            no_repeat_ngram_size=search.no_repeat_ngram,
+            disable_unk=search.forbid_unknown,
+            suppress_sequences=ban,
+            return_end_token=True,
+            return_scores=True,
+        )
+        results: list[list[_Said]] = []
+        for one in found:
+            said: dict[tuple[str, ...], _Said] = {}
+            for tokens, score in zip(one.hypotheses, one.scores, strict=True):
+                ended = tokens[-1:] == [SPECIALS[EOS]]
+                cut = tuple(tokens[:-1] if ended else tokens[:limit])
+                said.setdefault(cut, _Said(cut, score if ended and not changed else None))
+            results.append(list(said.values()))
+        return results
+
+    def _scored(
+        self, sources: list[list[str]], found: list[list[_Said]]
+    ) -> list[list[tuple[tuple[str, ...], float]]]:
+        """The same with the log-probabilities that the engine did not say, from one more pass."""
+        missing = [
+            (source, said.tokens)
+            for source, several in zip(sources, found, strict=True)
+            for said in several
+            if said.log_probability is None
+        ]
+        scores: Iterator[Any] = iter(())
+        if missing:
+            texts, targets = zip(*missing, strict=True)
+            scores = iter(
+                self.model.engine.score_batch(list(texts), [list(t) for t in targets], max_input_length=0)
+            )
+        return [
+            [
+                (
+                    said.tokens,
+                    sum(next(scores).log_probs) if said.log_probability is None else said.log_probability,
+                )
+                for said in several
+            ]
+            for several in found
+        ]
+
+    def _ranked(self, found: list[list[tuple[tuple[str, ...], float]]]) -> list[list[Hypothesis]]:
+        """Hypotheses, best first."""
+        results: list[list[Hypothesis]] = []
+        for several in found:
+            hypotheses = [
+                Hypothesis(
+                    tokens=tuple(self._ids[token] for token in tokens),
+                    score=log_probability / length_penalty(len(tokens) + 1, self.search.length_penalty),
+                    log_probability=log_probability,
+                    token_log_probs=(),
+                    attention=(),
+                )
+                for tokens, log_probability in several
+            ]
+            results.append(sorted(hypotheses, key=lambda one: -one.score)[: self.search.nbest])
+        return results
+
+    def _written(self, result: LineResult, hypotheses: Sequence[Hypothesis]) -> LineResult:
+        """Hypotheses as text."""
+        text = self.model.text
+        written: list[Translation] = []
+        for hypothesis in hypotheses:
+            said = text.target.vocabulary.strings(hypothesis.tokens)
+            words = (*text.source.word_ids(result.source_tokens), *[-1] * len(text.sink))
+            written.append(
+                Translation(
+                    text=text.target.tokenizer.decode(said),
+                    tokens=tuple(said),
+                    hypothesis=hypothesis,
+                    source_words=words,
+                    target_words=tuple(text.target.word_ids(said)),
+                )
+            )
+        return LineResult(result.line, (*result.source_tokens, *text.sink), tuple(written))

@@ -1,0 +1,70 @@
+"""`regard translate --terms` and `--mbr` as a user runs them."""
+
+from pathlib import Path
+
+import pytest
+from test_translate import LINES, run, save_model, translate
+
+from regard.errors import ConfigError, DataError, UsageError
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("models") / "chosen")
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_each_line_says_the_terms_of_its_line(model, tmp_path):
+    terms = write(tmp_path / "terms.txt", ["G F\tA", "", "", "E", "", "B"])
+    plain, found = translate(model), translate(model, "--terms", terms)
+    assert "G F" in found[0] and "A" in found[0].split()
+    assert "E" in found[3].split() and "B" in found[5].split()
+    assert [found[i] for i in (1, 2, 4)] == [plain[i] for i in (1, 2, 4)]
+    for line in translate(model, "--terms", terms, "--beam", 4, "--nbest", 4, "--mbr", "bleu"):
+        number, text, _ = line.split(" ||| ")
+        assert number != "0" or "G F" in text
+
+
+def test_a_file_of_terms_has_a_line_for_each_line(model, tmp_path):
+    terms = write(tmp_path / "terms.txt", ["A"] * (len(LINES) - 1))
+    with pytest.raises(DataError, match=rf"terms\.txt: ends after line {len(LINES) - 1}"):
+        translate(model, "--terms", terms)
+    with pytest.raises(UsageError, match="--sample"):
+        translate(model, "--terms", terms, "--sample")
+
+
+@pytest.mark.parametrize("utility", ["bleu", "chrf", "rep"])
+def test_candidates_come_by_expected_utility(model, utility):
+    lines = [line.split(" ||| ") for line in translate(model, "--mbr", utility, "--beam", 6, "--nbest", 3)]
+    assert {number for number, _, _ in lines} == {"0", "2", "3", "4", "5"}
+    for number in ("0", "3"):
+        scores = [float(score) for own, _, score in lines if own == number]
+        assert len(scores) == 3 and scores == sorted(scores, reverse=True) and scores[0] <= 100
+    best = translate(model, "--mbr", utility, "--beam", 6)
+    assert best[0] == next(text for number, text, _ in lines if number == "0")
+
+
+def test_samples_are_chosen_among_too(model):
+    options = ["--sample", "--seed", 3, "--mbr", "chrf", "--candidates", 5]
+    drawn = [line.split(" ||| ") for line in translate(model, "--sample", "--seed", 3, "--nbest", 5)]
+    for number, text in enumerate(translate(model, *options)):
+        assert not LINES[number] or text in {said for own, said, _ in drawn if own == str(number)}
+    assert translate(model, *options) == translate(model, *options, "--batch", 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (["--mbr", "ter"], ConfigError, "utility"),
+        (["--candidates", 4], UsageError, "--mbr"),
+        (["--mbr-weights", "uniform"], UsageError, "--mbr"),
+        (["--mbr", "bleu", "--beam", 2, "--candidates", 4], UsageError, "beam of 2"),
+    ],
+)
+def test_options_that_do_not_fit_are_named(model, options, error, message):
+    with pytest.raises(error, match=message):
+        run("translate", model, *options, input="a b\n")

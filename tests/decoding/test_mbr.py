@@ -1,0 +1,108 @@
+"""Minimum Bayes risk decoding: the definition, ties, duplicates, and what a translator makes of it."""
+
+import math
+
+import numpy as np
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from regard.config import from_dict
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.decoding.config import SamplingConfig, SearchConfig
+from regard.decoding.mbr import MbrConfig, expected_utilities, rank
+from regard.decoding.translate import Translator, number_lines
+from regard.errors import UsageError
+
+CANDIDATES = ["a cat sat on a mat", "the cat sat on the mat", "the cat is on the mat", "dogs", "the cat sat"]
+METRICS = {"bleu": BLEU(effective_order=True), "chrf": CHRF()}
+
+
+def config(**options) -> MbrConfig:
+    return from_dict(MbrConfig, options)
+
+
+def search(**options) -> SearchConfig:
+    return from_dict(SearchConfig, {"beam": 4, "max_length_ratio": 1.0, "max_length_extra": 4, **options})
+
+
+def pair() -> TextPair:
+    sides = [
+        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+        for words in ("a b c d e f g", "A B C D E F G")
+    ]
+    return TextPair(*sides)
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf"])
+@pytest.mark.parametrize("sampled", [True, False])
+def test_the_best_candidate_is_that_of_the_definition(name, sampled):
+    log_probs = [-1.0, -2.0, -2.5, -4.0, -3.0]
+    weights = [0.2] * 5 if sampled else [math.exp(p) / sum(map(math.exp, log_probs)) for p in log_probs]
+    expected = [
+        sum(
+            w * METRICS[name].sentence_score(said, [other]).score
+            for w, other in zip(weights, CANDIDATES, strict=True)
+        )
+        for said in CANDIDATES
+    ]
+    found = rank(CANDIDATES, log_probs, config(utility=name), sampled)
+    assert [place for place, _ in found] == sorted(range(5), key=lambda i: -expected[i])
+    assert [utility for _, utility in found] == pytest.approx(sorted(expected, reverse=True))
+
+
+def test_weights_can_be_said():
+    logs = [math.log(0.6), math.log(0.2)]
+    assert config(weights="uniform").weigh(logs, sampled=False) == pytest.approx([0.5, 0.5])
+    assert config(weights="probability").weigh(logs, sampled=True) == pytest.approx([0.75, 0.25])
+    assert config().weigh([-1e4, -1e4 - math.log(3)], sampled=False) == pytest.approx([0.75, 0.25])
+
+
+def test_a_text_drawn_twice_counts_twice_and_is_given_once():
+    texts = ["x y", "a b c d", "x y", "a b c e"]
+    found = rank(texts, [-1.0] * 4, config(utility="bleu"), sampled=True)
+    assert sorted(place for place, _ in found) == [0, 1, 3]
+    by_hand = np.mean(
+        [100.0, BLEU(effective_order=True).sentence_score("x y", ["a b c d"]).score, 100.0, 0.0]
+    )
+    assert dict(found)[0] == pytest.approx(by_hand)
+
+
+def test_of_equal_candidates_the_first_is_taken():
+    assert [place for place, _ in rank(["a", "b", "c"], [-1.0] * 3, config(), sampled=True)] == [0, 1, 2]
+    assert rank(["a b"], [-3.0], config(), sampled=False) == [(0, pytest.approx(100))]
+    assert rank([""], [-3.0], config(utility="bleu"), sampled=True) == [(0, 0.0)]
+
+
+def test_a_repeating_candidate_has_the_least_expected_rep_utility():
+    texts = ["the cat sat", "the cat the cat the cat", "a cat sat"]
+    found = expected_utilities(texts, np.full(3, 1 / 3), "rep")
+    assert found.argmin() == 1 and found[0] == pytest.approx(100)
+
+
+@pytest.mark.parametrize("sampling", [None, SamplingConfig()])
+def test_a_translator_chooses_among_its_candidates(build, sampling):
+    model, text = build(), pair()
+    lines = ["a b c", "", "d e", "g f e d c"]
+    wide = list(Translator(model, text, search(beam=8, nbest=8), sampling).translate(number_lines(lines)))
+    chosen = Translator(model, text, search(beam=8, nbest=2), sampling, mbr=config(candidates=8))
+    for candidates, found in zip(wide, chosen.translate(number_lines(lines)), strict=True):
+        texts = [one.text for one in candidates.translations]
+        if not texts:
+            assert found.translations == ()
+            continue
+        log_probs = [one.hypothesis.log_probability for one in candidates.translations]
+        expected = rank(texts, log_probs, config(), sampling is not None)[:2]
+        assert [one.text for one in found.translations] == [texts[place] for place, _ in expected]
+        assert [one.score for one in found.translations] == pytest.approx([u for _, u in expected])
+        assert found.translations[0].hypothesis.log_probability in log_probs
+
+
+def test_there_are_32_samples_or_the_whole_beam_unless_told():
+    assert config().search(search(), sampled=True).nbest == 32
+    assert config().search(search(), sampled=False).nbest == 4
+    assert config(candidates=3).search(search(nbest=2), sampled=False).nbest == 3
+    with pytest.raises(UsageError, match="9 candidates"):
+        config(candidates=9).search(search(), sampled=False)

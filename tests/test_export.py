@@ -1,0 +1,348 @@
+"""A model exported to CTranslate2 says what it says in regard, with the same probability."""
+
+import dataclasses
+import importlib.util
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from regard.cli.main import app
+from regard.config import dump_toml, from_dict
+from regard.data.batch import collate
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS, Vocabulary
+from regard.decoding.config import SearchConfig
+from regard.decoding.scoring import score_lines
+from regard.decoding.translate import LineResult, Translator, number_lines
+from regard.errors import CheckpointError, ConfigError, UsageError
+from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig, load_model
+from regard.models import build_model
+from regard.training.store import write_tensors
+from regard.training.weights import MODEL_FILE, weights_of
+
+if importlib.util.find_spec("ctranslate2") is None:
+    pytest.skip("needs ctranslate2", allow_module_level=True)
+
+from regard.export.ctranslate2 import export, token_names
+from regard.export.engine import ExportedTranslator, load_exported
+
+WORDS = 12
+TEXT = TextPair(
+    # A word of the text may be spelt like a special token.
+    *(
+        Side(
+            WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, "<s>", *(f"{c}{i}" for i in range(WORDS))))
+        )
+        for c in "st"
+    )
+)
+ONE_TEXT = TextPair(TEXT.target, TEXT.target)
+SIZE = len(TEXT.target.vocabulary)
+MODELS: dict[str, dict[str, Any]] = {
+    "post-norm": {},
+    "pre-norm, gelu": {"norm": "pre", "feed_forward": {"width": 24, "activation": "gelu"}},
+    "learned, untied": {"positions": {"kind": "learned", "length": 16}, "tied": "none"},
+    "one head, all tied": {"heads": 1, "tied": "all", "norm": "pre"},
+}
+SEARCH = {"beam": 1, "max_length_ratio": 1.0, "max_length_extra": 2}
+
+
+def run_config(**model: Any) -> RunConfig:
+    settings = {"kind": "transformer", "width": 16, "heads": 2, "feed_forward": {"width": 24}, "dropout": 0.0}
+    if model.get("kind", "transformer") != "transformer":
+        settings = {}
+    else:
+        settings |= {"encoder": {"layers": 1}, "decoder": {"layers": 2}}
+    pair = {"source": "s", "target": "t"}
+    data = {"train": [pair], "valid": pair}
+    return from_dict(RunConfig, {"data": data, "model": {**settings, **model}, "search": SEARCH})
+
+
+def save(folder: Path, config: RunConfig, updates: int = 60) -> Path:
+    """A model folder as training leaves it; it learns to sort the words."""
+    folder.mkdir()
+    text = ONE_TEXT if getattr(config.model, "tied", None) == "all" else TEXT
+    text.save(folder)
+    torch.manual_seed(0)
+    draw = random.Random(1)
+    model = build_model(config.model, SIZE, SIZE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(updates):
+        rows = [[draw.randrange(5, SIZE) for _ in range(draw.randint(1, 8))] for _ in range(16)]
+        batch = collate(rows, [[*sorted(row), EOS] for row in rows], list(range(16)))
+        optimizer.zero_grad()
+        outcome = model(batch, look="nothing")
+        (-outcome.log_likelihood.sum() / outcome.mask.sum()).backward()
+        optimizer.step()
+    write_tensors(folder / MODEL_FILE, weights_of(model), {})
+    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory):
+    """A model by its name in `MODELS`: its folder and that of its export."""
+    root = tmp_path_factory.mktemp("models")
+
+    @cache
+    def made(name: str) -> tuple[Path, Path]:
+        number = list(MODELS).index(name)
+        folder = save(root / f"model-{number}", run_config(**MODELS[name]))
+        export(folder, root / f"export-{number}")
+        return folder, root / f"export-{number}"
+
+    return made
+
+
+@cache
+def lines(letter: str = "s", count: int = 40) -> tuple[str, ...]:
+    """Sentences, some of whose words are not known, and an empty one."""
+    draw = random.Random(2)
+    made = [
+        " ".join(f"{letter}{draw.randrange(WORDS + 1)}" for _ in range(draw.randint(1, 10)))
+        for _ in range(count)
+    ]
+    return (*made, "", f"<s> {letter}1 <s>")
+
+
+def both(
+    folders: tuple[Path, Path], device: str = "cpu", **options: Any
+) -> tuple[list[LineResult], list[LineResult]]:
+    """What regard and CTranslate2 make of the lines."""
+    folder, exported = folders
+    loaded, other = load_model(folder, device), load_exported(exported, device)
+    search = dataclasses.replace(loaded.config.search, **options)
+    text = lines("s" if "s1" in loaded.text.source.vocabulary else "t")
+    ours = Translator(loaded.model, loaded.text, search).translate(number_lines(text))
+    return list(ours), list(ExportedTranslator(other, search).translate(number_lines(text)))
+
+
+def agree(ours: list[LineResult], theirs: list[LineResult]) -> None:
+    """The best translations are equal, token by token, and their log-probabilities and scores to 1e-4."""
+    assert len(ours) == len(theirs) == len(lines())
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.line, one.source_tokens, one.text) == (other.line, other.source_tokens, other.text)
+        for first, second in zip(one.translations, other.translations, strict=True):
+            assert first.tokens == second.tokens
+            assert first.hypothesis.tokens == second.hypothesis.tokens
+            assert second.hypothesis.log_probability == pytest.approx(
+                first.hypothesis.log_probability, abs=1e-4
+            )
+            assert second.score == pytest.approx(first.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_greedy_translations_and_their_probabilities_are_equal(folders, name) -> None:
+    ours, theirs = both(folders(name))
+    agree(ours, theirs)
+    assert len({token for result in ours for one in result.translations for token in one.tokens}) > 5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"min_length": 4},
+        {"no_repeat_ngram": 1},
+        {"forbid_unknown": True},
+        {"max_length_ratio": 0.0, "max_length_extra": 2},
+        {"length_penalty": 0.3},
+    ],
+)
+def test_greedy_search_obeys_the_same_options(folders, options) -> None:
+    agree(*both(folders("pre-norm, gelu"), **options))
+
+
+@pytest.mark.parametrize("name", ["post-norm", "learned, untied"])
+def test_what_search_never_says_is_not_said_whatever_a_model_thinks_of_it(folders, tmp_path, name) -> None:
+    folder, _ = folders(name)
+    loaded = load_model(folder, "cpu")
+    with torch.no_grad():
+        loaded.model.output_bias[[PAD, BOS, SINK]] += 6.0
+    TEXT.save(folder := _made(tmp_path / "model"))
+    write_tensors(folder / MODEL_FILE, weights_of(loaded.model), {})
+    (folder / CONFIG_FILE).write_text(dump_toml(loaded.config) + LAST_LINE, encoding="utf-8")
+    export(folder, tmp_path / "export")
+    ours, theirs = both((folder, tmp_path / "export"))
+    agree(ours, theirs)
+    said = [token for result in theirs for one in result.translations for token in one.hypothesis.tokens]
+    assert said and not {PAD, BOS, SINK} & set(said)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_beam_search_ranks_by_the_scores_of_regard(folders, penalty) -> None:
+    folder, exported = folders("pre-norm, gelu")
+    ours, theirs = both((folder, exported), beam=4, nbest=3, length_penalty=penalty)
+    loaded = load_model(folder, "cpu")
+    search = dataclasses.replace(loaded.config.search, length_penalty=penalty)
+    same = 0
+    for one, other in zip(ours, theirs, strict=True):
+        scores = [translation.score for translation in other.translations]
+        assert scores == sorted(scores, reverse=True)
+        assert len({translation.tokens for translation in other.translations}) == len(scores)
+        assert bool(scores) == bool(one.line.text)
+        same += one.text == other.text
+    assert same > 0.9 * len(ours)
+    pairs = [
+        (result.line.text, translation)
+        for result in theirs
+        for translation in result.translations
+        if "<unk>" not in translation.tokens and "<s>" not in translation.tokens
+    ]
+    forced = score_lines(loaded.model, loaded.text, [(source, one.text) for source, one in pairs], search)
+    for (_, translation), expected in zip(pairs, forced, strict=True):
+        assert expected.hypothesis is not None
+        assert translation.score == pytest.approx(expected.hypothesis.score, abs=1e-4)
+
+
+def test_translations_do_not_depend_on_the_batch(folders) -> None:
+    _, exported = folders("post-norm")
+    model = load_exported(exported, "cpu")
+    texts = []
+    for sentences in (1, 7, 64):
+        search = from_dict(SearchConfig, {**SEARCH, "beam": 3, "batch": {"sentences": sentences}})
+        results = ExportedTranslator(model, search).translate(number_lines(lines()))
+        texts.append([result.text for result in results])
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_a_line_longer_than_the_positions_is_refused_and_no_translation_is(folders, caplog) -> None:
+    _, exported = folders("learned, untied")
+    model = load_exported(exported, "cpu")
+    assert model.longest == 16
+    search = dataclasses.replace(model.search, max_length_extra=100)
+    long = ["s1 " * 15, "s1 " * 16, "s2"]
+    results = list(ExportedTranslator(model, search).translate(number_lines(long)))
+    assert [bool(result.refused) for result in results] == [False, True, False]
+    assert "line 2 refused" in caplog.text
+
+
+def test_names_of_tokens_are_all_different() -> None:
+    names = token_names(Vocabulary((*SPECIALS, "<s>", "<s>'", "a", "<unk>")))
+    assert names == [*SPECIALS, "<s>''", "<s>'", "a", "<unk>'"]
+
+
+@pytest.mark.parametrize("quantization", ["int8", "int16", "bfloat16"])
+def test_quantised_models_are_near(folders, tmp_path, quantization) -> None:
+    folder, _ = folders("pre-norm, gelu")
+    export(folder, tmp_path / "export", quantization)
+    ours, theirs = both((folder, tmp_path / "export"))
+    assert sum(one.text == other.text for one, other in zip(ours, theirs, strict=True)) > 0.7 * len(ours)
+    whole, small = (
+        path.stat().st_size
+        for path in (folders("pre-norm, gelu")[1] / "model.bin", tmp_path / "export" / "model.bin")
+    )
+    assert small < whole
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (
+            {"kind": "lstm", "embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}},
+            "model.kind = 'lstm'",
+        ),
+        ({"attention": {"map": "sparsemax"}}, "model.attention.map = 'sparsemax'"),
+        ({"attention": {"scorer": "additive"}}, "model.attention.scorer = 'additive'"),
+        ({"attention": {"kind": "coverage"}}, "model.attention.kind = 'coverage'"),
+        ({"attentions": [{}, {"kind": "posterior"}]}, r"model.attentions\[1\].kind = 'posterior'"),
+        ({"attention": {"kind": "hard"}}, "model.attention.kind = 'hard'|'hard'"),
+        ({"encoder": {"layers": 1, "local": 1}}, "model.encoder.local = 1"),
+    ],
+)
+def test_what_ctranslate2_does_not_have_is_refused_by_name(tmp_path, model, named) -> None:
+    folder = save(tmp_path / "model", run_config(**model), updates=0)
+    with pytest.raises(ConfigError, match=named):
+        export(folder, tmp_path / "export")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def regard(*arguments: Any, text: str = "") -> str:
+    result = CliRunner().invoke(app, [str(one) for one in arguments], input=text)
+    if result.exception is not None:
+        raise result.exception
+    return result.stdout
+
+
+def test_the_command_line_exports_and_translates_from_the_folder_alone(folders, tmp_path) -> None:
+    folder, _ = folders("post-norm")
+    exported = tmp_path / "export"
+    regard("export", "ctranslate2", folder, "-o", exported)
+    text = "".join(f"{line}\n" for line in lines())
+    plain = regard("translate", folder, "--scores", text=text)
+    shown = regard("translate", exported, "--engine", "ctranslate2", "--scores", "--batch", "5", text=text)
+    for one, other in zip(plain.splitlines(), shown.splitlines(), strict=True):
+        (score, said), (other_score, other_said) = one.split("\t"), other.split("\t")
+        assert said == other_said
+        if said or score:
+            assert float(score) == pytest.approx(float(other_score), abs=2e-4)
+    best = regard("translate", exported, "--engine", "ctranslate2", "--nbest", "2", text="s1 s2\n")
+    assert [line.split(" ||| ")[0] for line in best.splitlines()] == ["0", "0"]
+
+
+def test_nothing_but_an_exported_model_is_overwritten_and_that_on_demand_alone(folders, tmp_path) -> None:
+    folder, exported = folders("post-norm")
+    other = tmp_path / "export"
+    export(folder, other)
+    with pytest.raises(UsageError, match="holds an exported model already; give a new folder, or --force"):
+        export(folder, other)
+    export(folder, other, "int8", force=True)
+    assert (other / "model.bin").stat().st_size < (exported / "model.bin").stat().st_size
+    assert [path.name for path in tmp_path.iterdir()] == ["export"]
+    for taken in (folder, tmp_path):
+        with pytest.raises(UsageError, match="is no exported model"):
+            export(folder, taken, force=True)
+    assert (folder / MODEL_FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--show"], "--show"),
+        (["--alignment", "-"], "--alignment"),
+        (["--sample"], "--sample"),
+        (["--set", "model.dropout=0.1"], "--set"),
+        (["--precision", "bfloat16"], "--precision bfloat16"),
+        (["--coverage-penalty", "0.2"], "--coverage-penalty"),
+        (["--replace-unknown"], "--replace-unknown"),
+    ],
+)
+def test_options_that_the_engine_does_not_have_are_refused_by_name(folders, options, named) -> None:
+    with pytest.raises(UsageError, match=f"{named}.*not with --engine ctranslate2"):
+        regard("translate", folders("post-norm")[1], "--engine", "ctranslate2", *options, text="s1\n")
+
+
+def test_folders_and_engines_that_do_not_fit_are_told_apart(folders, tmp_path) -> None:
+    folder, exported = folders("post-norm")
+    with pytest.raises(UsageError, match="export it first"):
+        regard("translate", folder, "--engine", "ctranslate2")
+    with pytest.raises(UsageError, match="--engine ctranslate2"):
+        regard("translate", exported)
+    with pytest.raises(UsageError, match="expected regard or ctranslate2"):
+        regard("translate", exported, "--engine", "marian")
+    with pytest.raises(UsageError, match="expected ctranslate2"):
+        regard("export", "onnx", folder, "-o", tmp_path / "export")
+    with pytest.raises(UsageError, match="--quantization 'int4'"):
+        export(folder, tmp_path / "export", "int4")
+    with pytest.raises(CheckpointError, match="no such model folder"):
+        load_exported(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("name", ["model.bin", "config.json", "target.vocabulary", "config.toml"])
+def test_a_truncated_file_of_an_exported_model_is_named(folders, tmp_path, name) -> None:
+    folder, _ = folders("post-norm")
+    export(folder, tmp_path / "export")
+    path = tmp_path / "export" / name
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(CheckpointError, match=name):
+        load_exported(tmp_path / "export", "cpu")
