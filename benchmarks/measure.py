@@ -10,18 +10,57 @@ import json
 import resource
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Clocked", "arguments", "peak_gib", "report", "write_translations"]
+__all__ = [
+    "KINDS",
+    "TRANSFORMER",
+    "Clocked",
+    "TransformerSizes",
+    "arguments",
+    "peak_gib",
+    "report",
+    "write_translations",
+]
 
 T = TypeVar("T")
+
+KINDS = ("lstm", "transformer")
+
+
+@dataclass(frozen=True)
+class TransformerSizes:
+    """The Transformer of the comparison; `compare.py` says what else belongs to it.
+
+    Attributes:
+        width: Of embeddings and layers.
+        heads: Of every attention.
+        layers: Of the encoder, and of the decoder.
+        feed_forward: Width of the hidden layer of the feed-forward networks.
+        dropout: Of embeddings, of what sublayers find, and of the hidden layer of feed-forward networks.
+        label_smoothing: How much of a target goes to the whole vocabulary.
+        beta2: Of Adam.
+    """
+
+    width: int = 256
+    heads: int = 4
+    layers: int = 3
+    feed_forward: int = 1024
+    dropout: float = 0.1
+    label_smoothing: float = 0.1
+    beta2: float = 0.98
+
+
+TRANSFORMER = TransformerSizes()
 
 
 def arguments(description: str | None = None) -> argparse.Namespace:
     """Read the command line that every system's script takes (see `compare.py`)."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--data", type=Path, required=True, help="the file that multi30k.prepare wrote")
+    common.add_argument("--kind", choices=KINDS, default="lstm", help="which of the two models")
     common.add_argument("--threads", type=int, default=2)
     common.add_argument("--seed", type=int, default=1)
     common.add_argument("--precision", default="float32", help="float32; bf16 or int8 where there is one")
@@ -34,7 +73,7 @@ def arguments(description: str | None = None) -> argparse.Namespace:
     train.add_argument("--updates", type=int, default=30, help="updates on the clock")
     train.add_argument("--rate", type=float, default=1e-3, help="Adam's learning rate")
     train.add_argument("--clip", type=float, default=5.0, help="bound on the gradient's norm")
-    train.add_argument("--dropout", type=float, default=0.3)
+    train.add_argument("--dropout", type=float, help="without it 0.3 for LSTMs, 0.1 for Transformers")
 
     decode = modes.add_parser("decode", parents=[common], help="beam search over test_2016_flickr")
     decode.add_argument("--model", type=Path, required=True, help="folder that train filled")
@@ -44,7 +83,10 @@ def arguments(description: str | None = None) -> argparse.Namespace:
     decode.add_argument(
         "--output", type=Path, help="file for the translations, words with spaces, a line each"
     )
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.mode == "train" and args.dropout is None:
+        args.dropout = TRANSFORMER.dropout if args.kind == "transformer" else 0.3
+    return args
 
 
 class Clocked(Generic[T]):

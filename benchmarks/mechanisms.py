@@ -1,11 +1,17 @@
 """What attention mechanisms cost beside softmax attention: training, beam search, memory.
 
     python benchmarks/mechanisms.py --data FILE [--only posterior posterior-linear] [--rounds 9] [--json FILE]
+    python benchmarks/mechanisms.py --data FILE --kind transformer
     python benchmarks/mechanisms.py --data FILE --memory      peak memory, each mechanism in a fresh process
 
 FILE is the one that `multi30k.prepare` writes (`compare.py` leaves it in its cache). The same recurrent model
 is trained with each mechanism in turn, a few updates each a round, on the same batches; then all search.
 Constrained attention reads one source token more, the sink. Ratios are medians over the rounds.
+
+A Transformer, that of `compare.py`, has the mechanism in every layer of the decoder. Its softmax makes all
+weights of attention to the source, as every other mechanism has to, and is what ratios are to;
+`softmax-fused` is the same by PyTorch's fused operator, which shows none. Self-attention is fused in all.
+Fertilities are those of a head, or (`-shared`) of a layer's heads together.
 """
 
 import argparse
@@ -16,24 +22,30 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from measure import KINDS, TRANSFORMER
 from multi30k import Batch as Drawn
 from multi30k import Multi30k
-from ours import Given, ours
+from ours import Given, ours, sizes, transformer
+from torch import nn
 
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
+from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, collate
 from regard.data.vocabulary import EOS, SINK
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
 from regard.kernels.products import bound_memory
+from regard.models.base import Look, Outcome, TranslationModel
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import DecoderConfig, LstmConfig
+from regard.models.transformer import TransformerModel
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import as_precision
@@ -53,6 +65,15 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "monotonic": {"attention": PosteriorAttentionConfig(coupling="monotonic")},
     "posterior-linear": {"attention": PosteriorAttentionConfig(), "decoder": LINEAR},
     "monotonic-linear": {"attention": PosteriorAttentionConfig(coupling="monotonic"), "decoder": LINEAR},
+}
+SHARED = ConstrainedAttentionConfig(map="sparsemax", exhaustion=0.2, budget="layer")
+TRANSFORMERS: dict[str, dict[str, Any]] = {
+    "softmax": {},
+    "softmax-fused": {},
+    "sparsemax": {"attention": SoftAttentionConfig(map="sparsemax")},
+    "constrained-softmax": MECHANISMS["constrained-softmax"],
+    "constrained-sparsemax": MECHANISMS["constrained-sparsemax"],
+    "constrained-sparsemax-shared": {"attention": SHARED},
 }
 
 
@@ -79,29 +100,56 @@ def report(title: str, runs: list[dict[str, float]]) -> dict[str, dict[str, floa
         seconds = statistics.median(run[name] for run in runs)
         ratio = statistics.median(run[name] / run["softmax"] for run in runs)
         found[name] = {"seconds": seconds, "ratio": ratio}
-        print(f"{title:12} {name:24} {seconds:8.3f} s {ratio:6.3f} x softmax", flush=True)
+        print(f"{title:12} {name:28} {seconds:8.3f} s {ratio:6.3f} x softmax", flush=True)
     return found
+
+
+class Looking(nn.Module):
+    """A model that makes all weights of attention to the source, whether or not somebody wants them."""
+
+    def __init__(self, model: TranslationModel) -> None:
+        """Keep the model."""
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
+        """Teacher forcing."""
+        return self.model(batch, average=average, look="source")
 
 
 class Trained:
     """A model with its optimizer, and the batches of a run."""
 
-    def __init__(self, name: str, data: Multi30k, drawn: list[Drawn], precision: str) -> None:
+    def __init__(self, kind: str, name: str, data: Multi30k, drawn: list[Drawn], precision: str) -> None:
         """Build both."""
         torch.manual_seed(1)
-        sizes = len(data.source_words) + 1, len(data.target_words) + 1
         self.bounded = name.startswith("constrained")
         self.precision = precision
-        self.model = LstmModel(LstmConfig(**MECHANISMS[name], embedding_dropout=0.0), *sizes).train()
+        attends = kind == "transformer"
+        if attends:
+            made = replace(transformer(TRANSFORMER.dropout), **TRANSFORMERS[name])
+            self.model: TranslationModel = TransformerModel(made, *sizes(data)).train()
+            optimizer = AdamConfig(clip=5.0, beta2=TRANSFORMER.beta2)
+        else:
+            recurrent = LstmConfig(**MECHANISMS[name], embedding_dropout=0.0)
+            self.model = LstmModel(recurrent, *sizes(data)).train()
+            optimizer = AdamConfig(clip=5.0)
         config = TrainingConfig(
-            optimizer=AdamConfig(clip=5.0),
+            optimizer=optimizer,
             schedule=ConstantConfig(),
             precision=as_precision(precision),
+            label_smoothing=TRANSFORMER.label_smoothing if attends else 0.0,
         )
-        optimizer = build_optimizer(config.optimizer, list(self.model.parameters()))
-        state = TrainingState(self.model, optimizer, build_schedule(config.schedule), Progress())
-        made = [batch(one, self.bounded) for one in drawn]
-        self.updater = Updater(state, Given(made), config, ALONE, 1)
+        state = TrainingState(
+            self.model,
+            build_optimizer(config.optimizer, list(self.model.parameters())),
+            build_schedule(config.schedule),
+            Progress(),
+        )
+        batches = [batch(one, self.bounded) for one in drawn]
+        self.updater = Updater(state, Given(batches), config, ALONE, 1)
+        if attends and name != "softmax-fused":
+            self.updater.replica = Looking(self.model)
 
     def train(self, numbers: range) -> None:
         """Make updates from the batches of these numbers."""
@@ -120,7 +168,9 @@ class Trained:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--only", nargs="+", choices=tuple(MECHANISMS), default=list(MECHANISMS))
+    parser.add_argument("--kind", choices=KINDS, default="lstm", help="the model")
+    every = list(dict.fromkeys([*MECHANISMS, *TRANSFORMERS]))
+    parser.add_argument("--only", nargs="+", choices=every, help="without it all that the model has")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--updates", type=int, default=8, help="updates of each in a round")
     parser.add_argument("--sentences", type=int, default=256, help="sentences searched in a round; 0: none")
@@ -129,6 +179,10 @@ def main() -> None:
     parser.add_argument("--memory", action="store_true", help="peak memory instead of time")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    table = TRANSFORMERS if args.kind == "transformer" else MECHANISMS
+    args.only = args.only or list(table)
+    if absent := [name for name in args.only if name not in table]:
+        parser.error(f"--only: {', '.join(absent)}: not measured in a model of kind {args.kind}")
     names = list(dict.fromkeys(["softmax", *args.only]))
     if args.memory and len(args.only) > 1:
         for name in names:
@@ -139,6 +193,8 @@ def main() -> None:
                     "--data",
                     str(args.data),
                     "--memory",
+                    "--kind",
+                    args.kind,
                     "--only",
                     name,
                     "--precision",
@@ -154,11 +210,11 @@ def main() -> None:
     data = Multi30k(args.data)
     drawn = list(data.train_batches(args.rounds * args.updates + 3))
     if args.memory:
-        Trained(args.only[0], data, drawn, args.precision).train(range(len(drawn)))
+        Trained(args.kind, args.only[0], data, drawn, args.precision).train(range(len(drawn)))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{args.only[0]:24} {peak:8.0f} MiB after {len(drawn)} updates", flush=True)
+        print(f"{args.only[0]:28} {peak:8.0f} MiB after {len(drawn)} updates", flush=True)
         return
-    runs = {name: Trained(name, data, drawn, args.precision) for name in names}
+    runs = {name: Trained(args.kind, name, data, drawn, args.precision) for name in names}
     for run in runs.values():
         run.train(range(3))
     times = []

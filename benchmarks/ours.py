@@ -1,23 +1,33 @@
-"""Our own side of `compare.py`: the model of the comparison, trained and searched by this project."""
+"""Our own side of `compare.py`: the models of the comparison, trained and searched by this project.
+
+What `train` leaves is a model folder like any other, so that `regard export` can read it.
+"""
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
-from measure import Clocked, arguments, report, write_translations
+from measure import TRANSFORMER, Clocked, arguments, report, write_translations
+from multi30k import SPECIALS as NEUTRAL
 from multi30k import Batch as Drawn
 from multi30k import Multi30k
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_model
 
 from regard import __version__
 from regard.data.batch import Batch, BatchConfig, collate
-from regard.data.vocabulary import EOS
+from regard.data.vocabulary import EOS, SPECIALS, Vocabulary
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
 from regard.kernels.products import bound_memory
+from regard.layers.feedforward import FeedForwardConfig
+from regard.models.base import TranslationModel
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import LstmConfig
+from regard.models.transformer import TransformerModel
+from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast
@@ -26,7 +36,9 @@ from regard.training.evaluate import perplexity
 from regard.training.optimizer import AdamConfig, build_optimizer
 from regard.training.progress import Progress
 from regard.training.schedule import ConstantConfig, build_schedule
+from regard.training.store import write_tensors
 from regard.training.update import Updater
+from regard.training.weights import MODEL_FILE, weights_of
 
 PRECISIONS: dict[str, Precision] = {"float32": "float32", "bf16": "bfloat16", "bfloat16": "bfloat16"}
 
@@ -64,16 +76,65 @@ class Given:
         return self.made[int(rows[0])]
 
 
-def build(data: Multi30k, dropout: float) -> LstmModel:
-    return LstmModel(
-        LstmConfig(dropout=dropout, embedding_dropout=0.0),
-        len(data.source_words) + 1,
-        len(data.target_words) + 1,
+SEARCH = SearchConfig(length_penalty=0.0, max_length_ratio=1.5, max_length_extra=1)
+
+
+def transformer(dropout: float) -> TransformerConfig:
+    """The Transformer of the comparison."""
+    sizes = TRANSFORMER
+    return TransformerConfig(
+        width=sizes.width,
+        heads=sizes.heads,
+        feed_forward=FeedForwardConfig(width=sizes.feed_forward, dropout=dropout),
+        encoder=TransformerSideConfig(layers=sizes.layers),
+        decoder=TransformerSideConfig(layers=sizes.layers),
+        norm="pre",
+        dropout=dropout,
+        tied="none",
     )
 
 
+def sizes(data: Multi30k) -> tuple[int, int]:
+    """Words on either side, the sink being one more."""
+    return len(data.source_words) + 1, len(data.target_words) + 1
+
+
+def build(data: Multi30k, dropout: float) -> LstmModel:
+    """The recurrent model of the comparison."""
+    return LstmModel(LstmConfig(dropout=dropout, embedding_dropout=0.0), *sizes(data))
+
+
+def model_of(kind: str, data: Multi30k, dropout: float) -> LstmModel | TransformerModel:
+    """The model of the comparison of that kind."""
+    if kind == "transformer":
+        return TransformerModel(transformer(dropout), *sizes(data))
+    return build(data, dropout)
+
+
+def keep(model: LstmModel | TransformerModel, data: Multi30k, folder: Path) -> None:
+    """Write a model folder."""
+    # Not at the top: what is measured before needs none of it, and its memory is counted.
+    from regard.data.corpus import CorpusConfig, DataConfig
+    from regard.data.text import Side, TextPair
+    from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+    from regard.experiment import RunConfig, write_config
+    from regard.training.fertility import save_text
+
+    folder.mkdir(parents=True, exist_ok=True)
+    source, target = (
+        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words[len(NEUTRAL) :])))
+        for words in (data.source_words, data.target_words)
+    )
+    corpus = CorpusConfig(source="train.de", target="train.en")  # only named
+    save_text(TextPair(source, target), folder)
+    write_config(
+        RunConfig(data=DataConfig(train=(corpus,), valid=corpus), model=model.config, search=SEARCH), folder
+    )
+    write_tensors(folder / MODEL_FILE, weights_of(model), {})
+
+
 def updater(
-    model: LstmModel, made: Sequence[Batch], config: TrainingConfig, processes: Processes, seed: int
+    model: TranslationModel, made: Sequence[Batch], config: TrainingConfig, processes: Processes, seed: int
 ) -> Updater:
     """This project's training step over batches made beforehand."""
     state = TrainingState(
@@ -87,9 +148,15 @@ def updater(
 
 def train(args: argparse.Namespace) -> None:
     data, precision = Multi30k(args.data), PRECISIONS[args.precision]
-    model = build(data, args.dropout)
+    model = model_of(args.kind, data, args.dropout)
+    attends = args.kind == "transformer"
     config = TrainingConfig(
-        optimizer=AdamConfig(rate=args.rate, clip=args.clip), schedule=ConstantConfig(), precision=precision
+        optimizer=AdamConfig(
+            rate=args.rate, clip=args.clip, beta2=TRANSFORMER.beta2 if attends else AdamConfig().beta2
+        ),
+        schedule=ConstantConfig(),
+        precision=precision,
+        label_smoothing=TRANSFORMER.label_smoothing if attends else 0.0,
     )
     made = [batch(drawn) for drawn in data.train_batches(args.warmup + args.updates)]
     update = updater(model.train(), made, config, ALONE, args.seed)
@@ -97,8 +164,7 @@ def train(args: argparse.Namespace) -> None:
     for number in clock:
         update([np.array([number])])
     if args.model:
-        args.model.mkdir(parents=True, exist_ok=True)
-        save_model(model, str(args.model / "model.safetensors"))
+        keep(model, data, args.model)
     model.eval()
     loss, tokens = 0.0, 0
     with torch.inference_mode():
@@ -127,10 +193,10 @@ def train(args: argparse.Namespace) -> None:
 
 def decode(args: argparse.Namespace) -> None:
     data = Multi30k(args.data)
-    model = build(data, 0.0)
-    load_model(model, str(args.model / "model.safetensors"))
+    model = model_of(args.kind, data, 0.0)
+    load_model(model, str(args.model / MODEL_FILE))
     model = model.to(getattr(torch, PRECISIONS[args.precision])).eval()
-    config = SearchConfig(beam=args.beam, length_penalty=0.0, max_length_ratio=1.5, max_length_extra=1)
+    config = replace(SEARCH, beam=args.beam)
     drawn = list(data.sorted_batches("test", args.batch, args.sentences))
     made = [batch(one, with_target=False) for one in drawn]
     beam_search(model, made[0].source, config)  # warm-up

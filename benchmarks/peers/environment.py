@@ -13,7 +13,7 @@ from pathlib import Path
 
 __all__ = ["PEERS", "PeerUnavailable", "interpreter"]
 
-PEERS = ("opennmt", "joeynmt")
+PEERS = ("opennmt", "joeynmt", "eole")
 
 
 class PeerUnavailable(Exception):

@@ -2,9 +2,10 @@
 
 Run by the peer's own interpreter. Its data loader reads text files only, so the trainer is handed an object
 that yields its own `Batch`es, made from the neutral file. `TrainManager` makes the updates, clips and saves;
-`search` translates. It takes the encoder's last state where the other systems take that of each layer, has
-no bias in its output layer, and drops out the fed attention vector with the embedding: that is its model at
-these settings. No shim is needed on PyTorch 2.13.
+`search` translates. Its recurrent model takes the encoder's last state where the other systems take that of
+each layer, and drops out the fed attention vector with the embedding; neither model has a bias in its output
+layer: those are its models at these settings. It has one dropout for a Transformer's layers and the weights
+of its attention; the latter is turned off in the built model. No shim is needed on PyTorch 2.13.
 """
 
 import argparse
@@ -23,8 +24,9 @@ from joeynmt.helpers import load_checkpoint
 from joeynmt.model import Model, build_model
 from joeynmt.search import search
 from joeynmt.training import TrainManager
+from joeynmt.transformer_layers import MultiHeadedAttention
 from joeynmt.vocabulary import Vocabulary
-from measure import Clocked, arguments, report, write_translations
+from measure import TRANSFORMER, Clocked, arguments, report, write_translations
 from multi30k import BOS, EOS, PAD, SPECIALS, UNK, Batch, Multi30k
 
 __all__: list[str] = []
@@ -79,11 +81,39 @@ class Neutral:
         return torch.zeros(1)
 
 
+def recurrent(dropout: float) -> dict[str, Any]:
+    """The recurrent model of the comparison."""
+    embeddings = {"embedding_dim": 500, "scale": False}
+    return {
+        "initializer": "uniform", "init_weight": 0.1, "embed_initializer": "uniform",
+        "embed_init_weight": 0.1, "bias_initializer": "uniform", "bias_init_weight": 0.1,
+        "lstm_forget_gate": 0.0,
+        "encoder": {
+            "type": "recurrent", "rnn_type": "lstm", "embeddings": embeddings, "hidden_size": 250,
+            "bidirectional": True, "num_layers": 2, "dropout": dropout,
+        },
+        "decoder": {
+            "type": "recurrent", "rnn_type": "lstm", "embeddings": embeddings, "hidden_size": 500,
+            "num_layers": 2, "dropout": dropout, "hidden_dropout": dropout, "attention": "luong",
+            "input_feeding": True, "init_hidden": "last",
+        },
+    }  # fmt: skip
+
+
+def transformer(dropout: float) -> dict[str, Any]:
+    """The Transformer of the comparison."""
+    sizes = TRANSFORMER
+    side = {
+        "type": "transformer", "embeddings": {"embedding_dim": sizes.width, "scale": True},
+        "hidden_size": sizes.width, "ff_size": sizes.feed_forward, "num_layers": sizes.layers,
+        "num_heads": sizes.heads, "layer_norm": "pre", "dropout": dropout,
+    }  # fmt: skip
+    return {"initializer": "xavier_uniform", "encoder": side, "decoder": side}
+
+
 def configuration(args: argparse.Namespace, folder: Path) -> Any:
     """The peer's own configuration with its own defaults, but for what is set here."""
     dropout = args.dropout if args.mode == "train" else 0.0
-    embeddings = {"embedding_dim": 500, "scale": False}
-    uniform = {"initializer": "uniform", "init_weight": 0.1}
     settings = {
         "name": "multi30k", "model_dir": str(folder), "use_cuda": False, "random_seed": args.seed,
         "data": {"special_symbols": {
@@ -93,25 +123,15 @@ def configuration(args: argparse.Namespace, folder: Path) -> Any:
         }},
         "training": {"optimizer": "adam", "normalization": "tokens", "batch_size": 64, "epochs": 1},
         "testing": {},
-        "model": {
-            **uniform, "embed_initializer": "uniform", "embed_init_weight": 0.1,
-            "bias_initializer": "uniform", "bias_init_weight": 0.1, "lstm_forget_gate": 0.0,
-            "encoder": {
-                "type": "recurrent", "rnn_type": "lstm", "embeddings": embeddings, "hidden_size": 250,
-                "bidirectional": True, "num_layers": 2, "dropout": dropout,
-            },
-            "decoder": {
-                "type": "recurrent", "rnn_type": "lstm", "embeddings": embeddings, "hidden_size": 500,
-                "num_layers": 2, "dropout": dropout, "hidden_dropout": dropout, "attention": "luong",
-                "input_feeding": True, "init_hidden": "last",
-            },
-        },
+        "model": recurrent(dropout) if args.kind == "lstm" else transformer(dropout),
     }  # fmt: skip
     if args.mode == "train":
         settings["training"] |= {
             "learning_rate": args.rate, "learning_rate_min": 0.0, "clip_grad_norm": args.clip,
             "scheduling": "exponential", "decrease_factor": 1.0,  # it wants a schedule: constant
         }  # fmt: skip
+        if args.kind == "transformer":
+            settings["training"]["adam_betas"] = (0.9, TRANSFORMER.beta2)
     return parse_global_args(settings, rank=0, mode="train")
 
 
@@ -122,6 +142,9 @@ def model_of(config: Any, data: Multi30k) -> Model:
     if any(len(vocabulary) != len(words) for vocabulary, words in zip(vocabularies, sides, strict=True)):
         raise RuntimeError("the peer's vocabulary numbers its words in another order")
     model = build_model(config.model, *vocabularies)
+    for module in model.modules():
+        if isinstance(module, MultiHeadedAttention):
+            module.dropout.p = 0.0
     model.loss_function = ("crossentropy", 0.0)
     return model
 
@@ -133,6 +156,8 @@ def train(args: argparse.Namespace) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         config = configuration(args, folder)
         model = model_of(config, data)
+        if args.kind == "transformer":
+            model.loss_function = ("crossentropy", TRANSFORMER.label_smoothing)
         manager = TrainManager(
             rank=0, model=model, model_dir=folder, device=CPU, n_gpu=0, num_workers=0,
             autocast=config.autocast, seed=args.seed, train_args=config.train, dev_args=config.test,
@@ -142,6 +167,7 @@ def train(args: argparse.Namespace) -> None:
         manager.train_and_validate(Neutral(batches), Neutral(Clocked([])))
         (folder / f"{len(drawn)}.ckpt").rename(folder / "model.ckpt")
 
+    model.loss_function = ("crossentropy", 0.0)
     model.eval()
     loss = tokens = 0.0
     for batch in map(tensors, data.sorted_batches("valid", 64)):

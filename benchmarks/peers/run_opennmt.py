@@ -4,6 +4,9 @@ Run by the peer's own interpreter. What it needs on a PyTorch newer than it was 
 - its package imports every text transform at import; two of them want spaCy and fastText, which are stood
   in for by empty modules. No transform is used here, and their absence only saves the peer memory;
 - `torch.load` refuses pickled options since PyTorch 2.6, so `argparse.Namespace` is declared safe.
+
+Its Transformer normalises before each sublayer, and knows no other place. Its validation loss is smoothed as
+the training loss is; for a perplexity to compare, smoothing is turned off before it.
 """
 
 import argparse
@@ -15,7 +18,7 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
-from measure import Clocked, arguments, report, write_translations
+from measure import TRANSFORMER, Clocked, arguments, report, write_translations
 from multi30k import BOS, EOS, SPECIALS, Batch, Multi30k
 
 __all__: list[str] = []
@@ -39,11 +42,31 @@ torch.serialization.add_safe_globals([argparse.Namespace])
 
 
 def options(declare: Any, values: dict[str, Any]) -> argparse.Namespace:
-    """The peer's own options with its own defaults, but for `values`."""
+    """The peer's own options with its own defaults, but for `values`; True stands for a flag."""
     parser = ArgumentParser()
     declare(parser)
-    words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
+    words: list[str] = []
+    for name, value in values.items():
+        words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     return parser.parse_known_args(words)[0]
+
+
+def model_options(kind: str) -> dict[str, Any]:
+    """The model of the comparison of that kind, and what it alone is trained with."""
+    if kind == "lstm":
+        return {
+            "encoder_type": "brnn", "decoder_type": "rnn", "rnn_type": "LSTM", "layers": 2,
+            "hidden_size": 500, "word_vec_size": 500, "global_attention": "general", "input_feed": 1,
+        }  # fmt: skip
+    sizes = TRANSFORMER
+    return {
+        "encoder_type": "transformer", "decoder_type": "transformer", "layers": sizes.layers,
+        "hidden_size": sizes.width, "word_vec_size": sizes.width, "heads": sizes.heads,
+        "transformer_ff": sizes.feed_forward, "position_encoding": True, "add_qkvbias": True,
+        "add_ffnbias": True, "norm_eps": 1e-5, "attention_dropout": 0.0,
+        "param_init": 0.0, "param_init_glorot": True,
+        "label_smoothing": sizes.label_smoothing, "adam_beta2": sizes.beta2,
+    }  # fmt: skip
 
 
 def vocabularies(data: Multi30k) -> dict[str, Any]:
@@ -73,8 +96,7 @@ def train(args: argparse.Namespace) -> None:
     vocabs = vocabularies(data)
     choice = {
         "data": "{}", "src_vocab": "unused", "save_model": args.model / "model" if args.model else "unused",
-        "encoder_type": "brnn", "decoder_type": "rnn", "rnn_type": "LSTM", "layers": 2, "hidden_size": 500,
-        "word_vec_size": 500, "global_attention": "general", "input_feed": 1, "dropout": args.dropout,
+        **model_options(args.kind), "dropout": args.dropout,
         "optim": "adam", "learning_rate": args.rate, "max_grad_norm": args.clip, "normalization": "tokens",
         "batch_size": 64, "seed": args.seed,
     }  # fmt: skip
@@ -91,6 +113,7 @@ def train(args: argparse.Namespace) -> None:
     batches = Clocked([tensors(batch, vocabs) for batch in drawn], args.warmup)
     trainer.train(batches, train_steps=0, save_checkpoint_steps=0, valid_steps=2**60)
 
+    trainer.valid_loss.criterion.label_smoothing = 0.0
     stats = trainer.validate([tensors(batch, vocabs) for batch in data.sorted_batches("valid", 64)])
     if args.model:
         newest = max(args.model.glob("model_step_*.pt"), key=lambda path: path.stat().st_mtime)

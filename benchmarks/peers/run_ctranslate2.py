@@ -1,0 +1,72 @@
+"""Time CTranslate2 4: its beam search with our own trained Transformer, from `regard export ctranslate2`.
+
+Run by this project's interpreter, which has CTranslate2 as an extra. It decodes only; the exported model
+lies in the folder of the trained one and is made by a process of its own, so that the peak memory is that of
+the search. A batch is one call; one translator has all threads. It bans no token (a trained model never says
+padding, start or sink), and a sentence is done when as many of its hypotheses are as the beam is wide.
+"""
+
+import argparse
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import ctranslate2
+from measure import Clocked, arguments, report, write_translations
+from multi30k import Batch, Multi30k
+
+__all__: list[str] = []
+
+
+def exported(folder: Path, precision: str) -> Path:
+    """The folder of the exported model, which is made first if it is not there yet."""
+    out = folder / f"ctranslate2-{precision}"
+    if not out.exists():
+        words = ["export", "ctranslate2", str(folder), "-o", str(out), "--quantization", precision]
+        done = subprocess.run(
+            [sys.executable, "-m", "regard", *words], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise SystemExit(f"regard export: {done.stderr.strip()}")
+    return out
+
+
+def decode(args: argparse.Namespace) -> None:
+    if args.kind != "transformer":
+        raise SystemExit("ctranslate2 runs Transformers alone: --kind transformer")
+    data = Multi30k(args.data)
+    translator = ctranslate2.Translator(
+        str(exported(args.model, args.precision)), compute_type=args.precision, inter_threads=1,
+        intra_threads=args.threads,
+    )  # fmt: skip
+
+    def translate(batch: Batch) -> dict[int, list[str]]:
+        sources = [[data.source_words[number] for number in sentence] for sentence in batch.source]
+        found = translator.translate_batch(
+            sources, beam_size=args.beam, length_penalty=0, max_input_length=0, min_decoding_length=0,
+            max_decoding_length=int(1.5 * max(map(len, sources))) + 1,
+        )  # fmt: skip
+        return {row: one.hypotheses[0] for row, one in zip(batch.indices, found, strict=True)}
+
+    drawn = list(data.sorted_batches("test", args.batch, args.sentences))
+    translate(drawn[0])  # warm-up
+    batches = Clocked(drawn)
+    translations: dict[int, list[str]] = {}
+    for batch in batches:
+        translations |= translate(batch)
+    if args.output:
+        write_translations(args.output, translations)
+    report(
+        system="ctranslate2", mode="decode", version=version("ctranslate2"), torch=None,
+        precision=args.precision, sentences_per_s=len(translations) / batches.seconds,
+        peak_gib=batches.peak, seconds=batches.seconds, cpus=batches.cpus, sentences=len(translations),
+        words=sum(map(len, translations.values())),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    chosen = arguments(__doc__)
+    if chosen.mode == "train":
+        raise SystemExit("ctranslate2 does not train")
+    decode(chosen)

@@ -1,0 +1,85 @@
+"""How long the rewards of hard attention take: BLEU of every prefix, for a batch of sentences.
+
+    python benchmarks/rewards.py [--sentences 64] [--words 50] [--calls 200] [--json FILE]
+
+`prefix BLEU` is `regard.metrics.prefix_bleu` on arrays; `returns` is what an update of training calls,
+`regard.training.rewards.returns_of`, from tensors to the sum of the rewards from each step on. The words of
+references are drawn from Zipf's law, so that some repeat; of those produced, the given share is the
+reference's own. Both sides have as many words, and an end symbol. Times are of one call, after warm-up.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.data.batch import Sequences
+from regard.data.vocabulary import EOS, SPECIALS, UNK
+from regard.metrics.prefix_bleu import prefix_bleu
+from regard.training.rewards import returns_of
+
+__all__: list[str] = []
+
+VOCABULARY = 10_000
+
+
+def drawn(sentences: int, words: int, right: float) -> tuple[np.ndarray, np.ndarray]:
+    """What was produced, and the references; both end in the end symbol."""
+    generator = np.random.default_rng(1)
+    ranks = 1 / np.arange(1, VOCABULARY + 1)
+    both = generator.choice(VOCABULARY, (2, sentences, words), p=ranks / ranks.sum()) + len(SPECIALS)
+    produced = np.where(generator.random((sentences, words)) < right, both[1], both[0])
+    ends = np.full((sentences, 1), EOS)
+    return np.concatenate([produced, ends], axis=1), np.concatenate([both[1], ends], axis=1)
+
+
+def seconds(call: Callable[[], object], calls: int) -> list[float]:
+    """The time of each call."""
+    for _ in range(3):
+        call()
+    found = []
+    for _ in range(calls):
+        begin = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - begin)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sentences", type=int, default=64)
+    parser.add_argument("--words", type=int, default=50)
+    parser.add_argument("--right", type=float, default=0.6, help="share of words that are the reference's")
+    parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    produced, reference = drawn(args.sentences, args.words, args.right)
+    lengths = np.full(args.sentences, args.words + 1)
+    targets = Sequences(torch.from_numpy(reference), torch.from_numpy(lengths))
+    tokens = torch.from_numpy(produced)
+    timed = {
+        "prefix BLEU": lambda: prefix_bleu(produced, lengths, reference, lengths, EOS, UNK),
+        "returns": lambda: returns_of(tokens, targets),
+    }
+    record = {}
+    for name, call in timed.items():
+        times = sorted(seconds(call, args.calls))
+        tenth = times[len(times) // 10], times[-1 - len(times) // 10]
+        record[name] = {"median": statistics.median(times), "tenths": tenth}
+        print(
+            f"{name:12} {1e3 * record[name]['median']:8.3f} ms, 8 of 10 calls within "
+            f"{1e3 * tenth[0]:.3f} and {1e3 * tenth[1]:.3f} ms"
+        )
+    if args.json:
+        args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
