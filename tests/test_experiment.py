@@ -252,6 +252,20 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bits(corpus: Path, tmp_
     assert records[0] == records[1]
 
 
+def test_text_that_learned_positions_cannot_reach_is_refused_by_sentence(
+    corpus: Path, tmp_path: Path
+) -> None:
+    plain = _plain(corpus)
+    plain["model"] = {
+        "kind": "transformer",
+        "width": 8,
+        "heads": 2,
+        "positions": {"kind": "learned", "length": 5},
+    }
+    with pytest.raises(ConfigError, match=r"length = 5: sentence \d+ of the train split has 6 source tokens"):
+        train(from_dict(RunConfig, plain), tmp_path / "model")
+
+
 def test_folders_that_a_config_does_not_name_are_named_after_its_file(tmp_path) -> None:
     path = tmp_path / "first.toml"
     path.write_text(

@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 import torch
 
+from regard.attention.base import Attention
 from regard.attention.posterior import PosteriorAttention, PosteriorAttentionConfig, PosteriorState
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
@@ -148,6 +149,23 @@ def test_prior_joint_passes_on_the_expectation_of_soft_attention() -> None:
     torch.testing.assert_close(after.belief, first.readings[0].weights)
     expected = (first.readings[0].weights @ memories[0].states)[:, 0]
     torch.testing.assert_close(after.context, expected)
+
+
+def test_prior_joint_without_coupling_reads_all_steps_in_parallel() -> None:
+    model, batch = _model(passes="prior", contexts=2), _batch()
+    attention, (memory,) = _attention(model), model.begin(batch.source)[0]
+    queries = torch.randn(3, 4, 6, dtype=torch.double)
+
+    def likelihood(contexts: torch.Tensor, step: int) -> torch.Tensor:
+        return contexts.sum(-1) * 0
+
+    parallel = attention.read_all(queries, memory, attention.start(memory))
+    steps = Attention.read_all(attention, queries, memory, attention.start(memory), likelihood)
+    for name in ("contexts", "log_weights", "weights"):
+        torch.testing.assert_close(getattr(parallel, name), getattr(steps, name))
+    assert isinstance(parallel.state, PosteriorState) and isinstance(steps.state, PosteriorState)
+    for name in ("belief", "context"):
+        torch.testing.assert_close(getattr(parallel.state, name), getattr(steps.state, name))
 
 
 @pytest.mark.parametrize("contexts", [6, 1, 0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from wirings import SOURCE, TARGET, batch, build, transformer
+from wirings import SOURCE, TARGET, TRANSFORMERS, batch, bounds, build, transformer
 
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.localness import Localness
@@ -15,6 +15,8 @@ from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError, InfeasibleBounds
 from regard.layers.position import LearnedConfig, Positions, SinusoidalConfig
 from regard.models.transformer import TransformerModel
@@ -183,3 +185,30 @@ def test_fertilities_that_run_out_in_training_are_an_error_that_names_the_senten
 def test_learned_positions_say_how_long_a_sentence_may_be() -> None:
     assert build(transformer(positions=LearnedConfig(length=9))).longest == 9
     assert build(transformer()).longest is None
+
+
+def test_search_ends_where_learned_positions_do() -> None:
+    # Nine positions: eight tokens and the end.
+    model = build(transformer(positions=LearnedConfig(length=9)))
+    source = collate([[5, 6, 7]], None, [0]).source
+    config = SearchConfig(beam=2, length_penalty=0.0, min_length=20, max_length_extra=30)
+    found = beam_search(model, source, config)
+    assert [len(h.tokens) for h in found[0]] == [8]
+
+
+@pytest.mark.parametrize(
+    "name", ["post-norm", "learned positions", "constrained, a budget a layer", "prior-joint", "mono-joint"]
+)
+def test_a_sentence_is_translated_the_same_alone_as_among_others(name) -> None:
+    model, pairs = build(TRANSFORMERS[name]).eval(), batch()
+    source = pairs.source
+    config = SearchConfig(beam=3, nbest=3, length_penalty=0.5, max_length_ratio=1.0, max_length_extra=3)
+    together = beam_search(model, source, config, upper=pairs.upper)
+    for row, length in enumerate(source.lengths.tolist()):
+        sentence = source.tokens[row, :length].tolist()
+        single = collate([sentence], None, [0], [bounds(length)])
+        (alone,) = beam_search(model, single.source, config, upper=single.upper)
+        assert [h.tokens for h in alone] == [h.tokens for h in together[row]]
+        for mine, other in zip(alone, together[row], strict=True):
+            assert mine.score == pytest.approx(other.score, abs=1e-6)
+            np.testing.assert_allclose(mine.attention[0], other.attention[0], atol=1e-6)

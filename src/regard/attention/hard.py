@@ -166,7 +166,7 @@ class HardAttention(Attention):
             log_policy=log_policy,
             penalty=penalty,
             state=State(weights[:, -1:], contexts[:, -1]),
-            expected=None if self.expecting is None else self.expecting(fixed).squeeze(-1),
+            expected=self.expecting(fixed).squeeze(-1) if self.training and self.expecting else None,
         )
 
 

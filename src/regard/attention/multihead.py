@@ -96,7 +96,7 @@ class MultiHeadAttention(Attention):
         self.observes = self.inner.observes
         self.reads_reference = self.inner.reads_reference
         self.reads_words = self.inner.reads_words
-        self.objective = self.inner.objective
+        self.objective, self.reward = self.inner.objective, self.inner.reward
         self.query = Linear(query, query)
         self.memory = Linear(width, 2 * query, parts=2)
         self.output = Linear(query, query)

@@ -27,13 +27,13 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Memory, Reading, Reference, State
+from regard.attention.base import Attention, Likelihood, Memory, Reading, Reference, State
 from regard.attention.scorers import ScorerKind, build_scorer
 from regard.attention.words import bayes, likeliest, masked_log_softmax, words_at
 from regard.config import config, option
 from regard.functional.chain import chain_prior, forward_prior
 from regard.layers.steps import StepProduct
-from regard.types import Bool, Float, Tensor
+from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Coupling", "PosteriorAttention", "PosteriorAttentionConfig", "PosteriorState"]
 
@@ -161,15 +161,12 @@ class PosteriorAttention(Attention):
         assert isinstance(state, PosteriorState) and memory.keys is not None and memory.values is not None
         scores = self.scorer(query.unsqueeze(1), memory.keys)[:, 0]
         log_prior = self._log_prior(scores, memory.mask, state.passed)
-        prior = log_prior.exp()
-        log_weights, positions = likeliest(log_prior, self.config.contexts)
-        if self.config.renormalise:
-            log_weights = log_weights - log_weights.logsumexp(-1, keepdim=True)
+        log_weights, positions = self._words(log_prior)
         zeros = torch.zeros_like(log_weights)
         return PosteriorReading(
             contexts=words_at(memory, positions),
             log_weights=log_weights,
-            weights=prior.unsqueeze(1),
+            weights=log_prior.exp().unsqueeze(1),
             log_policy=zeros,
             penalty=zeros[:, 0],
             state=state,
@@ -177,6 +174,33 @@ class PosteriorAttention(Attention):
             values=memory.values,
             mix=self.config.mix if self.config.passes == "posterior" else None,
         )
+
+    def read_all(
+        self,
+        queries: Float[Tensor, "B T Q"],
+        memory: Memory,
+        state: State,
+        likelihood: Likelihood | None = None,
+    ) -> Reading:
+        """Of Prior-Joint without coupling, where no step hangs on another, all in parallel."""
+        if self.config.passes == "posterior" or self.config.coupling != "none":
+            return super().read_all(queries, memory, state, likelihood)
+        assert memory.keys is not None and memory.values is not None
+        log_prior = masked_log_softmax(self.scorer(queries, memory.keys), memory.mask.unsqueeze(1))
+        log_weights, positions = self._words(log_prior.flatten(0, 1))
+        log_weights, positions = (x.view(*queries.shape[:2], -1) for x in (log_weights, positions))
+        contexts = words_at(memory, positions.flatten(1)).view(*positions.shape, -1)  # (B, T, K, D)
+        zeros, weights = torch.zeros_like(log_weights), log_prior.exp().unsqueeze(2)
+        last = weights[:, -1]
+        after = PosteriorState(last, memory.values(last)[:, 0], last[:, 0])
+        return Reading(contexts, log_weights, weights, zeros, zeros[..., 0], after, positions=positions)
+
+    def _words(self, log_prior: Float[Tensor, "N S"]) -> tuple[Float[Tensor, "N K"], Int[Tensor, "N K"]]:
+        """Log-weights and places of the words that a token may be read from."""
+        log_weights, positions = likeliest(log_prior, self.config.contexts)
+        if self.config.renormalise:
+            log_weights = log_weights - log_weights.logsumexp(-1, keepdim=True)
+        return log_weights, positions
 
     def _log_prior(
         self, scores: Float[Tensor, "B S"], mask: Bool[Tensor, "B S"], passed: Float[Tensor, "B S"] | None

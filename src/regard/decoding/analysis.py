@@ -44,8 +44,8 @@ class ForcedLine:
     target_words: tuple[int, ...]
     right: Bool[np.ndarray, "T"]
     log_probs: Float[np.ndarray, "T"]
-    weights: tuple[Float[np.ndarray, "T H S"], ...]
-    beliefs: tuple[Float[np.ndarray, "T H S"], ...]
+    weights: tuple[Float[np.ndarray, "T _ S"], ...]
+    beliefs: tuple[Float[np.ndarray, "T _ S"], ...]
 
 
 def force_lines(

@@ -26,4 +26,4 @@ class Hypothesis:
     score: float
     log_probability: float
     token_log_probs: tuple[float, ...]
-    attention: tuple[Float[np.ndarray, "T H S"], ...]
+    attention: tuple[Float[np.ndarray, "T _ S"], ...]

@@ -104,11 +104,11 @@ class Rules:
             values = values.masked_fill(ending.must.unsqueeze(1), _NEVER)
             may = ending.may | (self.limits[sentences] <= step)
             ends = ends.masked_fill(~may.unsqueeze(1), _NEVER)
-        if step < self.config.min_length:
-            # Where n-gram blocking leaves nothing else to say, the end comes early.
-            ends = ends.masked_fill((values > _NEVER).any(dim=1, keepdim=True), _NEVER)
         if step >= self._shortest:
             values = values.masked_fill((self.limits[sentences] <= step).unsqueeze(1), _NEVER)
+        if step < self.config.min_length:
+            # Where blocked n-grams or what the model can read leave nothing else to say, the end comes early.
+            ends = ends.masked_fill((values > _NEVER).any(dim=1, keepdim=True), _NEVER)
         if step < self._prefix_end:
             forced = self._prefixes[sentences, step].unsqueeze(1)
             bound = forced != PAD

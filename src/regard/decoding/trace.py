@@ -24,7 +24,7 @@ class Path:
 
     tokens: tuple[int, ...]
     token_log_probs: tuple[float, ...]
-    attention: tuple[Float[np.ndarray, "T H S"], ...]
+    attention: tuple[Float[np.ndarray, "T _ S"], ...]
 
     def hypothesis(self, score: float) -> Hypothesis:
         """The hypothesis of this path, ranked by `score`."""
@@ -44,7 +44,7 @@ class Trace:
         self._log_probs: list[Tensor] = []
         self._kept: dict[int, Int[np.ndarray, "K"]] = {}  # where not all rows' weights are kept: which
 
-    def read(self, weights: tuple[Float[Tensor, "R H S"], ...]) -> None:
+    def read(self, weights: tuple[Float[Tensor, "R _ S"], ...]) -> None:
         """Keep what the rows of a step attend to, layer by layer."""
         self._weights.append(weights)
 

@@ -26,10 +26,10 @@ from regard.kernels.maps import compiled_scan, eager_scan, mean_of_heads
 from regard.kernels.versions import chosen, transforming
 from regard.types import Bool, Float, Tensor
 
+__all__ = ["constrained_softmax_scan", "constrained_sparsemax_scan", "exhausted", "remaining"]
+
 SHARERS: dict[str, tuple[int, ...]] = {"numba": (1, 2, 4, 8), "triton": (1,)}
 """How many rows a kernel lets share a fertility."""
-
-__all__ = ["constrained_softmax_scan", "constrained_sparsemax_scan", "exhausted", "remaining"]
 
 
 def remaining(fertility: Float[Tensor, "*B S"], received: Float[Tensor, "*B S"]) -> Float[Tensor, "*B S"]:

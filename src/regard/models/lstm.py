@@ -17,15 +17,14 @@ from regard.attention.registry import build_attention
 from regard.data.batch import Batch, Sequences
 from regard.data.vocabulary import BOS, PAD
 from regard.errors import ConfigError, InfeasibleBounds
-from regard.functional import linear_log_likelihood
-from regard.kernels.products import linear
 from regard.layers.cells import CELLS, CellState
 from regard.layers.dropout import dropout
 from regard.layers.precision import compute_dtype
 from regard.layers.rows import Rows
 from regard.layers.steps import StepProduct
-from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, marginalise, used_up
+from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, used_up
 from regard.models.lstm_config import LstmConfig, check
+from regard.models.output import likeliest_tokens, predict, real_tokens, score_tokens, spread
 from regard.models.readout import SourceReadout
 from regard.models.recurrent import (
     Bridge,
@@ -219,21 +218,11 @@ class LstmModel(TranslationModel):
         gates = self.decoder.project(self.target_embedding(tokens))
         step = self._advance(opened, tokens, gates, memories[0], state)
         assert step.outputs is not None
-        weight, bias = self._output(step.outputs.dtype)
-        logits = linear(step.outputs, weight.t(), bias)
-        log_probs = torch.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
-        several = self.attention.observes
-        marginal = (
-            marginalise(
-                step.reading.log_weights.unsqueeze(1).expand(-1, log_probs.shape[2], -1),
-                log_probs.transpose(1, 2),
-            )
-            if several
-            else log_probs[:, 0]
-        )
         pending = _Pending(step.layers, step.top, step.outputs[:, 0])
         ending = self.attention.ending(memories[0], state.attention)
-        return Prediction(marginal, log_probs if several else None, (step.reading,), pending, ending)
+        output = self._output(step.outputs.dtype)
+        several = self.attention.observes
+        return predict(step.outputs, output, (step.reading,), pending, ending, several)
 
     def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> LstmState:
         """The state of hypotheses that go on; see `TranslationModel.observe`."""
@@ -291,8 +280,11 @@ class LstmModel(TranslationModel):
             found, means = found.masked_fill(hidden, 0.0), means.masked_fill(hidden, 0.0)
         else:
             hidden = torch.stack(outputs, dim=1)
-            found, means = self._score_real(hidden, targets, mask, average)
-            likeliest = self._likeliest(hidden[:, :, 0]) if self.training and self.reward else None
+            output = self._output(hidden.dtype)
+            real, picked = real_tokens(hidden, mask), real_tokens(targets, mask)
+            found, means = (spread(x, mask) for x in score_tokens(real, output, picked, average))
+            if self.training and self.reward is not None:
+                likeliest = likeliest_tokens(hidden[:, :, 0], output)
         return Outcome(
             log_likelihoods=found,
             average=means,
@@ -305,12 +297,6 @@ class LstmModel(TranslationModel):
             likeliest=likeliest,
             expected=reading.expected,
         )
-
-    @torch.no_grad()
-    def _likeliest(self, hidden: Float[Tensor, "B T D"]) -> Int[Tensor, "B T"]:
-        """The likeliest token of each step."""
-        weight, bias = self._output(hidden.dtype)
-        return linear(hidden, weight.t(), bias).argmax(-1)
 
     def _output(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The output layer's weights and biases."""
@@ -327,34 +313,7 @@ class LstmModel(TranslationModel):
             found, means = opened.words.score(step.top, targets[:, t], t)
             return found.gather(1, positions), means.gather(1, positions)
         assert step.outputs is not None
-        rows, count, _ = step.outputs.shape
-        weight, bias = self._output(step.outputs.dtype)
-        repeated = targets[:, t].repeat_interleave(count)
-        outputs = step.outputs.flatten(0, 1)
-        # The logits of several contexts are made again in the backward pass: held, they would be K times as
-        # many as those of one.
-        found, means = linear_log_likelihood(
-            outputs, weight, bias, repeated, average=average, hold=count == 1
-        )
-        return found.view(rows, count), means.view(rows, count)
-
-    def _score_real(
-        self,
-        outputs: Float[Tensor, "B T 1 D"],
-        targets: Int[Tensor, "B T"],
-        mask: Tensor,
-        average: bool,
-    ) -> tuple[Float[Tensor, "B T 1"], Float[Tensor, "B T 1"]]:
-        """The same for all steps at once, and for real tokens only."""
-        real = mask.flatten().nonzero().squeeze(1)
-        chosen = outputs.flatten(0, 2).index_select(0, real)
-        weight, bias = self._output(chosen.dtype)
-        picked = targets.flatten().index_select(0, real)
-        found, means = linear_log_likelihood(chosen, weight, bias, picked, average=average)
-        zeros = found.new_zeros(mask.numel())
-        return tuple(  # type: ignore[return-value]
-            zeros.index_put((real,), values).view(*mask.shape, 1) for values in (found, means)
-        )
+        return score_tokens(step.outputs, self._output(step.outputs.dtype), targets[:, t], average)
 
     def flops(self, batch: Batch) -> float:
         """Of the products: two operations a multiply-add, three products a training step, real tokens only.

@@ -18,13 +18,12 @@ from regard.attention.self_attention import Cache
 from regard.data.batch import Batch, Sequences
 from regard.data.vocabulary import BOS, PAD
 from regard.errors import InfeasibleBounds
-from regard.functional import linear_log_likelihood
-from regard.kernels.products import linear
 from regard.layers.dropout import dropout
 from regard.layers.position import Positions
 from regard.layers.precision import compute_dtype
 from regard.layers.rows import Rows, select_rows
-from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, marginalise, used_up
+from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, used_up
+from regard.models.output import likeliest_tokens, predict, real_tokens, score_tokens, spread
 from regard.models.transformer_config import TransformerConfig, check
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerShape, Norm
 from regard.types import Bool, Float, Int, Tensor
@@ -182,16 +181,8 @@ class TransformerModel(TranslationModel):
             caches.append(cache)
             endings.append(layer.source.ending(memory, before))
         hidden = self.decoder_norm(hidden)
-        weight, bias = self._output()
-        logits = linear(hidden.to(weight.dtype), weight.t(), bias)
-        log_probs = torch.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
-        pending = _Pending(tuple(caches))
-        ending = Ending.of_all(endings)
-        if not self._layers()[-1].source.observes:
-            return Prediction(log_probs[:, 0], None, tuple(readings), pending, ending)
-        log_weights = readings[-1].log_weights.unsqueeze(1)
-        marginal = marginalise(log_weights.expand(-1, log_probs.shape[2], -1), log_probs.transpose(1, 2))
-        return Prediction(marginal, log_probs, tuple(readings), pending, ending)
+        pending, several = _Pending(tuple(caches)), self._layers()[-1].source.observes
+        return predict(hidden, self._output(), tuple(readings), pending, Ending.of_all(endings), several)
 
     def observe(
         self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]
@@ -289,7 +280,9 @@ class TransformerModel(TranslationModel):
         if not layer.source.observes:
             contexts, reading = self._read(layer, x, memory, look)
             hidden = layer.finish(x, contexts).unsqueeze(2)
-            likeliest = self._likeliest(hidden[:, :, 0]) if self.training and self.reward else None
+            likeliest = None
+            if self.training and self.reward is not None:
+                likeliest = likeliest_tokens(self.decoder_norm(hidden[:, :, 0]), self._output())
             return _Scored(*self._score_real(hidden, targets, mask, average), reading, likeliest)
         reference = None
         if self.training and layer.source.reads_reference:
@@ -313,12 +306,6 @@ class TransformerModel(TranslationModel):
         hidden = layer.finish(x.unsqueeze(2), reading.contexts)
         return _Scored(*self._score_real(hidden, targets, mask, average), reading)
 
-    @torch.no_grad()
-    def _likeliest(self, hidden: Float[Tensor, "B T D"]) -> Int[Tensor, "B T"]:
-        """The likeliest token of each step."""
-        weight, bias = self._output()
-        return linear(self.decoder_norm(hidden).to(weight.dtype), weight.t(), bias).argmax(-1)
-
     def _output(self) -> tuple[Tensor, Tensor]:
         """The output layer's weights and biases."""
         weight = self.target_embedding.weight if self.output is None else self.output
@@ -333,23 +320,15 @@ class TransformerModel(TranslationModel):
         average: bool,
     ) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"]]:
         """Log p(y_t | context k), and the mean over the vocabulary, of real tokens; zero elsewhere."""
-        count = hidden.shape[2]
-        real = mask.flatten().nonzero().squeeze(1)
-        chosen = self.decoder_norm(hidden.flatten(0, 1).index_select(0, real)).flatten(0, 1)
-        weight, bias = self._output()
-        picked = targets.flatten().index_select(0, real).repeat_interleave(count)
-        found, means = linear_log_likelihood(
-            chosen.to(weight.dtype), weight, bias, picked, average=average, hold=count == 1
-        )
-        zeros = found.new_zeros(mask.numel(), count)
-        log_likelihoods, averages = (
-            zeros.index_put((real,), values.view(-1, count)).view(*mask.shape, count)
-            for values in (found, means)
-        )
-        return log_likelihoods, averages
+        real, picked = self.decoder_norm(real_tokens(hidden, mask)), real_tokens(targets, mask)
+        found, means = (spread(x, mask) for x in score_tokens(real, self._output(), picked, average))
+        return found, means
 
     def flops(self, batch: Batch) -> float:
-        """Of the products: two operations a multiply-add, three products a step, real tokens only."""
+        """Of the products: two operations a multiply-add, three products a step, real tokens only.
+
+        Each token is counted as if it were read from one context.
+        """
         assert batch.target is not None
         config = self.config
         source, target = batch.source.lengths.double(), batch.target.lengths.double()

@@ -1,0 +1,82 @@
+"""The output layer's part in a model: how likely tokens are, given what it reads under each context."""
+
+import torch
+
+from regard.attention.base import Ending, Reading
+from regard.functional import linear_log_likelihood
+from regard.kernels.products import linear
+from regard.layers.rows import Rows
+from regard.models.base import Prediction, marginalise
+from regard.types import Bool, Float, Int, Tensor
+
+__all__ = ["likeliest_tokens", "predict", "real_tokens", "score_tokens", "spread"]
+
+Layer = tuple[Tensor, Tensor]
+"""Weights [V, D] and biases [V], in the dtype of the products."""
+
+
+def predict(
+    hidden: Float[Tensor, "B K D"],
+    output: Layer,
+    readings: tuple[Reading, ...],
+    state: Rows,
+    ending: Ending | None,
+    several: bool,
+) -> Prediction:
+    """The distribution over the next token.
+
+    Args:
+        hidden: What the output layer reads.
+        output: The output layer.
+        readings: Of each attending layer; the contexts are the last one's.
+        state: The decoder's state, before it knows the token.
+        ending: What attention demands of the end.
+        several: Whether the contexts are to be marginalised; else there is one.
+    """
+    weight, bias = output
+    logits = linear(hidden.to(weight.dtype), weight.t(), bias)
+    log_probs = torch.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
+    if not several:
+        return Prediction(log_probs[:, 0], None, readings, state, ending)
+    log_weights = readings[-1].log_weights.unsqueeze(1).expand(-1, log_probs.shape[2], -1)
+    marginal = marginalise(log_weights, log_probs.transpose(1, 2))
+    return Prediction(marginal, log_probs, readings, state, ending)
+
+
+def score_tokens(
+    hidden: Float[Tensor, "N K D"], output: Layer, targets: Int[Tensor, "N"], average: bool
+) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:
+    """Log p(y | context k), and the mean over the vocabulary where it is asked for.
+
+    Args:
+        hidden: What the output layer reads.
+        output: The output layer.
+        targets: y.
+        average: Whether the mean is wanted.
+    """
+    count = hidden.shape[1]
+    weight, bias = output
+    chosen, repeated = hidden.flatten(0, 1).to(weight.dtype), targets.repeat_interleave(count)
+    # The logits of several contexts are made again in the backward pass: held, they would be K times as many
+    # as those of one.
+    found, means = linear_log_likelihood(chosen, weight, bias, repeated, average=average, hold=count == 1)
+    return found.view(-1, count), means.view(-1, count)
+
+
+def real_tokens(values: Tensor, mask: Bool[Tensor, "B T"]) -> Tensor:
+    """What belongs to real tokens: [B, T, ...] to [N, ...]."""
+    return values.flatten(0, 1).index_select(0, mask.flatten().nonzero().squeeze(1))
+
+
+def spread(values: Float[Tensor, "N K"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T K"]:
+    """The inverse of `real_tokens`: numbers in their places; zero elsewhere."""
+    zeros = values.new_zeros(mask.numel(), values.shape[1])
+    real = mask.flatten().nonzero().squeeze(1)
+    return zeros.index_put((real,), values).view(*mask.shape, -1)
+
+
+@torch.no_grad()
+def likeliest_tokens(hidden: Float[Tensor, "B T D"], output: Layer) -> Int[Tensor, "B T"]:
+    """The likeliest token of each step."""
+    weight, bias = output
+    return linear(hidden.to(weight.dtype), weight.t(), bias).argmax(-1)
