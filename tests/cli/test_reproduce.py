@@ -63,6 +63,30 @@ def test_a_table_is_trained_once_and_shown_again(data: Path, tmp_path: Path, mon
     assert "| softmax + COVPENALTY |" in again.stdout
 
 
+@pytest.mark.slow
+def test_an_ensemble_is_scored_when_its_members_are_trained(data: Path, tmp_path: Path) -> None:
+    settings = [part for setting in SMALL if "search" not in setting for part in ("--set", setting)]
+    settings += ["--set", "search.beam=1", "--set", "search.max_length_ratio=1"]
+    figures = tmp_path / "figures.json"
+    chosen = ("sutskever2014", "--data", data, "--out", tmp_path / "out", "--jobs", "3", *settings)
+    done = run("reproduce", *chosen, "--rows", "ensemble2-beam12", "--json", figures)
+    assert done.exit_code == 0, done.output
+    (row,) = json.loads(figures.read_text())["rows"]
+    assert row["row"] == "ensemble of 2 reversed LSTMs, beam 12"
+    assert row["metrics"]["bleu"]["seeds"].keys() == {"1"}
+    # Begun only when both members were done.
+    begun = done.output.index("reversed seed 1, ensemble of 2: begun")
+    assert all(done.output.index(f"reversed seed {seed}: done") < begun for seed in (1, 2))
+
+
+def test_what_needs_a_failed_model_is_not_begun(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(Failed, match="ensemble of 2: a model it needs failed"):
+        run(
+            *("reproduce", "sutskever2014", "--data", data, "--out", tmp_path / "out", *SETTINGS),
+            *("--rows", "ensemble2-beam12", "--set", "training.start=nowhere"),
+        )
+
+
 def _no_java() -> str:
     raise UsageError("no Java")
 

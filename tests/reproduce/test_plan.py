@@ -89,6 +89,34 @@ def test_search_settings_make_other_rows_of_the_same_model(tmp_path: Path) -> No
     assert stems[0] == stems[1]
 
 
+def test_an_ensemble_needs_its_members_which_are_trained_once(tmp_path: Path) -> None:
+    jobs = _plan(tmp_path, "sutskever2014")
+    trained = [job for job in jobs if not job.needs]
+    assert [(job.model, job.seed) for job in trained] == [("forward", 1)] + [
+        ("reversed", n) for n in range(1, 6)
+    ]
+    five, two = (job for job in jobs if job.needs)
+    assert list(two.members) == [job.folder for job in trained[1:3]]
+    assert list(five.members) == [job.folder for job in trained[1:]]
+    assert [row.recipe for row in two.rows] == ["ensemble2-beam12"]
+    assert [row.search["beam"] for row in five.rows] == [1, 2, 12]
+    assert [job.name for job in trained if not job.rows] == [f"reversed seed {n}" for n in range(2, 6)]
+
+
+def test_seeds_share_the_members_of_their_ensembles(tmp_path: Path) -> None:
+    jobs = _plan(tmp_path, "sutskever2014", seeds=(1, 2), rows=["reversed", "ensemble2-beam12"])
+    assert [(job.model, job.seed) for job in jobs if not job.needs] == [("reversed", n) for n in (1, 2, 3)]
+    assert [job.seed for job in jobs if job.needs] == [1, 2]
+    assert [len(job.rows) for job in jobs if not job.needs] == [1, 1, 0]
+
+
+def test_a_model_that_goes_on_from_another_needs_it_even_where_its_row_is_not_wanted(tmp_path: Path) -> None:
+    soft, sequence = _plan(tmp_path, "indurthi2019-table1", rows=["sequence"])
+    assert sequence.config["training"]["start"] == soft.folder
+    assert sequence.needs == {soft.folder} and not soft.rows
+    assert sequence.config["training"]["optimizer"]["rate"] == 1e-4
+
+
 def test_a_job_survives_its_file(tmp_path: Path) -> None:
     job = _plan(tmp_path)[0]
     job.write(tmp_path / "job.json")

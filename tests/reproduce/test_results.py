@@ -55,7 +55,7 @@ def jobs(tmp_path: Path) -> list[Job]:
             "tuned": [],
         }
         row.path("json").write_text(json.dumps(figures))
-        made.append(Job(recipe, seed, {}, "", "", "test", ("rep",), (row,)))
+        made.append(Job(recipe, seed, {}, "", (), "", "test", ("rep",), (row,)))
     return made
 
 

@@ -20,7 +20,7 @@ def reproduce(
         str,
         typer.Argument(
             help="malaviya2018-table1, -table2, shankar2019-table1, -table2, -table3, indurthi2019-table1, "
-            "-figure2.",
+            "-figure2, sutskever2014.",
             show_default=False,
         ),
     ],

@@ -53,24 +53,27 @@ def run_all(jobs: Sequence[Job], text: ExperimentText, side_by_side: int, report
         Failed: if jobs failed; the others were done.
         KeyboardInterrupt: Ctrl-C or SIGTERM came; the jobs under way have saved what they had.
     """
-    waiting = [job for job in jobs if job.open_rows()]
+    waiting = _wanted(jobs)
     if not waiting:
         return
     running: dict[subprocess.Popen[bytes], tuple[Job, float]] = {}
-    failed: list[str] = []
+    failed: dict[str, str] = {}
     with _told_to_stop():
         try:
             _make_shared(waiting, text, report)
             while waiting or running:
-                while waiting and len(running) < side_by_side:
-                    job = waiting.pop(0)
+                for job in [job for job in waiting if job.needs & failed.keys()]:
+                    waiting.remove(job)
+                    failed[job.folder] = f"{job.name}: a model it needs failed"
+                while len(running) < side_by_side and (job := _ready(waiting, running)) is not None:
+                    waiting.remove(job)
                     running[_start(job)] = job, time.monotonic()
                     report(f"{job.name}: begun, {_log_of(job)}")
                 time.sleep(0.2)
                 for process in [process for process in running if process.poll() is not None]:
                     job, begun = running.pop(process)
                     if process.returncode:
-                        failed.append(f"{job.name}: status {process.returncode}, {_log_of(job)}")
+                        failed[job.folder] = f"{job.name}: status {process.returncode}, {_log_of(job)}"
                         report(f"{job.name}: failed, {_last_line(job)}")
                     else:
                         report(f"{job.name}: done after {(time.monotonic() - begun) / 60:.1f} min")
@@ -78,7 +81,22 @@ def run_all(jobs: Sequence[Job], text: ExperimentText, side_by_side: int, report
             _stop(running)
             raise
     if failed:
-        raise Failed("\n".join(["some runs failed:", *failed]))
+        raise Failed("\n".join(["some runs failed:", *failed.values()]))
+
+
+def _wanted(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs with rows left to do, and those that they need."""
+    wanted: set[str] = set()
+    for job in reversed(jobs):
+        if job.open_rows() or job.folder in wanted:
+            wanted |= {job.folder, *job.needs}
+    return [job for job in jobs if job.folder in wanted]
+
+
+def _ready(waiting: Sequence[Job], running: "dict[subprocess.Popen[bytes], tuple[Job, float]]") -> Job | None:
+    """The first job that needs none that is still to be done."""
+    undone = {job.folder for job in waiting} | {job.folder for job, _ in running.values()}
+    return next((job for job in waiting if not job.needs & undone), None)
 
 
 def _make_shared(jobs: Sequence[Job], text: ExperimentText, report: Report) -> None:

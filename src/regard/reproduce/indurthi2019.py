@@ -12,12 +12,17 @@ TABLE1 = Table(
     "indurthi2019",
     (BLEU,),
     tuple(
-        Row(label, recipe, printed={pair: {"sacrebleu": value} for pair, value in printed.items()})
-        for label, recipe, printed in (
-            ("Transformer", "soft", {"en-de": 28.40, "en-fr": 41.00}),
-            ("+ sequence loss", "sequence", {"en-de": 28.75, "en-fr": 41.47}),
-            ("+ localness", "localness", {"en-de": 28.89}),
-            ("hard attention", "hard", {"en-de": 29.29, "en-fr": 42.26}),
+        Row(
+            label,
+            recipe,
+            start=start,
+            printed={pair: {"sacrebleu": value} for pair, value in printed.items()},
+        )
+        for label, recipe, start, printed in (
+            ("Transformer", "soft", "", {"en-de": 28.40, "en-fr": 41.00}),
+            ("+ sequence loss", "sequence", "soft", {"en-de": 28.75, "en-fr": 41.47}),
+            ("+ localness", "localness", "", {"en-de": 28.89}),
+            ("hard attention", "hard", "", {"en-de": 29.29, "en-fr": 42.26}),
         )
     ),
     text="raw",

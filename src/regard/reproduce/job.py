@@ -11,6 +11,7 @@ import logging
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from regard import __version__
 from regard.config import from_dict
 from regard.data.files import write_atomic
 from regard.decoding.config import SearchConfig
+from regard.decoding.ensemble import Ensemble
 from regard.decoding.translate import Translator
 from regard.decoding.tune import Trial, best_trial, tune
 from regard.errors import RegardError
@@ -43,18 +45,29 @@ def run(job: Job) -> int | None:
         The signal it was stopped by, if any.
     """
     config = from_dict(RunConfig, job.config)
-    result = train(config, job.folder)
-    if result.signal is not None:
-        return result.signal
+    results = []
+    for number, folder in enumerate(job.members):
+        # Of an ensemble all are trained by now: what they came to is read.
+        results.append(train(dataclasses.replace(config, seed=job.seed + number), folder))
+        if results[-1].signal is not None:
+            return results[-1].signal
     use_threads(config.threads or None)
-    text, loaded = read_text(Path(job.text)), load_model(job.folder, config.device)
-    for row in job.open_rows():
+    rows = job.open_rows()
+    if not rows:
+        return None
+    text, members = read_text(Path(job.text)), [load_model(one, config.device) for one in job.members]
+    loaded = members[0]
+    if len(members) > 1:
+        loaded = dataclasses.replace(loaded, model=Ensemble([one.model for one in members]))
+    for row in rows:
         _log.info("scoring %s", row.recipe)
-        _score(job, row, loaded, text, result)
+        _score(job, row, loaded, text, results)
     return None
 
 
-def _score(job: Job, row: RowJob, loaded: LoadedModel, text: ExperimentText, result: Result) -> None:
+def _score(
+    job: Job, row: RowJob, loaded: LoadedModel, text: ExperimentText, results: Sequence[Result]
+) -> None:
     """Translate the test text and write what it is worth; the figures, which say it is done, come last."""
     search, trials = from_dict(SearchConfig, row.search), []
     if row.tune:
@@ -77,7 +90,7 @@ def _score(job: Job, row: RowJob, loaded: LoadedModel, text: ExperimentText, res
         "length_penalty": search.length_penalty,
         "coverage_penalty": search.coverage_penalty.weight,
         "tuned": [dataclasses.asdict(trial) for trial in trials],
-        **_training(job, result),
+        **_training(job, results),
         "search_seconds": round(seconds, 1),
         "device": _device(loaded.device),
         "threads": torch.get_num_threads(),
@@ -99,12 +112,12 @@ def _tuned(
     return chosen, trials
 
 
-def _training(job: Job, result: Result) -> dict[str, Any]:
-    """What training came to."""
-    best = [entry for entry in read_record(job.folder) if entry.get("best")]
+def _training(job: Job, results: Sequence[Result]) -> dict[str, Any]:
+    """What training came to: of an ensemble the first one's perplexity and updates, and the time of all."""
+    best = [entry for entry in read_record(job.members[0]) if entry.get("best")]
     return {
-        "updates": result.progress.update,
-        "training_seconds": round(result.progress.seconds, 1),
+        "updates": results[0].progress.update,
+        "training_seconds": round(sum(result.progress.seconds for result in results), 1),
         "validation_perplexity": best[-1]["perplexity"] if best else None,
     }
 

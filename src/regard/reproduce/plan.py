@@ -1,9 +1,12 @@
 """What is to be run for a table: models, each with the rows that search with it, as plain data in files.
 
+A model may need another one trained before it: an ensemble its members, a model that starts from trained
+weights those.
+
 OUT/text/                       see `regard.reproduce.texts`
 OUT/prepared/                   the text as models read it
 OUT/runs/MODEL-DIGEST-seedN/    model folders; DIGEST is that of all that matters to training
-OUT/runs/MODEL-DIGEST-seedN.log what the run said
+OUT/runs/MODEL-DIGEST-seedN.log what the run said; with -ensembleM: what M models together said
 OUT/rows/ROW-DIGEST-seedN.*     translations (txt), figures (json), counts (safetensors)
 """
 
@@ -60,13 +63,14 @@ class RowJob:
 
 @dataclass(frozen=True)
 class Job:
-    """A model for one seed, and the rows that search with it.
+    """A model for one seed, or an ensemble, and the rows that search with it.
 
     Attributes:
         model: The recipe of the model.
-        seed: The run's seed.
+        seed: The run's seed; of an ensemble the first member's, the next one's being one more.
         config: The run's config, as plain data.
-        folder: The model folder.
+        folder: The model folder; of an ensemble only a name for its log.
+        members: The folders of the models that translate together; of one model its own folder.
         text: Where the experiment's text is.
         split: The part of it that is tested on.
         metrics: What is to be scored.
@@ -77,6 +81,7 @@ class Job:
     seed: int
     config: dict[str, Any]
     folder: str
+    members: tuple[str, ...]
     text: str
     split: str
     metrics: tuple[str, ...]
@@ -85,7 +90,14 @@ class Job:
     @property
     def name(self) -> str:
         """For people."""
-        return f"{self.model} seed {self.seed}"
+        several = len(self.members)
+        return f"{self.model} seed {self.seed}" + (f", ensemble of {several}" if several > 1 else "")
+
+    @property
+    def needs(self) -> set[str]:
+        """The folders of models that must be trained before."""
+        start = self.config["training"].get("start")
+        return {*self.members, *([start] if start else [])} - {self.folder}
 
     def open_rows(self) -> list[RowJob]:
         """The rows that lack a figure."""
@@ -101,7 +113,8 @@ class Job:
         """Read what `write` wrote."""
         found = json.loads(path.read_text(encoding="utf-8"))
         rows = tuple(RowJob(**{**row, "tune": tuple(row["tune"])}) for row in found["rows"])
-        return cls(**{**found, "metrics": tuple(found["metrics"]), "rows": rows})
+        tuples = {name: tuple(found[name]) for name in ("members", "metrics")}
+        return cls(**{**found, **tuples, "rows": rows})
 
 
 def plan(
@@ -145,23 +158,50 @@ def plan(
             f"{table.name} wants gold-test.talp and its two texts beside the others of {text.name}"
         )
     wanted = [row for row in table.rows if not rows or row.recipe in rows]
+    starts = {row.trained: row.start for row in table.rows if row.start}
     recipes = {row.recipe: _recipe(table, row.recipe, size, overrides) for row in table.rows}
-    jobs = []
+
+    def digest(model: str) -> str:
+        start = [digest(starts[model])] if model in starts else []
+        return _digest(_decisive(recipes[model]), text.digest, *start)
+
+    def folder(model: str, seed: int) -> str:
+        return str(out / "runs" / f"{model}-{digest(model)}-seed{seed}")
+
+    def job(model: str, seed: int, models: int) -> Job:
+        origin = [digest(model), split, text.tests[split]] + ([str(models)] if models > 1 else [])
+        own = [row for row in wanted if (row.trained, row.ensemble) == (model, models)]
+        row_jobs = (_row_job(row, recipes[row.recipe].get("search", {}), origin, seed, out) for row in own)
+        places: dict[str, Any] = {"seed": seed, "device": device, "threads": threads}
+        if model in starts:
+            places["training"] = {"start": folder(starts[model], seed)}
+        members = tuple(folder(model, seed + number) for number in range(models))
+        return Job(
+            model=model,
+            seed=seed,
+            config=_config(overlaid(recipes[model], places), f"{table.recipes}/{model}.toml", out, text),
+            folder=members[0] + (f"-ensemble{models}" if models > 1 else ""),
+            members=members,
+            text=str(text.folder),
+            split=split,
+            metrics=tuple(metrics),
+            rows=tuple(row_jobs) if seed in seeds else (),
+        )
+
+    # In the order in which they can be trained.
+    jobs: dict[str, Job] = {}
     for seed in seeds:
-        for model in dict.fromkeys(row.trained for row in wanted):
-            digest = _digest(_decisive(recipes[model]), text.digest)
-            stem = f"{model}-{digest}-seed{seed}"
-            origin = [digest, split, text.tests[split]]
-            own = tuple(
-                _row_job(row, recipes[row.recipe].get("search", {}), origin, seed, out)
-                for row in wanted
-                if row.trained == model
-            )
-            folder = str(out / "runs" / stem)
-            places = {"seed": seed, "device": device, "threads": threads}
-            config = _config(overlaid(recipes[model], places), f"{table.recipes}/{model}.toml", out, text)
-            jobs.append(Job(model, seed, config, folder, str(text.folder), split, tuple(metrics), own))
-    return jobs
+        for row in wanted:
+            for number in range(row.ensemble):
+                models = [row.trained]
+                while models[0] in starts:
+                    models.insert(0, starts[models[0]])
+                for model in models:
+                    jobs.setdefault(folder(model, seed + number), job(model, seed + number, 1))
+            if row.ensemble > 1:
+                together = job(row.trained, seed, row.ensemble)
+                jobs.setdefault(together.folder, together)
+    return list(jobs.values())
 
 
 def _row_job(row: Row, search: dict[str, Any], origin: Sequence[str], seed: int, out: Path) -> RowJob:
@@ -175,7 +215,10 @@ def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dic
     folder = recipes_folder(table.recipes)
     data = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
     if table.sized and size != "paper":
-        data = overlaid(data, tomllib.loads((folder / f"{size}.toml").read_text(encoding="utf-8")))
+        # What a size changes in all recipes, and then in this one.
+        for changes in (folder / f"{size}.toml", folder / f"{name}.{size}.toml"):
+            if changes.name == f"{size}.toml" or changes.exists():
+                data = overlaid(data, tomllib.loads(changes.read_text(encoding="utf-8")))
     for override in overrides:
         set_option(data, override)
     return data

@@ -37,6 +37,8 @@ class Row:
         label: As the paper calls it.
         recipe: The name of its recipe's file.
         model: The recipe whose model it searches with; its own, unless it differs in search alone.
+        start: The recipe whose trained weights its model starts from; none: from random ones.
+        ensemble: How many models translate together: those of the row's seed and of the seeds after it.
         tune: Whether both penalties of search are tuned on validation text.
         printed: The paper's numbers, by language pair and then by the name of the metric.
     """
@@ -44,6 +46,8 @@ class Row:
     label: str
     recipe: str
     model: str = ""
+    start: str = ""
+    ensemble: int = 1
     tune: bool = False
     printed: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 

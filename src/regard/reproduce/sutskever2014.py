@@ -1,0 +1,30 @@
+"""Sutskever et al. (2014), in the table of Martins (2020): no attention, the source reversed, ensembles."""
+
+from regard.reproduce.tables import Metric, Row, Table
+
+__all__ = ["TABLES"]
+
+_REVERSED = "reversed"
+
+
+def _row(label: str, recipe: str, printed: float, ensemble: int = 1) -> Row:
+    model = _REVERSED if ensemble > 1 else ""
+    return Row(label, recipe, model, ensemble=ensemble, printed={"en-fr": {"bleu": printed}})
+
+
+TABLE = Table(
+    "sutskever2014",
+    "Sutskever et al. (2014): without attention, reversed sources and ensembles",
+    "sutskever2014",
+    (Metric("bleu", "BLEU"),),
+    (
+        _row("single forward LSTM, beam 12", "forward", 26.17),
+        _row("single reversed LSTM, beam 12", _REVERSED, 30.59),
+        _row("ensemble of 5 reversed LSTMs, beam 1", "ensemble5-beam1", 33.00, 5),
+        _row("ensemble of 2 reversed LSTMs, beam 12", "ensemble2-beam12", 33.27, 2),
+        _row("ensemble of 5 reversed LSTMs, beam 2", "ensemble5-beam2", 34.50, 5),
+        _row("ensemble of 5 reversed LSTMs, beam 12", "ensemble5-beam12", 34.81, 5),
+    ),
+)
+
+TABLES = (TABLE,)
