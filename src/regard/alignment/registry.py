@@ -8,23 +8,25 @@ from regard.alignment.bayes import BayesAligner, BayesConfig, train_bayes
 from regard.alignment.corpus import Corpus
 from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
 from regard.alignment.ibm import IBM1Config, IBM2Config, IBMAligner, train_ibm1, train_ibm2
+from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
 from regard.config import Kinds
 
 __all__ = ["CLASSES", "DEFAULT", "TRAINERS", "AlignerConfig", "kinds", "train_direction"]
 
 DEFAULT = "bayes"
 
-AlignerConfig = Annotated[IBM1Config | IBM2Config | HMMConfig | BayesConfig, Kinds(DEFAULT)]
+AlignerConfig = Annotated[IBM1Config | IBM2Config | IBM3Config | HMMConfig | BayesConfig, Kinds(DEFAULT)]
 
 TRAINERS: dict[type[Any], Callable[[Corpus, Any, Setting], Aligner]] = {
     IBM1Config: train_ibm1,
     IBM2Config: train_ibm2,
+    IBM3Config: train_ibm3,
     HMMConfig: train_hmm,
     BayesConfig: train_bayes,
 }
 
 CLASSES: dict[str, type[Aligner]] = {
-    aligner.kind: aligner for aligner in (IBMAligner, HMMAligner, BayesAligner)
+    aligner.kind: aligner for aligner in (IBMAligner, IBM3Aligner, HMMAligner, BayesAligner)
 }
 """The aligners by the names they have in files."""
 

@@ -33,7 +33,7 @@ def align(
         Path | None, typer.Argument(help="Its translations, line by line.", show_default=False)
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="ibm1, ibm2, hmm or bayes (the default).", show_default=False)
+        str | None, typer.Option(help="ibm1, ibm2, ibm3, hmm or bayes (the default).", show_default=False)
     ] = None,
     settings: Annotated[
         list[str] | None,

@@ -1,0 +1,176 @@
+"""IBM Model 3 (Brown et al. 1993): each source word has a fertility, and brings forth so many target words.
+
+    p(t, a | s) = binomial(n - f_0, f_0) p_1^f_0 (1 - p_1)^(n - 2 f_0) prod_i f_i! p(f_i | s_i)
+                  prod_j p(t_j | s_{a_j}) prod_{j: a_j > 0} d(j | a_j, m, n)
+
+f_i words are linked to source word i, f_0 to the null word. No sum over alignments is tractable: as in Brown
+et al. (1993), expectations are over the alignments one move or swap away from the best one that hill climbing
+finds. It starts from the best path of the HMM, which is trained first.
+
+Unlike there, a distortion depends on the distance from the diagonal alone, normalised over the n positions
+and mixed with the uniform one; the null word's share is not learned; a word's fertilities are smoothed with
+those of the whole text.
+"""
+
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from regard.alignment.base import Iteration, Setting, State
+from regard.alignment.cells import Block
+from regard.alignment.corpus import Corpus
+from regard.alignment.em import ExpectationAligner, Maximiser, over_sentences
+from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
+from regard.alignment.ibm3_kernels import MOST, REACH, WIDTH, best_links, expect, gather
+from regard.alignment.table import Table
+from regard.config import config, option
+
+__all__ = ["IBM3Aligner", "IBM3Config", "train_ibm3"]
+
+
+@config
+class IBM3Config:
+    """IBM Model 3."""
+
+    kind: Literal["ibm3"] = option(default="ibm3", help="IBM Model 3, with fertilities.")
+    iterations: int = option(default=5, help="Passes over the text.", ge=1)
+    hmm_iterations: int = option(default=5, help="Passes of the HMM before them.", ge=1)
+    null_probability: float = option(
+        default=0.05, help="Probability that a word brings forth one of no source word beside it.", gt=0, lt=1
+    )
+    smoothing: float = option(default=0.2, help="Share of the uniform distortion.", gt=0, le=1)
+    fertility_alpha: float = option(
+        default=1.0, help="Smoothing of a word's fertilities: as many words of the text's fertilities.", gt=0
+    )
+    alpha: float = option(default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0)
+
+
+class IBM3Aligner(ExpectationAligner):
+    """A trained Model 3.
+
+    Attributes:
+        table: The translation table.
+        jumps: Of the HMM that climbing starts from.
+        fertilities: float32 [source words + 1, 10]: the probability of each fertility; the last row is that
+            of unknown words, the last column of 9 and more.
+        distortions: float64 [61]: how probable words 30 before to 30 behind the diagonal are, up to a
+            factor.
+        config: Its settings.
+    """
+
+    kind: ClassVar[str] = "ibm3"
+
+    def __init__(
+        self,
+        table: Table,
+        jumps: np.ndarray,
+        fertilities: np.ndarray,
+        distortions: np.ndarray,
+        config: IBM3Config,
+    ) -> None:
+        """Put together what training found."""
+        self.table, self.jumps, self.config = table, jumps, config
+        self.fertilities, self.distortions = fertilities, distortions
+
+    def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
+        """The links that climbing finds: see `ExpectationAligner.best`."""
+        self._start(block, heads, threads)
+        source, text, values = self._arguments(block)
+        over_sentences(best_links, block, threads, *source, *text, *values, heads)
+
+    def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
+        """The expectation over a block: see `ExpectationAligner.expect` and `counted`."""
+        return self.counted(block, posteriors, null, threads)[0]
+
+    def counted(
+        self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The expectation, and how probable each fertility of each source token is, [source tokens, 10]."""
+        heads = np.empty(len(null), dtype=np.int32)
+        self._start(block, heads, threads)
+        source, text, values = self._arguments(block)
+        offsets = block.corpus.source.offsets
+        counted = np.empty((int(offsets[-1]), MOST + 1), dtype=np.float32)
+        filled = heads, posteriors, null, counted
+        sums = over_sentences(expect, block, threads, *source, offsets, *text, *values, *filled)
+        return sums, counted
+
+    def _start(self, block: Block, heads: np.ndarray, threads: int) -> None:
+        """The HMM's best path."""
+        HMMAligner(self.table, self.jumps, HMMConfig(decoding="viterbi")).best(block, heads, threads)
+
+    def _arguments(self, block: Block) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+        source, target, table = block.corpus.source, block.corpus.target, self.table
+        text = (target.tokens, target.starts, target.lengths, target.offsets)
+        values = (block.cells, block.slots, table.values, table.values[table.starts[-2] :])
+        learned = (self.fertilities, self.distortions, self.config.null_probability, self.config.smoothing)
+        return (source.lengths, source.tokens, source.starts), text, (*values, *learned)
+
+    def state(self) -> State:
+        """See `Aligner.state`."""
+        table = self.table.pruned()
+        arrays = {name: getattr(table, name) for name in ("starts", "columns", "values")}
+        arrays |= {name: getattr(self, name) for name in ("jumps", "fertilities", "distortions")}
+        return State({name: getattr(self.config, name) for name in ("null_probability", "smoothing")}, arrays)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """See `Aligner.from_state`."""
+        arrays = dict(state.arrays)
+        table = Table(*(arrays.pop(name) for name in ("starts", "columns", "values")))
+        return cls(table, **arrays, config=IBM3Config(**state.settings))
+
+
+def train_ibm3(corpus: Corpus, config: IBM3Config, setting: Setting) -> IBM3Aligner:
+    """Train Model 3, after the HMM."""
+    first = HMMConfig(iterations=config.hmm_iterations, alpha=config.alpha, decoding="viterbi")
+    hmm = train_hmm(corpus, first, setting)
+    words, targets = len(corpus.source.words), int(corpus.target.lengths.sum())
+    own = setting.share(corpus)
+    totals, distances = (setting.reduce(counts) for counts in _observed(own, hmm.align(own, setting.threads)))
+    fertilities = _smoothed(totals, config.fertility_alpha)
+    model = IBM3Aligner(hmm.table, hmm.jumps, fertilities, distances, config)
+    maximiser = Maximiser(corpus, model.table, setting)
+    for number in range(1, config.iterations + 1):
+        totals = np.zeros((words + 1, MOST + 1))
+
+        def count(
+            block: Block, posteriors: np.ndarray, null: np.ndarray, totals: np.ndarray = totals
+        ) -> np.ndarray:
+            sums, counted = model.counted(block, posteriors, null, setting.threads)
+            source = block.corpus.source
+            gather(source.tokens, source.starts, source.lengths, counted, totals)
+            return sums
+
+        sums = maximiser.step(count, config.alpha)
+        model.fertilities = _smoothed(setting.reduce(totals), config.fertility_alpha)
+        model.distortions = sums[2:]
+        figures = {"null": sums[1] / max(1, targets)}
+        setting.report(Iteration("ibm3", number, config.iterations, float(sums[0]), targets, figures))
+    return model
+
+
+def _observed(corpus: Corpus, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Fertilities by source word, and distances from the diagonal, of given links."""
+    source, target = corpus.source, corpus.target
+    linked = np.zeros(int(source.lengths.sum()), dtype=np.int64)
+    rows = np.repeat(np.arange(len(corpus)), target.lengths)
+    found = heads >= 0
+    places, row = heads[found].astype(np.int64), rows[found]
+    np.add.at(linked, source.offsets[row] + places, 1)
+    totals = np.zeros((len(source.words) + 1, MOST + 1))
+    gather(source.tokens, source.starts, source.lengths, np.eye(MOST + 1)[np.minimum(linked, MOST)], totals)
+    here = (np.arange(len(heads)) - np.repeat(target.offsets[:-1], target.lengths))[found]
+    middle = ((2 * places + 1) * target.lengths[row]) // (2 * source.lengths[row].astype(np.int64))
+    distances = np.bincount(REACH + np.clip(here - middle, -REACH, REACH), minlength=WIDTH)
+    return totals, distances.astype(np.float64)
+
+
+def _smoothed(totals: np.ndarray, alpha: float) -> np.ndarray:
+    """Fertilities as probabilities, with those of the whole text as a prior; the last row is that prior."""
+    # Every fertility can be, were it never seen.
+    text = totals.sum(0) + 0.1
+    text /= text.sum()
+    counts = totals + alpha * text
+    counts[-1] = text
+    return (counts / counts.sum(1, keepdims=True)).astype(np.float32)

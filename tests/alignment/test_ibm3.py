@@ -1,0 +1,130 @@
+"""Model 3 against its alignments, written out."""
+
+import math
+
+import numpy as np
+import pytest
+from aligner_text import by_sentence, random_pairs
+
+from regard.alignment.base import Setting
+from regard.alignment.cells import Blocks
+from regard.alignment.corpus import Corpus
+from regard.alignment.hmm_paths import WIDTH as JUMPS
+from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
+from regard.alignment.ibm3_kernels import MOST, REACH, WIDTH
+from regard.alignment.table import Table
+
+CONFIG = IBM3Config(iterations=2, hmm_iterations=2)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return Corpus.from_tokens(random_pairs(5, number=8, longest=4))
+
+
+@pytest.fixture(scope="module")
+def model(tiny):
+    random = np.random.default_rng(2)
+    table = Table.of(tiny, 1)
+    table.values[:] = random.random(len(table.values), dtype=np.float32)
+    fertilities = random.random((len(tiny.source.words) + 1, MOST + 1), dtype=np.float32) + 0.05
+    fertilities /= fertilities.sum(1, keepdims=True)
+    return IBM3Aligner(table, np.ones((2, JUMPS)), fertilities, random.random(WIDTH) + 0.1, CONFIG)
+
+
+def probability(model, source, target, heads) -> float:
+    """The formula of Brown et al. (1993), with our distortion."""
+    m, n, p1 = len(source), len(target), model.config.null_probability
+    none = sum(head < 0 for head in heads)
+    if 2 * none > n:
+        return 0.0
+    found = math.comb(n - none, none) * p1**none * (1 - p1) ** (n - 2 * none)
+    for i, word in enumerate(source):
+        count = sum(head == i for head in heads)
+        found *= math.factorial(count) * float(model.fertilities[word, count])
+    for j, head in enumerate(heads):
+        found *= model.table.probability(model.table.words if head < 0 else source[head], target[j])
+        if head >= 0:
+            middle = ((2 * head + 1) * n) // (2 * m)
+            shares = np.array([model.distortions[REACH + place - middle] for place in range(n)])
+            smoothing = model.config.smoothing
+            found *= (1 - smoothing) * shares[j] / shares.sum() + smoothing / n
+    return found
+
+
+def neighbours(heads, m):
+    """Itself and every alignment one move or swap away."""
+    near = {tuple(heads)}
+    for j in range(len(heads)):
+        near |= {(*heads[:j], i, *heads[j + 1 :]) for i in range(-1, m)}
+        for k in range(j):
+            swapped = list(heads)
+            swapped[j], swapped[k] = heads[k], heads[j]
+            near.add(tuple(swapped))
+    return near
+
+
+def test_climbing_ends_where_no_move_or_swap_is_better(model, tiny):
+    best = by_sentence(model.align(tiny), tiny.target)
+    for row, heads in enumerate(best):
+        source, target = tiny.source.sentence(row), tiny.target.sentence(row)
+        reached = probability(model, source, target, tuple(heads))
+        near = [probability(model, source, target, other) for other in neighbours(tuple(heads), len(source))]
+        assert max(near) <= reached * (1 + 1e-5)
+
+
+def test_expectations_are_those_of_the_neighbourhood(model, tiny):
+    (block,) = Blocks(tiny, model.table, 1)
+    null = np.empty(int(tiny.target.lengths.sum()), np.float32)
+    sums, counted = model.counted(block, np.empty(len(block.slots), np.float32), null, 1)
+    likelihood, distances, at = 0.0, np.zeros(WIDTH), 0
+    best = by_sentence(model.align(tiny), tiny.target)
+    for row, links in enumerate(model.posteriors(tiny)):
+        source, target = tiny.source.sentence(row), tiny.target.sentence(row)
+        near = neighbours(tuple(best[row]), len(source))
+        shares = {heads: probability(model, source, target, heads) for heads in near}
+        total = sum(shares.values())
+        likelihood += math.log(total)
+        wanted, fertile = np.zeros(links.shape), np.zeros((len(source), MOST + 1))
+        for heads, share in shares.items():
+            for j, head in enumerate(heads):
+                if head >= 0:
+                    wanted[j, head] += share / total
+                    middle = ((2 * head + 1) * len(target)) // (2 * len(source))
+                    distances[REACH + j - middle] += share / total
+            for i in range(len(source)):
+                fertile[i, sum(head == i for head in heads)] += share / total
+        np.testing.assert_allclose(links, wanted, atol=1e-5)
+        np.testing.assert_allclose(counted[at : at + len(source)], fertile, atol=1e-5)
+        at += len(source)
+    assert sums[0] == pytest.approx(likelihood, rel=1e-5)
+    np.testing.assert_allclose(sums[2:], distances, atol=1e-4)
+
+
+def test_the_result_does_not_depend_on_threads(phrases):
+    corpus = phrases[1].part(0, 300)
+    one, three = (train_ibm3(corpus, CONFIG, Setting(threads=n)) for n in (1, 3))
+    np.testing.assert_array_equal(one.fertilities, three.fertilities)
+    np.testing.assert_array_equal(one.align(corpus, 1), three.align(corpus, 3))
+
+
+def test_a_word_that_is_always_two_is_learned_to_be_fertile():
+    pairs = [
+        (["a", "b"], ["x", "y", "z"]),
+        (["b", "a"], ["z", "x", "y"]),
+        (["b"], ["z"]),
+        (["a"], ["x", "y"]),
+    ]
+    corpus = Corpus.from_tokens(pairs * 20)
+    model = train_ibm3(corpus, IBM3Config(), Setting(threads=1))
+    words = {word: number for number, word in enumerate(corpus.source.words.spelling)}
+    assert model.fertilities[words["a"]].argmax() == 2
+    assert model.fertilities[words["b"]].argmax() == 1
+
+
+def test_empty_sides_and_unknown_words_are_aligned_too(model, tiny):
+    pairs = [([], ["t1"]), (["s1"], []), (["s1", "s2"], ["never", "seen", "t1"])]
+    new = Corpus.from_tokens(pairs, (tiny.source.words, tiny.target.words), allow_empty=True)
+    links = model.align(new)
+    assert len(links) == 4 and links[0] == -1
+    assert all(np.isfinite(found).all() for found in model.posteriors(new))
