@@ -1,0 +1,52 @@
+"""The examples of the documentation run, and do what they say."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
+
+
+def run(monkeypatch, capsys, name: str, *arguments: str) -> str:
+    """What a script prints."""
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def share(output: str, what: str) -> float:
+    """A figure in per cent after some words."""
+    found = re.search(re.escape(what) + r": ([0-9.]+)%", output)
+    assert found is not None, output
+    return float(found[1])
+
+
+def test_sparse_attention_learns_which_words_of_a_premise_decide(monkeypatch, capsys) -> None:
+    output = run(monkeypatch, capsys, "entailment.py", "--updates", "150")
+    assert share(output, "accuracy on 1,000 new pairs") > 45  # a guess is right in a third
+    assert share(output, "weights that are exactly zero") > 30
+
+
+def test_captions_name_what_a_picture_shows(monkeypatch, capsys) -> None:
+    output = run(monkeypatch, capsys, "captions.py", "--updates", "20")
+    assert share(output, "weights that are exactly zero") > 0
+    assert output.count("  . ") > 0
+
+
+def test_a_bounded_map_keeps_to_its_bound_in_a_model_of_ones_own(monkeypatch, capsys) -> None:
+    lines = run(monkeypatch, capsys, "own_model.py", "--updates", "60").splitlines()
+    table = {line.split()[0]: line.split()[1:] for line in lines[1:]}
+    assert table.keys() == {"softmax", "sparsemax", "constrained"}
+    assert table["softmax"][1] == "14.0" and float(table["sparsemax"][1]) < 14
+    assert float(table["constrained"][2]) == 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["transliteration", "sounds"])
+def test_spelling_is_learned_from_a_table(monkeypatch, capsys, tmp_path, task) -> None:
+    arguments = ("--folder", str(tmp_path), "--words", "300", "--epochs", "1")
+    output = run(monkeypatch, capsys, "spelling.py", task, *arguments)
+    assert "of 200 words never seen" in output
