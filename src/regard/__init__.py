@@ -7,16 +7,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard.api.evaluation import evaluate
+    from regard.api.model import load
     from regard.decoding.translate import Translator
     from regard.experiment import RunConfig, load_config, load_model, train
 
-__all__ = ["RunConfig", "Translator", "__version__", "load_config", "load_model", "train"]
+__all__ = [
+    "RunConfig",
+    "Translator",
+    "__version__",
+    "evaluate",
+    "load",
+    "load_config",
+    "load_model",
+    "train",
+]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "RunConfig": "regard.experiment",
     "Translator": "regard.decoding.translate",
+    "evaluate": "regard.api.evaluation",
+    "load": "regard.api.model",
     "load_config": "regard.experiment",
     "load_model": "regard.experiment",
     "train": "regard.experiment",

@@ -1,14 +1,28 @@
-"""`regard figures`: pictures and a table of the numbers that the maps give."""
+"""`regard figures`: pictures and tables of what the maps give and of what runs left."""
 
+import dataclasses
 import json
+import math
+import struct
+import sys
 import xml.etree.ElementTree as ET
+import zlib
 
 import pytest
 import typer
+from test_translate import save_model
 from typer.testing import CliRunner
 
 from regard.cli.figures import figures
+from regard.config import dump_toml
+from regard.data.text import TextPair
 from regard.errors import DataError, UsageError
+from regard.experiment import CONFIG_FILE, LAST_LINE, load_config
+from regard.models import build_model
+from regard.models.transformer_config import TransformerConfig
+from regard.report.picture import png
+from regard.training.store import write_tensors
+from regard.training.weights import MODEL_FILE, weights_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 # Malaviya et al. (2018), Figure 1, by bisection.
@@ -93,3 +107,227 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path) -> None:
     (tmp_path / "file").write_text("")
     result = run("simplex", "-o", tmp_path / "file" / "folder")
     assert isinstance(result.exception, DataError) and "folder" in str(result.exception)
+
+
+def written(path, content):
+    text = content if isinstance(content, str) else json.dumps(content)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def texts(path):
+    """What is written in a picture, tips left out."""
+    return [each.text for each in ET.parse(path).iter(f"{SVG}text")]
+
+
+def test_without_a_name_the_figures_are_listed_with_what_they_need() -> None:
+    result = run()
+    head, *rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert head[0] == "figure" and {len(row) for row in rows} == {3}
+    names = [row[0] for row in rows]
+    assert names[0] == "simplex" and {"translations", "attention", "by-length", "training"} <= set(names)
+    assert "--from" in str(run("--from", "a.json").exception)
+
+
+def test_a_picture_is_printed_at_300_dots_an_inch_with_its_letters(made, tmp_path) -> None:
+    file = attention_file(tmp_path / "soft.jsonl", ["a", "dog"], line=1)
+    assert run("history", "--from", file, "-o", tmp_path, "--png").exit_code == 0
+    data = (tmp_path / "history-1.png").read_bytes()
+    root = ET.parse(tmp_path / "history-1.svg").getroot()
+    sides = tuple(round(int(root.get(side, "")) * 300 / 96) for side in ("width", "height"))
+    assert struct.unpack_from(">II", data, 16) == pytest.approx(sides, abs=1)
+    # 300 dots an inch are 11,811 a metre.
+    assert struct.unpack_from(">4sIIB", data, 37) == (b"pHYs", 11811, 11811, 1)
+    assert zlib.crc32(data[37:50]) == struct.unpack_from(">I", data, 50)[0]
+
+
+def test_letters_are_drawn_in_whatever_typeface_there_is() -> None:
+    empty = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"></svg>'
+    for family in ("sans-serif", "no such typeface", "monospace"):
+        lettered = empty.replace("></svg>", f'><text y="15" font-family="{family}">Wort</text></svg>')
+        assert png(lettered) != png(empty)
+
+
+def test_what_png_needs_is_named_where_it_is_missing(monkeypatch, tmp_path) -> None:
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    result = run("simplex", "-o", tmp_path / "new", "--png")
+    assert isinstance(result.exception, UsageError) and "regard[png]" in str(result.exception)
+    assert not (tmp_path / "new").exists()
+
+
+def test_training_curves_are_those_of_the_record(tmp_path) -> None:
+    for name, last in (("one", 4.0), ("two", 2.0)):
+        (tmp_path / name).mkdir()
+        lines = [{"kind": "train", "update": 10 * n, "perplexity": 100.0 / n} for n in (1, 2, 3)]
+        lines += [{"kind": "validation", "update": 30, "perplexity": last, "bleu": 12.5}]
+        written(tmp_path / name / "record.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    result = run(
+        "training",
+        "--from",
+        tmp_path / "one",
+        "--from",
+        tmp_path / "two" / "record.jsonl",
+        "-o",
+        tmp_path,
+        "--table",
+    )
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert rows[1][:4] == ["one", "training", "3", "30"]
+    assert float(rows[2][4]) == pytest.approx(math.log(4), abs=1e-4)
+    assert rows[3][:2] == ["one", "bleu"] and rows[3][4] == "12.5000"
+    said = texts(tmp_path / "training.svg")
+    assert "one" in said and "two" in said and "Validation: BLEU" in said
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    assert "bare" in str(run("training", "--from", bare, "-o", tmp_path).exception)
+
+
+SCORE = {"value": 20.0, "interval": [18.0, 22.0], "difference": None, "p_value": None}
+
+
+def analysed(name, value=20.0, sentences=5):
+    score = {**SCORE, "value": value}
+    scores = {"signature": "s", "buckets": [score, None], "all": score}
+    buckets = [{"low": 1, "high": 10, "sentences": sentences}, {"low": 11, "high": None, "sentences": 0}]
+    return {"systems": {name: {"path": name, "bleu": scores}}, "buckets": buckets}
+
+
+def test_scores_by_length_come_from_several_analyses_at_once(tmp_path) -> None:
+    files = [
+        written(tmp_path / f"{name}.json", analysed(name, value))
+        for name, value in (("a", 20.0), ("b", 30.0))
+    ]
+    result = run("by-length", "--from", files[0], "--from", files[1], "-o", tmp_path, "--table")
+    assert result.stdout.splitlines() == [
+        "system\tmetric\t1-10\t11+\tall",
+        "a\tBLEU\t20.00\t\t20.00",
+        "b\tBLEU\t30.00\t\t30.00",
+    ]
+    assert "sentences" in texts(tmp_path / "by-length.svg")
+    other = written(tmp_path / "other.json", analysed("c", sentences=6))
+    assert run("by-length", "--from", files[0], "--from", other, "-o", tmp_path).exit_code == 0
+    assert "sentences" not in texts(tmp_path / "by-length.svg")
+    assert "twice" in str(run("by-length", "--from", files[0], "--from", files[0], "-o", tmp_path).exception)
+
+
+def test_scores_by_length_come_from_a_table_that_was_reproduced(tmp_path) -> None:
+    cell = {"score": 20.0, "interval": [18.0, 22.0]}
+    rows = [
+        {"row": "soft (TSA)", "metrics": {"sacrebleu:1-10": cell, "sacrebleu:11-20": cell}},
+        {"row": "hard (THA)", "metrics": {"sacrebleu:1-10": cell}},
+        {"row": "not run", "metrics": {}},
+    ]
+    path = written(tmp_path / "table.json", {"table": "indurthi2019-figure2", "rows": rows})
+    result = run("by-length", "--from", path, "-o", tmp_path, "--table", "--json", tmp_path / "numbers.json")
+    assert result.stdout.splitlines()[1:] == [
+        "soft (TSA)\tBLEU\t20.00\t20.00\t",
+        "hard (THA)\tBLEU\t20.00\t\t",
+    ]
+    numbers = json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))
+    assert numbers["lengths"] == ["1-10", "11-20"] and numbers["sentences"] is None
+
+
+def attention_file(path, target, line=2):
+    """As `regard translate --attention` writes it; all attention on the first word."""
+    source = ["ein", "hund", "<läuft>"]
+    weights = [[[[1.0, 0.0, 0.0]]] * (len(target) + 1)]
+    entry = {"line": line, "rank": 1, "source": source, "target": target, "score": -1.0, "weights": weights}
+    return written(path, json.dumps(entry, ensure_ascii=False) + "\n")
+
+
+def test_what_a_system_says_again_is_marked_beside_what_another_says(tmp_path) -> None:
+    files = [
+        attention_file(tmp_path / "soft.jsonl", ["a", "dog", "a", "dog"]),
+        attention_file(tmp_path / "sparse.jsonl", ["a", "dog", "runs"]),
+    ]
+    result = run(
+        "translations", "--from", files[0], "--from", files[1], "--line", 2, "-o", tmp_path, "--table"
+    )
+    assert result.stdout.splitlines()[1:] == ["soft\ta dog a dog\ta dog", "sparse\ta dog runs\t"]
+    root = ET.parse(tmp_path / "translations-2.svg")
+    marked = [each.text for each in root.iter(f"{SVG}text") if each.get("text-decoration") == "underline"]
+    assert marked == ["a", "dog"]
+    assert "no line 7" in str(run("translations", "--from", files[0], "--line", 7, "-o", tmp_path).exception)
+
+
+def test_a_history_has_a_row_a_word_and_white_where_nothing_was_looked_at(tmp_path) -> None:
+    file = attention_file(tmp_path / "soft.jsonl", ["a", "dog"], line=1)
+    assert run("history", "--from", file, "-o", tmp_path).exit_code == 0
+    root = ET.parse(tmp_path / "history-1.svg")
+    boxes = [each.get("fill") for each in root.iter(f"{SVG}rect") if each.get("rx")]
+    assert len(boxes) == 6
+    white = [fill == "#ffffff" for fill in boxes]
+    assert white == [False, True, True] * 2
+    assert texts(tmp_path / "history-1.svg").count("<läuft>") == 2
+
+
+@pytest.mark.parametrize("name", ["attention", "by-length", "translations", "history"])
+@pytest.mark.parametrize("content", ["no JSON", "[1]", "{}", '{"rows": [1]}', '{"models": 3}'])
+def test_a_file_of_something_else_is_named(tmp_path, name, content) -> None:
+    path = written(tmp_path / "wrong.json", content)
+    result = run(name, "--from", path, "-o", tmp_path / "new")
+    assert isinstance(result.exception, DataError) and "wrong.json" in str(result.exception)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["attention", "by-length", "translations", "difference", "history", "self-attention", "training"]
+)
+def test_a_figure_says_what_it_is_drawn_from(tmp_path, name) -> None:
+    result = run(name, "-o", tmp_path)
+    assert isinstance(result.exception, UsageError) and "--from" in str(result.exception)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Two models, a Transformer, and a text with its translations."""
+    root = tmp_path_factory.mktemp("drawn")
+    transformer = save_model(root / "transformer")
+    base = load_config(transformer)
+    sides = dataclasses.replace(TransformerConfig().encoder, layers=2)
+    wanted = TransformerConfig(width=8, heads=2, encoder=sides, decoder=sides)
+    config = dataclasses.replace(base, model=wanted)
+    text = TextPair.load(transformer)
+    model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
+    write_tensors(transformer / MODEL_FILE, weights_of(model), {})
+    (transformer / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    written(root / "in.txt", "a b c d\n\n")
+    written(root / "ref.txt", "A B C\n\n")
+    save_model(root / "one")
+    save_model(root / "two", seed=1)
+    return root
+
+
+def looked(folders, name, *arguments):
+    files = ("--source", folders / "in.txt", "--device", "cpu", "-o", folders / "out")
+    return run(name, *files, *arguments)
+
+
+def test_models_are_drawn_on_their_own_translations_and_on_given_ones(folders) -> None:
+    two = ("--from", folders / "one", "--from", folders / "two")
+    assert looked(folders, "translations", *two).exit_code == 0
+    result = looked(folders, "difference", *two, "--reference", folders / "ref.txt", "--table")
+    assert result.stdout.splitlines()[1].startswith("two\tone\t")
+    said = texts(folders / "out" / "difference-1.svg")
+    assert {"a", "d", "A", "C", "more in two", "more in one"} <= set(said)
+    assert "empty" in str(looked(folders, "translations", *two, "--line", 2).exception)
+    assert "2 lines" in str(looked(folders, "translations", *two, "--line", 3).exception)
+    assert "--reference" in str(looked(folders, "difference", *two).exception)
+    assert "--layer 2" in str(looked(folders, "translations", *two, "--layer", 2).exception)
+    assert "--names" in str(looked(folders, "translations", *two, "--names", "a,a").exception)
+
+
+def test_self_attention_is_that_of_one_word_in_every_head(folders) -> None:
+    result = looked(folders, "self-attention", "--from", folders / "transformer", "--word", 3, "--table")
+    head, *rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert head == ["head", "a", "b", "c", "d"] and len(rows) == 2
+    assert all(sum(map(float, row[1:])) == pytest.approx(1, abs=1e-3) for row in rows)
+    bold = [
+        each.text
+        for each in ET.parse(folders / "out" / "self-attention.svg").iter(f"{SVG}text")
+        if each.get("font-weight") == "bold"
+    ]
+    assert bold == ["Encoder, layer 2: what 'c' looks at", "c"]
+    assert "Transformers" in str(looked(folders, "self-attention", "--from", folders / "one").exception)
+    beyond = ("--from", folders / "transformer", "--word", 5)
+    assert "--word 5" in str(looked(folders, "self-attention", *beyond).exception)

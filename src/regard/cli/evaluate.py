@@ -14,21 +14,8 @@ from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from regard.data.links import GoldLinks, Links
-    from regard.metrics.counts import SentenceCounts
 
 __all__ = ["evaluate"]
-
-# As they are printed.
-_LABELS = {
-    "bleu": "BLEU",
-    "chrf": "chrF2",
-    "ter": "TER",
-    "rep": "REP",
-    "drop": "DROP",
-    "meteor": "METEOR",
-    "accuracy": "accuracy %",
-    "edits": "edits",
-}
 
 
 def evaluate(
@@ -126,9 +113,11 @@ def evaluate(
 
 
 def _metrics(text: str) -> list[str]:
+    from regard.api.evaluation import LABELS
+
     names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
-    if not names or not set(names) <= set(_LABELS):
-        raise UsageError(f"--metric {text!r}: expected some of {', '.join(_LABELS)}, separated by commas")
+    if not names or not set(names) <= set(LABELS):
+        raise UsageError(f"--metric {text!r}: expected some of {', '.join(LABELS)}, separated by commas")
     return names
 
 
@@ -146,7 +135,7 @@ def _translation(
     """The figures of one file of translations, and of the other where there is one."""
     from dataclasses import asdict
 
-    from regard.metrics.significance import bootstrap, paired_bootstrap
+    from regard.api.evaluation import score_systems
 
     first = _read(hypothesis)
     truths = [_read_companion(path, hypothesis, len(first)) for path in references]
@@ -173,51 +162,15 @@ def _translation(
     figures |= linked.record()
     figures |= {"sentences": len(first), "resamples": resamples, "seed": seed}
     intervals, signatures, comparison = {}, {}, {}
-    for name in names:
-        counts = _count(name, systems, truths, tokenize, lowercase, drops)
-        signatures[name] = counts.signature
-        rows, other_rows = counts.rows[: len(first)], counts.rows[len(first) :]
-        if second is None:
-            estimate = bootstrap(rows, counts.aggregate, resamples, seed)
-        else:
-            paired = paired_bootstrap(rows, other_rows, counts.aggregate, resamples, seed)
-            estimate = paired.first
-            comparison[name] = {
-                "other": asdict(paired.other),
-                "difference": asdict(paired.difference),
-                "p_value": paired.p_value,
-            }
-        figures[name] = estimate.value
-        intervals[name] = [estimate.low, estimate.high]
+    found = score_systems(names, systems, truths, tokenize, lowercase, drops, resamples, seed)
+    for name, one in found.items():
+        signatures[name] = one.signature
+        figures[name] = one.score
+        intervals[name] = [one.low, one.high]
+        if one.comparison is not None:
+            comparison[name] = asdict(one.comparison)
     figures |= {"intervals": intervals, "signatures": signatures}
     return figures | ({"comparison": comparison} if comparison else {})
-
-
-def _count(
-    name: str,
-    systems: "list[list[str]]",
-    references: "list[list[str]]",
-    tokenize: str,
-    lowercase: bool,
-    drops: "tuple[list[Links], list[Links]] | None",
-) -> "SentenceCounts":
-    """The counts of one system's sentences after the other's: at one go, as METEOR takes long to start."""
-    from regard.metrics.coverage import count_drops, count_text_repetitions
-    from regard.metrics.meteor import count_meteor
-    from regard.metrics.transduction import TRANSDUCTION, count_transduction
-    from regard.metrics.translation import count
-
-    outputs = [line for lines in systems for line in lines]
-    truths = [lines * len(systems) for lines in references]
-    if name == "meteor":
-        return count_meteor(outputs, truths)
-    if name == "drop" and drops is not None:
-        return count_drops(*drops)
-    if name == "rep":
-        return count_text_repetitions(outputs, truths[0], tokenize, lowercase)
-    if name in TRANSDUCTION:
-        return count_transduction(name, outputs, truths, lowercase)
-    return count(name, outputs, truths, tokenize, lowercase)
 
 
 def _alignment(gold: Path, links: Path, resamples: int, seed: int) -> dict[str, Any]:
@@ -311,10 +264,12 @@ def _show(figures: dict[str, Any]) -> None:
 
 def _rows(figures: dict[str, Any]) -> list[dict[str, str]]:
     """One row of text a figure, all with the same columns."""
+    from regard.api.evaluation import LABELS
+
     rows = []
     for name in figures.get("intervals", {}):
         row = {
-            "metric": _LABELS[name],
+            "metric": LABELS[name],
             "score": f"{figures[name]:.2f}",
             "95 %": _interval(figures["intervals"][name]),
         }

@@ -1,199 +1,181 @@
-"""`regard figures`: the papers' figures, drawn anew from what the code computes."""
+"""`regard figures`: the papers' figures, drawn anew from what the code computes and what runs left."""
 
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from regard.cli.drawing.figure import Figure, Given
+
 __all__ = ["figures"]
+
+_LOOKING = "With difference, history, self-attention and translations"
 
 
 @dataclass(frozen=True)
-class Figure:
-    """What a figure's maker hands over.
+class _Kind:
+    """A figure that can be drawn.
 
     Attributes:
-        pictures: SVG by file name.
-        rows: A table of the numbers drawn, its head first.
-        numbers: The same for a JSON file.
+        shows: What it shows, and of which paper it is.
+        needs: What it is drawn from.
+        maker: The module and the function that make it.
     """
 
-    pictures: dict[str, str]
-    rows: list[list[str]]
-    numbers: dict[str, Any] = field(default_factory=dict)
+    shows: str
+    needs: str
+    maker: tuple[str, str]
+
+    def make(self, given: "Given") -> "Figure":
+        from importlib import import_module
+
+        module, function = self.maker
+        make: Callable[[Given], Figure] = getattr(import_module(f"regard.cli.drawing.{module}"), function)
+        return make(given)
+
+
+_KINDS = {
+    "simplex": _Kind(
+        "Malaviya et al. (2018), Figure 1; the lecture's maps in two and three dimensions",
+        "nothing",
+        ("simplex", "draw_simplex"),
+    ),
+    "translations": _Kind(
+        "Malaviya et al. (2018), Figure 2: maps of systems' own translations, what is said again marked",
+        "model folders and --source, or files of `regard translate --attention`",
+        ("looked", "draw_translations"),
+    ),
+    "difference": _Kind(
+        "Shankar & Sarawagi (2019), Figures 2 and 5: maps of a given translation, and their difference",
+        "model folders, --source and --reference",
+        ("looked", "draw_difference"),
+    ),
+    "attention": _Kind(
+        "Shankar & Sarawagi (2019), Figures 3 and 4: accuracy against entropy, coverage",
+        "files of `regard analyse --attention --json`",
+        ("recorded", "draw_attention"),
+    ),
+    "by-length": _Kind(
+        "Indurthi et al. (2019), Figure 2: scores by the length of the source",
+        "files of `regard analyse --by-length --json` or `regard reproduce indurthi2019-figure2 --json`",
+        ("recorded", "draw_by_length"),
+    ),
+    "history": _Kind(
+        "Martins (2020): attention of a translation, word by word",
+        "as for translations",
+        ("looked", "draw_history"),
+    ),
+    "self-attention": _Kind(
+        "Martins (2020): what a word looks at in its own sentence, all heads of a layer",
+        "the folder of a Transformer and --source",
+        ("looked", "draw_self_attention"),
+    ),
+    "training": _Kind(
+        "training curves of runs side by side",
+        "model folders, or the record.jsonl in them",
+        ("recorded", "draw_training"),
+    ),
+}
 
 
 def figures(
-    name: Annotated[str, typer.Argument(help="Which figure: simplex, attention.", show_default=False)],
+    name: Annotated[
+        str | None,
+        typer.Argument(help=f"Which figure: {', '.join(_KINDS)}. None: list them.", show_default=False),
+    ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the pictures; made if it is not there.")
     ] = Path("figures"),
-    source: Annotated[
+    source_files: Annotated[
         list[Path] | None,
         typer.Option(
             "--from",
-            help="attention: what `regard analyse --attention --json` wrote; may be repeated.",
+            help="What it is drawn from: a file or a model folder; may be repeated.",
             show_default=False,
         ),
     ] = None,
+    names: Annotated[
+        str | None, typer.Option(help="What to call what it is drawn from, separated by commas.")
+    ] = None,
+    png: Annotated[
+        bool, typer.Option("--png", help="Write each picture as PNG for print too, 300 dots an inch.")
+    ] = False,
     table: Annotated[bool, typer.Option("--table", help="Print the numbers drawn, as a table.")] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the numbers drawn to this file.")
     ] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="The text, plain or gzip.", rich_help_panel=_LOOKING)
+    ] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="Its translations, line by line.", rich_help_panel=_LOOKING)
+    ] = None,
+    line: Annotated[int, typer.Option(help="Which line of it.", min=1, rich_help_panel=_LOOKING)] = 1,
+    layer: Annotated[
+        int | None,
+        typer.Option(help="Which attending layer; else the last one.", min=1, rich_help_panel=_LOOKING),
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(help="Which head; else the mean of all.", min=1, rich_help_panel=_LOOKING)
+    ] = None,
+    word: Annotated[
+        int | None,
+        typer.Option(
+            help="self-attention: which word; else the one in the middle.", min=1, rich_help_panel=_LOOKING
+        ),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.", rich_help_panel=_LOOKING)
+    ] = "auto",
 ) -> None:
-    """Draw the figures of the papers as SVG pictures, from the numbers that the code computes.
+    """Draw the figures of the papers as SVG pictures, and as PNG for print.
 
-    simplex: softmax, sparsemax and their constrained versions on three words over three rounds (Malaviya et
-    al. 2018, Figure 1), as bars and on the simplex; softmax against sparsemax in two and three dimensions.
-
-    attention: accuracy against the entropy of attention, both histograms, of models that were analysed before
-    (Shankar & Sarawagi 2019, Figures 3 and 4).
+    Without a name it lists the figures, with what each is drawn from.
 
     Example: regard figures simplex -o figures --table
+
+    Two systems: regard figures translations --from runs/soft --from runs/sparse --source test.de --png
     """
-    from regard.cli.output import open_output, write_json
-    from regard.errors import DataError, UsageError
-
-    make = _FIGURES.get(name)
-    if make is None:
-        raise UsageError(f"no figure is called {name!r}; there is: {', '.join(_FIGURES)}")
-    made = make(source or [])
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{output}: cannot be made: {error.strerror or error}") from None
-    for file_name, svg in made.pictures.items():
-        with open_output(output / file_name) as file:
-            file.write(svg)
-        print(f"figures: wrote {output / file_name}", file=sys.stderr)
-    write_json(json_file, made.numbers)
-    if table:
-        _print(made.rows)
-
-
-def _print(rows: list[list[str]]) -> None:
-    """A table on a terminal, tab-separated lines in a pipe."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        print("\n".join("\t".join(row) for row in rows))
-        return
-    shown = Table(box=None, pad_edge=False)
-    for i, head in enumerate(rows[0]):
-        shown.add_column(head, justify="left" if i == 0 else "right", no_wrap=True)
-    for row in rows[1:]:
-        shown.add_row(*row)
-    console.print(shown)
-
-
-def _attention(files: list[Path]) -> Figure:
-    """Shankar & Sarawagi (2019), Figures 3 and 4."""
-    import json
-
-    from regard.data.files import read_bytes
-    from regard.errors import DataError, UsageError
-    from regard.metrics.attention import AttentionFigures
-    from regard.report.attention import svg_coverage, svg_entropy
-
-    if not files:
-        raise UsageError("figure attention is drawn --from what `regard analyse --attention --json` wrote")
-    records: dict[str, Any] = {}
-    models: dict[str, AttentionFigures] = {}
-    for path in files:
-        try:
-            found = json.loads(read_bytes(path))["models"].items()
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise DataError(f"{path}: not what `regard analyse --attention --json` writes") from None
-        for name, record in found:
-            if name in models:
-                raise DataError(f"{path}: {name!r} comes twice; `regard analyse --names` tells models apart")
-            try:
-                models[name] = AttentionFigures.from_record(record)
-            except DataError as error:
-                raise DataError(f"{path}: {name}: {error}") from None
-            records[name] = {key: value for key, value in record.items() if key != "lines"}
-    single = ("accuracy", "entropy", "support", "coverage")
-    rows = [
-        ["model", *single],
-        *([name, *(_digits(getattr(one, key)) for key in single)] for name, one in models.items()),
-    ]
-    pictures = {"entropy.svg": svg_entropy(models), "coverage.svg": svg_coverage(models)}
-    return Figure(pictures, rows, {"models": records})
-
-
-def _simplex(files: list[Path]) -> Figure:
-    """Malaviya et al. (2018), Figure 1, and the lecture's softmax against sparsemax."""
+    from regard.cli.drawing.figure import Given
+    from regard.cli.output import open_output, write_json, write_pictures, write_table
     from regard.errors import UsageError
 
-    if files:
-        raise UsageError("figure simplex is drawn from nothing: --from has no place beside it")
-    import numpy as np
-    import torch
-
-    from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan, softmax, sparsemax
-    from regard.functional.scans import remaining
-    from regard.report.landscape import Surface, svg_curves, svg_surfaces
-    from regard.report.simplex import Rounds, svg_bars, svg_triangles
-
-    double = torch.float64
-    scores = torch.tensor([[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]], dtype=double)
-    fertility = torch.ones(3, dtype=double)
-    maps = [Rounds(free.__name__, free(scores).numpy()) for free in (softmax, sparsemax)]
-    for scan, loose in zip((constrained_softmax_scan, constrained_sparsemax_scan), tuple(maps), strict=True):
-        weights = scan(scores, fertility)
-        bounds = remaining(fertility.expand_as(weights), weights.cumsum(0) - weights)
-        maps.append(Rounds(f"constrained {loose.name}", weights.numpy(), bounds.numpy(), loose.weights))
-
-    differences = torch.linspace(-3, 3, 121, dtype=double)
-    pairs = torch.stack([differences, torch.zeros_like(differences)], -1)
-    curves = {map.__name__: map(pairs)[:, 0].numpy() for map in (softmax, sparsemax)}
-
-    def over(map: Callable[..., torch.Tensor], first: int, second: int) -> np.ndarray:
-        """The first weight on a grid of so many first and second scores."""
-        down, across = torch.meshgrid(
-            torch.linspace(-3, 3, second, dtype=double),
-            torch.linspace(-3, 3, first, dtype=double),
-            indexing="ij",
-        )
-        return map(torch.stack([across, down, torch.zeros_like(down)], -1))[..., 0].numpy()
-
-    surfaces = [
-        Surface(map.__name__, 3, over(map, 19, 19), over(map, 241, 121), map is sparsemax)
-        for map in (softmax, sparsemax)
-    ]
-    pictures = {
-        "rounds.svg": svg_bars(maps, scores.numpy(), fertility.numpy()),
-        "simplex.svg": svg_triangles(maps, scores.numpy()),
-        "two-dimensions.svg": svg_curves(differences.numpy(), curves),
-        "three-dimensions.svg": svg_surfaces(surfaces),
-    }
-    rows = [["map", "round", "word 1", "word 2", "word 3", "bound 1", "bound 2", "bound 3"]]
-    numbers: dict[str, Any] = {"scores": scores.tolist(), "fertility": fertility.tolist(), "maps": {}}
-    for each in maps:
-        bounds = None if each.bounds is None else each.bounds.tolist()
-        numbers["maps"][each.name] = {
-            "rounds": each.weights.tolist(),
-            "bounds": bounds,
-            "cumulative": each.weights.sum(0).tolist(),
-        }
-        for r, weights in enumerate(each.weights.tolist()):
-            limits = bounds[r] if bounds else [None] * 3
-            rows.append([each.name, f"{r + 1}", *map(_digits, [*weights, *limits])])
-        rows.append([each.name, "sum", *map(_digits, each.weights.sum(0).tolist()), "", "", ""])
-    numbers["two_dimensions"] = {"difference": differences.tolist()} | {
-        name: curve.tolist() for name, curve in curves.items()
-    }
-    return Figure(pictures, rows, numbers)
+    if name is None:
+        if source_files:
+            raise UsageError(f"--from is of a figure: give its name; there is: {', '.join(_KINDS)}")
+        with open_output(None) as file:
+            rows = [[key, kind.shows, kind.needs] for key, kind in _KINDS.items()]
+            write_table(file, [["figure", "shows", "is drawn from"], *rows])
+        return
+    if name not in _KINDS:
+        raise UsageError(f"no figure is called {name!r}; there is: {', '.join(_KINDS)}")
+    given = Given(source_files or [], source, reference, line, names, layer, head, word, device)
+    made = _KINDS[name].make(given)
+    # Drawn before anything is written: what cannot be drawn leaves nothing behind.
+    printed = _printed(made.pictures) if png else {}
+    write_pictures(output, made.pictures)
+    _write(output, printed)
+    write_json(json_file, made.numbers)
+    if table:
+        with open_output(None) as file:
+            write_table(file, made.rows)
 
 
-def _digits(value: float | None) -> str:
-    """Four digits, and none where it is exactly zero."""
-    return "" if value is None else f"{value:.4f}" if value else "0"
+def _printed(pictures: dict[str, str]) -> dict[str, bytes]:
+    """The pictures as PNG, by their files' names."""
+    from regard.report.picture import png
+
+    return {f"{Path(name).stem}.png": png(svg) for name, svg in pictures.items()}
 
 
-_FIGURES: dict[str, Callable[[list[Path]], Figure]] = {"simplex": _simplex, "attention": _attention}
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    from regard.cli.progress import say
+    from regard.data.files import write_atomic
+
+    for name, content in files.items():
+        path = folder / name.replace("/", "-")
+        write_atomic(path, content)
+        say(f"wrote {path}")

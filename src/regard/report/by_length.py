@@ -1,5 +1,6 @@
 """The figure of scores by source length, several systems side by side: Indurthi et al. (2019), Figure 2."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from regard.metrics.by_length import Bucket, LengthScores
 from regard.report.charts import Groups, Panel, Series, svg_panels
 
-__all__ = ["svg_by_length"]
+__all__ = ["svg_by_length", "svg_groups"]
 
 _LOWER = ("REP", "DROP")
 
@@ -19,10 +20,22 @@ def svg_by_length(systems: Mapping[str, Mapping[str, LengthScores]], buckets: Se
         systems: The scores of each system, by its name, of the same metrics each.
         buckets: What they are scores of.
     """
-    groups = Groups(
-        [bucket.label for bucket in buckets], [len(bucket.rows) for bucket in buckets], "sentences"
-    )
-    edges = range(len(buckets) + 1)
+    labels, counts = [bucket.label for bucket in buckets], [len(bucket.rows) for bucket in buckets]
+    return svg_groups(systems, labels, counts)
+
+
+def svg_groups(
+    systems: Mapping[str, Mapping[str, LengthScores]], labels: Sequence[str], counts: Sequence[int] | None
+) -> str:
+    """Draw the same of groups whose sentences are not at hand.
+
+    Args:
+        systems: The scores of each system, by its name, of the same metrics each.
+        labels: The lengths of each group.
+        counts: The sentences of each group; none where they are not known.
+    """
+    groups = Groups(labels, counts, "sentences")
+    edges = range(len(labels) + 1)
     metrics = list(next(iter(systems.values())))
     panels, said = [], []
     for metric in metrics:
@@ -32,7 +45,10 @@ def svg_by_length(systems: Mapping[str, Mapping[str, LengthScores]], buckets: Se
         series = [_series(name, one) for name, one in scores.items()]
         note = "bars: 95 % intervals"
         panels.append(Panel(title, "words of the source", edges, series, "curve", note, groups, unit=""))
-        said += [f"{name}: {label} {one.total.value:.2f} on all" for name, one in scores.items()]
+        totals = {name: one.total.value for name, one in scores.items()}
+        said += [
+            f"{name}: {label} {value:.2f} on all" for name, value in totals.items() if not math.isnan(value)
+        ]
     return svg_panels(panels, "Scores by the length of the source sentence", "; ".join(said) + ".")
 
 

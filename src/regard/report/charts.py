@@ -1,4 +1,4 @@
-"""Curves and histograms of several systems side by side as SVG: shares, or scores, against bins.
+"""Curves and histograms of several systems side by side as SVG: shares, or scores, against bins or numbers.
 
 Each system keeps its colour (after Okabe & Ito 2008, for colour-blind eyes too), dashes and marker through
 all panels of a picture, so that it can be told without colour.
@@ -25,7 +25,7 @@ _GRID = "#e3e3e3"
 _FRAME = "#8a8f98"
 
 # Lengths in pixels.
-_LEFT = 62.0
+_LEFT = 76.0
 _WIDTH = 400.0
 _HEIGHT = 230.0
 _BELOW = 62.0
@@ -38,6 +38,7 @@ _MARKER = 3.6
 _ROW = 16.0  # what the counts of groups take below their names
 _APART = 8.0  # between systems in a group, so that their intervals do not hide each other
 _SPREAD = 28.0  # from the first system to the last
+_MARKED = 30  # points of a line; more markers would hide it
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,13 @@ class Series:
         name: Of the system.
         values: One a bin, shares 0 to 1; not a number where there is nothing to show.
         interval: The ends of an interval around each; not numbers where there is none.
+        at: Where each value lies, in the place of bins.
     """
 
     name: str
     values: Float[np.ndarray, "N"]
     interval: Float[np.ndarray, "N 2"] | None = None
+    at: Float[np.ndarray, "N"] | None = None
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,12 @@ class Groups:
 
     Attributes:
         names: Of the bins.
-        counts: How much each holds.
+        counts: How much each holds; none where that is not known.
         of: What is counted.
     """
 
     names: Sequence[str]
-    counts: Sequence[int]
+    counts: Sequence[int] | None
     of: str
 
 
@@ -77,7 +80,8 @@ class Panel:
     Attributes:
         title: What it shows.
         across: What the bins are of, with its unit.
-        edges: Of the bins, rising; one system may have fewer than all.
+        edges: Of the bins, rising; one system may have fewer than all. Of values that lie elsewhere, the ends
+            of the axis.
         series: The systems, in the same order in all panels.
         kind: A curve through the middles of the bins; or a histogram.
         note: A line below.
@@ -221,21 +225,23 @@ class _Chart:
         for n in range(math.ceil(panel.edges[0] / step), math.floor(panel.edges[-1] / step + 1e-9) + 1):
             x, _ = self.place(n * step, 0)
             parts.append(line([(x, base), (x, base + 4)], stroke=_FRAME))
-            parts.append(text((x, base + 18), f"{round(n * step, 6):g}", "middle", fill=MUTED, font_size=12))
+            label = f"{round(n * step, 6):g}" if step < 1000 else f"{n * step:,.0f}"
+            parts.append(text((x, base + 18), label, "middle", fill=MUTED, font_size=12))
         return parts
 
     def _names(self, groups: Groups) -> list[str]:
         """The axis of bins by their names, with what is in each."""
         left, base = self.at
         style: dict[str, str | Length] = {"fill": MUTED, "font_size": 11}
-        parts = [text((left - 7, base + 18 + _ROW), groups.of, "end", **style)]
-        for (low, high), name, count in zip(
-            pairwise(self.panel.edges), groups.names, groups.counts, strict=True
-        ):
+        parts = (
+            [] if groups.counts is None else [text((left - 7, base + 18 + _ROW), groups.of, "end", **style)]
+        )
+        for b, ((low, high), name) in enumerate(zip(pairwise(self.panel.edges), groups.names, strict=True)):
             x, _ = self.place((low + high) / 2, 0)
             parts.append(line([(x, base), (x, base + 4)], stroke=_FRAME))
             parts.append(text((x, base + 18), name, "middle", fill=INK, font_size=12))
-            parts.append(text((x, base + 18 + _ROW), f"{count:,}", "middle", **style))
+            if groups.counts is not None:
+                parts.append(text((x, base + 18 + _ROW), f"{groups.counts[b]:,}", "middle", **style))
         return parts
 
     def _aside(self, i: int) -> float:
@@ -246,23 +252,26 @@ class _Chart:
         return (i - most / 2) * min(_APART, _SPREAD / most)
 
     def _curve(self, i: int, series: Series) -> list[str]:
-        """A line through the middles of the bins, broken where there is nothing to show."""
+        """A line through the points, broken where there is nothing to show."""
         pieces: list[list[Point]] = [[]]
         marks: list[str] = []
-        for b, ((low, high), value) in enumerate(
-            zip(pairwise(self.panel.edges), series.values.tolist(), strict=False)
-        ):
+        middles = [(low + high) / 2 for low, high in pairwise(self.panel.edges)]
+        where = middles if series.at is None else series.at.tolist()
+        for b, (at, value) in enumerate(zip(where, series.values.tolist(), strict=False)):
             if math.isnan(value):
                 pieces.append([])
                 continue
-            x, y = self.place((low + high) / 2, value)
+            x, y = self.place(at, value)
             x += self._aside(i)
             pieces[-1].append((x, y))
-            tip = f"{series.name}, {self.panel.bin_name(b)}: {self.panel.said(value)}"
+            if len(where) > _MARKED:
+                continue
+            place = self.panel.bin_name(b) if series.at is None else f"{at:,g}"
+            tip = f"{series.name}, {place}: {self.panel.said(value)}"
             if series.interval is not None and not np.isnan(series.interval[b]).any():
                 ends = [float(end) for end in series.interval[b]]
                 tip += f" ({self.panel.said(ends[0])} to {self.panel.said(ends[1])})"
-                bar = [(x, self.place(low, end)[1]) for end in ends]
+                bar = [(x, self.place(at, end)[1]) for end in ends]
                 marks.append(line(bar, stroke=_COLOURS[i % len(_COLOURS)], stroke_width=1.2, opacity=0.6))
             marks.append(_marker(pieces[-1][-1], i, printable(tip)))
         return [*(line(piece, **_stroke(i)) for piece in pieces if len(piece) > 1), *marks]

@@ -4,7 +4,7 @@ Exactly 0 is white, every other weight is not, however small. The pointer over a
 weight.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
@@ -16,7 +16,7 @@ from regard.data.links import GoldLinks
 from regard.report.grid import Grid, Ramp, clip_label, make_grid, printable
 from regard.report.svg import Length
 
-__all__ = ["BROKEN", "Paint", "draw_grid", "svg_map"]
+__all__ = ["BROKEN", "Paint", "draw_grid", "svg_map", "weight_colour"]
 
 _BLUES = Ramp(((221, 233, 247), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
 BROKEN = "#ff4fa3"
@@ -29,6 +29,7 @@ _LABEL = 24
 _GAP = 8
 _MARGIN = 12.0
 _LINE = 20.0
+_MARKED = "#b3261e"  # of words that are marked, which are bold and underlined besides
 _SLOPE = 0.7072  # sine and cosine of 45 degrees
 _WIDTH = 1200
 
@@ -40,6 +41,7 @@ def svg_map(
     title: str | None = None,
     captions: Sequence[str] | None = None,
     gold: GoldLinks | None = None,
+    marked: Collection[int] = (),
 ) -> str:
     """Draw attention as a heat map, source words across, target words down.
 
@@ -50,6 +52,7 @@ def svg_map(
         title: A line above the picture.
         captions: One a head; without them several heads are numbered from 1.
         gold: Gold links to outline: sure ones with a solid line, possible ones dashed.
+        marked: Target words to mark, by their places.
 
     Returns:
         The text of an SVG file.
@@ -57,7 +60,7 @@ def svg_map(
     Raises:
         DataError: if weights, words and captions do not fit each other.
     """
-    return draw_grid(make_grid(weights, source, target, captions), _PAINT, title, gold)
+    return draw_grid(make_grid(weights, source, target, captions), _PAINT, title, gold, marked)
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,13 @@ class Paint:
     outline: str
 
 
-def draw_grid(grid: Grid, paint: Paint, title: str | None = None, gold: GoldLinks | None = None) -> str:
+def draw_grid(
+    grid: Grid,
+    paint: Paint,
+    title: str | None = None,
+    gold: GoldLinks | None = None,
+    marked: Collection[int] = (),
+) -> str:
     """Draw numbers between words as coloured cells, source words across, target words down.
 
     Args:
@@ -85,6 +94,7 @@ def draw_grid(grid: Grid, paint: Paint, title: str | None = None, gold: GoldLink
         paint: Their colours.
         title: A line above the picture.
         gold: Gold links to outline.
+        marked: Target words to mark, by their places.
 
     Returns:
         The text of an SVG file.
@@ -123,7 +133,7 @@ def draw_grid(grid: Grid, paint: Paint, title: str | None = None, gold: GoldLink
         y = head + (h // columns) * panel_height + top
         parts.append(f'<g transform="translate({x:.1f} {y:.1f})">')
         parts += [
-            *_labels(grid, h, left, top),
+            *_labels(grid, h, left, top, marked),
             *_cells(grid, h, paint),
             *_outlines(gold, grid, paint),
             "</g>",
@@ -132,7 +142,7 @@ def draw_grid(grid: Grid, paint: Paint, title: str | None = None, gold: GoldLink
     return "\n".join(parts) + "\n"
 
 
-def _labels(grid: Grid, head: int, left: float, top: float) -> list[str]:
+def _labels(grid: Grid, head: int, left: float, top: float, marked: Collection[int]) -> list[str]:
     parts = []
     if grid.captions[head]:
         x, y = -left, -top + _FONT
@@ -142,7 +152,8 @@ def _labels(grid: Grid, head: int, left: float, top: float) -> list[str]:
         parts.append(f'<text transform="translate({x:.1f} {-_GAP}) rotate(-45)">{_label(label)}</text>')
     for t, label in enumerate(grid.target):
         y = _CELL * (t + 0.5) + _FONT * 0.36
-        parts.append(f'<text x="{-_GAP}" y="{y:.1f}" text-anchor="end">{_label(label)}</text>')
+        style = f' fill="{_MARKED}" font-weight="bold" text-decoration="underline"' if t in marked else ""
+        parts.append(f'<text x="{-_GAP}" y="{y:.1f}" text-anchor="end"{style}>{_label(label)}</text>')
     return parts
 
 
@@ -163,7 +174,8 @@ def _cells(grid: Grid, head: int, paint: Paint) -> list[str]:
     return [*parts, "</g>"]
 
 
-def _fill(weight: float) -> str:
+def weight_colour(weight: float) -> str:
+    """The colour of a weight: white for exactly 0, a loud one for what is none."""
     if weight == 0:
         return "#ffffff"
     # What is no weight at all must not pass for one.
@@ -201,7 +213,7 @@ def _width(text: str) -> float:
 
 
 _PAINT = Paint(
-    _fill,
+    weight_colour,
     (
         '<rect width="12" height="12" fill="#ffffff" stroke="#d9d9d9"/><text x="18" y="10">0</text>',
         *(

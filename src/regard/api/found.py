@@ -1,0 +1,114 @@
+"""What search and forced decoding found, as results for Python."""
+
+import dataclasses
+from typing import Literal
+
+import numpy as np
+
+from regard.api.result import TranslationResult
+from regard.data.text import TextPair
+from regard.data.vocabulary import EOS
+from regard.decoding.analysis import words_of
+from regard.decoding.beam import evaluating
+from regard.decoding.config import SearchBatchConfig
+from regard.decoding.pairs import pair_blocks
+from regard.decoding.scoring import LineScore
+from regard.decoding.translate import LineResult, Translation
+from regard.models.base import TranslationModel
+
+__all__ = ["Looked", "scored", "translated"]
+
+Looked = Literal["source", "all"]
+
+
+def translated(model: TranslationModel, text: TextPair, found: LineResult, look: Looked) -> TranslationResult:
+    """What became of a sentence; all of its translations with the best.
+
+    Args:
+        model: What translated it.
+        text: How its two sides are written.
+        found: What search found.
+        look: Whether the model's attention to texts themselves is wanted too.
+    """
+    every = [_one(model, text, found, one, look) for one in found.translations]
+    if every:
+        return dataclasses.replace(every[0], nbest=tuple(every))
+    tokens = found.source_tokens
+    return TranslationResult(
+        source=found.line.text,
+        source_tokens=tokens,
+        source_words=words_of(text.source, tokens),
+        source_word_ids=tuple(text.source.word_ids(tokens)),
+        refused=found.refused,
+        lacking=found.lacking,
+    )
+
+
+def _one(
+    model: TranslationModel, text: TextPair, found: LineResult, one: Translation, look: Looked
+) -> TranslationResult:
+    read = found.source_tokens[: len(found.source_tokens) - len(text.sink)]
+    encoder, decoder = _whole(model, text, found, read, one) if look == "all" else ((), ())
+    return TranslationResult(
+        source=found.line.text,
+        text=one.text,
+        source_tokens=found.source_tokens,
+        tokens=one.tokens,
+        source_words=words_of(text.source, read),
+        words=words_of(text.target, one.tokens),
+        score=one.score,
+        log_probability=one.hypothesis.log_probability,
+        token_log_probs=np.array(one.hypothesis.token_log_probs),
+        attention=one.hypothesis.attention,
+        source_word_ids=one.source_words,
+        word_ids=one.target_words,
+        encoder=encoder,
+        decoder=decoder,
+        lacking=found.lacking,
+    )
+
+
+def _whole(
+    model: TranslationModel, text: TextPair, found: LineResult, read: tuple[str, ...], one: Translation
+) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """What a Transformer's encoder and decoder gave to themselves, led through a translation again."""
+    ids, said = text.source.vocabulary.ids(read), [*one.hypothesis.tokens, EOS]
+    batch = text.batch([ids], [said], [found.line.number], [found.fertilities])
+    with evaluating(model):
+        outcome = model(batch.to(next(model.parameters()).device), look="all")
+    encoder, decoder = (
+        tuple(layer[0].float().cpu().numpy() for layer in layers)
+        for layers in (outcome.encoder, outcome.decoder)
+    )
+    return encoder, decoder
+
+
+def scored(
+    text: TextPair, pair: tuple[str, str], found: LineScore, config: SearchBatchConfig
+) -> TranslationResult:
+    """A translation that was given, with what a model thinks of it.
+
+    Args:
+        text: How the two sides are written.
+        pair: The sentence and its translation.
+        found: What forced decoding found.
+        config: What the longest sentence is.
+    """
+    source, target = pair
+    if found.hypothesis is None:
+        ((read,),) = pair_blocks(text, [pair], config)
+        return TranslationResult(source=source, refused=read.problem)
+    return TranslationResult(
+        source=source,
+        text=target,
+        source_tokens=(*found.source_tokens, *text.sink),
+        tokens=found.tokens,
+        source_words=words_of(text.source, found.source_tokens),
+        words=words_of(text.target, found.tokens),
+        score=found.hypothesis.score,
+        log_probability=found.hypothesis.log_probability,
+        token_log_probs=np.array(found.hypothesis.token_log_probs),
+        attention=found.hypothesis.attention,
+        source_word_ids=(*text.source.word_ids(found.source_tokens), *[-1] * len(text.sink)),
+        word_ids=tuple(text.target.word_ids(found.tokens)),
+    )

@@ -1,0 +1,244 @@
+"""`regard.load`: a trained model, or an ensemble, that translates and scores text.
+
+model = regard.load("runs/first")
+t = model.translate("Ein Hund läuft.")
+t.plot()
+"""
+
+import dataclasses
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+from regard.api.arguments import as_list, for_each, sentences, terms_line
+from regard.api.fertilities import Wanted, fertility_line
+from regard.api.found import Looked, scored, translated
+from regard.api.loading import load_models, search_settings
+from regard.api.result import TranslationResult
+from regard.data.text import TextPair
+from regard.decoding.config import SearchConfig
+from regard.decoding.scoring import score_lines
+from regard.decoding.translate import Line, Translator
+from regard.errors import DataError, UsageError
+from regard.models.base import TranslationModel
+
+__all__ = ["Model", "load"]
+
+
+def load(
+    *folders: Path | str,
+    device: str = "auto",
+    precision: str = "float32",
+    settings: Sequence[str] = (),
+    **search: Any,
+) -> "Model":
+    """Load a trained model; several make an ensemble.
+
+    Args:
+        folders: Model folders, as `regard train` leaves them.
+        device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`...
+        precision: What products are made in: `float32`, or `bfloat16` (faster).
+        settings: Other settings than those it was trained with, as `model.attention.contexts=0`.
+        search: Search settings by name in the place of the model's own: `beam`, `length_penalty`,
+            `coverage_penalty`, `no_repeat_ngram`, `max_length_ratio`, `batch` (sentences at once)...; all of
+            them stand under `[search]` in `regard config`.
+
+    Raises:
+        UsageError: if no folder is given, or models of an ensemble do not fit each other.
+        CheckpointError: if a folder is missing or broken; names the file.
+        ConfigError: if a setting is wrong; names it.
+        DeviceError: if the device is not there.
+    """
+    if not folders:
+        raise UsageError("regard.load() needs a model folder: regard.load('runs/first')")
+    for folder in folders:
+        if not isinstance(folder, str | Path):
+            raise UsageError(
+                f"regard.load({folder!r}): expected folders, one after the other, for an ensemble"
+            )
+    paths = [Path(folder) for folder in folders]
+    model, text, base = load_models(paths, device, precision, settings)
+    return Model(tuple(paths), model, text, search_settings(base, search))
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A trained model, or an ensemble of some. Threads may share it: their calls wait for one another.
+
+    Attributes:
+        folders: Where it came from.
+        model: The PyTorch module.
+        text: How its two sides are written.
+        search: How it searches, unless told otherwise.
+    """
+
+    folders: tuple[Path, ...]
+    model: TranslationModel
+    text: TextPair
+    search: SearchConfig
+    _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
+
+    # A text is an iterable of texts, too.
+    @overload
+    def translate(  # pyright: ignore[reportOverlappingOverload]
+        self,
+        text: str,
+        *,
+        fertilities: Wanted | None = None,
+        prefix: str = "",
+        terms: Sequence[str] = (),
+        look: Looked = "source",
+        **search: Any,
+    ) -> TranslationResult: ...
+
+    @overload
+    def translate(
+        self,
+        text: Iterable[str],
+        *,
+        fertilities: Wanted | Sequence[Wanted | None] | None = None,
+        prefix: str | Sequence[str] = "",
+        terms: Sequence[str] | Sequence[Sequence[str]] = (),
+        look: Looked = "source",
+        **search: Any,
+    ) -> list[TranslationResult]: ...
+
+    def translate(
+        self,
+        text: str | Iterable[str],
+        *,
+        fertilities: Any = None,
+        prefix: Any = "",
+        terms: Any = (),
+        look: Looked = "source",
+        **search: Any,
+    ) -> TranslationResult | list[TranslationResult]:
+        """Translate a sentence, or several at once.
+
+        Args:
+            text: A sentence; or some, whose translations come as a list in their order.
+            fertilities: The most attention that words may receive, for models that bound it: `{"Hund": 1}`
+                for a word wherever it stands, or a list of a number for each word in turn (none leaves the
+                model's own). `(least, most)` asks for attention too. Of several sentences: the first form for
+                all, or a list of either form (or none) for each.
+            prefix: What the translation must start with; of several sentences one for all, or a list.
+            terms: Words and phrases that it must hold; of several sentences the same for all, or a list of
+                lists.
+            look: `all` looks at the encoder's and the decoder's attention to themselves too, where the model
+                is one Transformer.
+            search: Search settings for this call, by name, such as `beam` and `nbest`; see `load`. A beam is
+                made as wide as `nbest` unless it is given.
+
+        Returns:
+            A result, or a list of as many as there are sentences. In a list a sentence that is refused (too
+            long) has a result that says so in `refused`.
+
+        Raises:
+            DataError: if a single sentence is refused; says why.
+            UsageError: if an argument does not fit the text or the model.
+            ConfigError: if a search setting is wrong; names it.
+        """
+        if look not in ("source", "all"):
+            raise UsageError(f"look={look!r}: expected 'source' or 'all'")
+        single = isinstance(text, str)
+        texts = sentences([text] if single else text, "text")
+        lines = self._lines(texts, single, fertilities, prefix, terms)
+        translator = Translator(self.model, self.text, self._search(search))
+        with self._lock:
+            step = translator.search.batch.block
+            blocks = [lines[start : start + step] for start in range(0, len(lines), step)]
+            results = [
+                translated(self.model, self.text, each, look)
+                for block in blocks
+                for each in translator.block(block)
+            ]
+        if single and results[0].refused:
+            raise DataError(f"the text is refused: {results[0].refused}")
+        return results[0] if single else results
+
+    @overload
+    def score(  # pyright: ignore[reportOverlappingOverload]
+        self, source: str, target: str, **search: Any
+    ) -> TranslationResult: ...
+
+    @overload
+    def score(
+        self, source: Iterable[str], target: Iterable[str], **search: Any
+    ) -> list[TranslationResult]: ...
+
+    def score(
+        self, source: str | Iterable[str], target: str | Iterable[str], **search: Any
+    ) -> TranslationResult | list[TranslationResult]:
+        """What the model thinks of a translation that is given, or of several.
+
+        Args:
+            source: A sentence, or some.
+            target: Its translation, or those of each.
+            search: Search settings by name; the length and the coverage penalty make the score.
+
+        Returns:
+            A result, or a list of as many as there are sentences, with the translations given as their text.
+
+        Raises:
+            DataError: if a single sentence is refused (empty, too long); says why.
+            UsageError: if there are not as many translations as sentences.
+            ConfigError: if a search setting is wrong; names it.
+        """
+        single = isinstance(source, str)
+        if single != isinstance(target, str):
+            raise UsageError("source and target: expected two texts, or two lists of texts")
+        sources = sentences([source] if single else source, "source")
+        targets = sentences([target] if single else target, "target")
+        if len(sources) != len(targets):
+            raise UsageError(f"{len(sources)} sources and {len(targets)} targets; expected as many")
+        pairs = list(zip(sources, targets, strict=True))
+        settings = self._search(search)
+        with self._lock:
+            found = list(score_lines(self.model, self.text, pairs, settings))
+        results = [
+            scored(self.text, pair, one, settings.batch.within(self.model.longest))
+            for pair, one in zip(pairs, found, strict=True)
+        ]
+        if single and results[0].refused:
+            raise DataError(f"the translation cannot be scored: {results[0].refused}")
+        return results[0] if single else results
+
+    def _search(self, options: dict[str, Any]) -> SearchConfig:
+        """The search settings of a call."""
+        nbest = options.get("nbest")
+        if isinstance(nbest, int) and options.get("beam") is None:
+            options = {**options, "beam": max(self.search.beam, nbest)}  # as many are kept as are returned
+        return search_settings(self.search, options) if options else self.search
+
+    def _lines(self, texts: list[str], single: bool, fertilities: Any, prefix: Any, terms: Any) -> list[Line]:
+        """The sentences with what is asked of each."""
+        if fertilities is not None and self.text.budget is None:
+            raise UsageError(
+                f"fertilities bound the attention of models trained with data.fertility; {self.folders[0]} "
+                "was not"
+            )
+        if isinstance(terms, str):
+            raise UsageError(f"terms={terms!r}: expected a list of words and phrases")
+        terms = as_list(terms, "terms")
+        alike = single or fertilities is None or isinstance(fertilities, Mapping)
+        wanted = for_each(fertilities, alike, len(texts), "fertilities")
+        prefixes = for_each(prefix, single or isinstance(prefix, str), len(texts), "prefix")
+        asked = for_each(terms, single or all(isinstance(term, str) for term in terms), len(texts), "terms")
+        return [
+            Line(
+                number,
+                text,
+                sentences([before], "prefix")[0],
+                fertility_line(text, self.text.source, bounds),
+                terms_line(phrases),
+            )
+            for number, (text, before, bounds, phrases) in enumerate(
+                zip(texts, prefixes, wanted, asked, strict=True), 1
+            )
+        ]
+
+    def __repr__(self) -> str:
+        """Where it came from."""
+        return f"Model({', '.join(repr(str(folder)) for folder in self.folders)})"

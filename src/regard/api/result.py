@@ -1,0 +1,148 @@
+"""What a model made of a text: its translation, how sure it is, and where it looked, as NumPy arrays."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from regard.decoding.unknown import map_weights
+from regard.errors import UsageError
+from regard.metrics.alignment import join_words, links_from_weights
+from regard.report.heatmap import svg_map
+from regard.report.picture import Picture
+
+__all__ = ["Attended", "TranslationResult"]
+
+Attended = Literal["source", "encoder", "decoder"]
+"""Whose attention: the target's to the source, the source's to itself, the target's to itself."""
+_END = "</s>"
+_START = "<s>"
+
+
+@dataclass(frozen=True, eq=False)
+class TranslationResult:
+    """A translation of a text, found or given. Scores are natural logarithms.
+
+    Attributes:
+        source: The text.
+        text: Its translation; empty where the text is empty or refused.
+        source_tokens: The S tokens that the model read, a `<sink>` included where it has one.
+        tokens: The T tokens that it said; an end symbol follows them.
+        source_words: The text's words, subwords joined.
+        words: The translation's.
+        score: What search ranks by; not a number where there is no translation.
+        log_probability: log p(tokens, end symbol | source).
+        token_log_probs: [T + 1], its parts, the end symbol's last.
+        attention: For each attending layer [T + 1, H, S]: every step, the end symbol's last, and every head.
+        source_word_ids: The word that each source token is part of, counted from 0; -1 for the sink.
+        word_ids: The same of `tokens`.
+        encoder: For each layer of a Transformer's encoder [H, S, S], where all was looked at: what token i
+            gave to token j.
+        decoder: The same of its decoder, [H, T + 1, T + 1]: a step sees the start symbol and the tokens
+            before its own.
+        refused: Why the text was not translated; none where it was.
+        lacking: The terms asked for that the translation, or another of the n-best, does not hold.
+        nbest: All translations that were asked for, best first, this one among them; on the best one alone.
+    """
+
+    source: str
+    text: str = ""
+    source_tokens: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = ()
+    source_words: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    score: float = float("nan")
+    log_probability: float = float("nan")
+    token_log_probs: Float[np.ndarray, "N"] = field(default_factory=lambda: np.zeros(0))
+    attention: tuple[Float[np.ndarray, "N _ S"], ...] = ()
+    source_word_ids: tuple[int, ...] = ()
+    word_ids: tuple[int, ...] = ()
+    encoder: tuple[Float[np.ndarray, "_ S S"], ...] = ()
+    decoder: tuple[Float[np.ndarray, "_ N N"], ...] = ()
+    refused: str | None = None
+    lacking: tuple[str, ...] = ()
+    nbest: tuple["TranslationResult", ...] = ()
+
+    @cached_property
+    def weights(self) -> Float[np.ndarray, "T S"]:
+        """One map of all attention, the end symbol left out: the last layer, the mean of its heads."""
+        if not self.attention:
+            return np.zeros((len(self.tokens), len(self.source_tokens)), dtype=np.float32)
+        return map_weights(self.attention)[: len(self.tokens)]
+
+    @cached_property
+    def word_weights(self) -> Float[np.ndarray, "V W"]:
+        """The same of words: the sum over a source word's pieces, the mean over a target word's."""
+        return join_words(self.weights, self.source_word_ids, self.word_ids).astype(np.float32)
+
+    @cached_property
+    def alignment(self) -> Int[np.ndarray, "L 2"]:
+        """For each target word the source word it attended to most: rows of (source, target), from 0."""
+        links = links_from_weights(self.weights, self.source_word_ids, self.word_ids)
+        return np.array(sorted(links), dtype=np.int64).reshape(-1, 2)
+
+    def plot(
+        self,
+        words: bool = False,
+        layer: int = -1,
+        head: int | Literal["mean", "all"] = "mean",
+        of: Attended = "source",
+        title: str | None = None,
+    ) -> Picture:
+        """Draw where the model looked; exactly 0 is white, everything else is not.
+
+        Args:
+            words: Join subwords; for the attention to the source.
+            layer: Which layer, from 0; -1 is the last.
+            head: Which head, from 0; their mean; or all, beside each other.
+            of: Whose attention; `encoder` and `decoder` of what was translated with `look="all"`.
+            title: A line above.
+
+        Returns:
+            A picture: a notebook shows it, `save` writes it.
+
+        Raises:
+            UsageError: if there is no such layer or head, or nothing to draw.
+        """
+        if of not in ("source", "encoder", "decoder"):
+            raise UsageError(f"of={of!r}: expected 'source', 'encoder' or 'decoder'")
+        if self.refused is not None or not self.attention:
+            raise UsageError(f"there is no attention to draw: {self.refused or 'the text is empty'}")
+        if words and of != "source":
+            raise UsageError("words=True joins the subwords of the attention to the source alone")
+        rows, columns, layers = self._seen(of)
+        if not layers:
+            raise UsageError(f"of={of!r}: not looked at: translate with look='all', with one Transformer")
+        if not -len(layers) <= layer < len(layers):
+            raise UsageError(f"layer={layer}: there are {len(layers)}, from 0 on; -1 is the last")
+        maps = layers[layer]  # (H, rows, columns)
+        if isinstance(head, int) and not -len(maps) <= head < len(maps):
+            raise UsageError(f"head={head}: there are {len(maps)}, from 0 on")
+        if isinstance(head, str) and head not in ("mean", "all"):
+            raise UsageError(f"head={head!r}: expected a number, 'mean' or 'all'")
+        captions = [f"head {number}" for number in range(len(maps))] if head == "all" else None
+        chosen = maps if head == "all" else maps.mean(axis=0)[None] if head == "mean" else maps[[head]]
+        if words:
+            chosen = np.stack([join_words(map, self.source_word_ids, self.word_ids) for map in chosen])
+            rows, columns = self.words, self.source_words
+        return Picture(svg_map(chosen if head == "all" else chosen[0], columns, rows, title, captions))
+
+    def _seen(self, of: Attended) -> tuple[tuple[str, ...], tuple[str, ...], list[np.ndarray]]:
+        """Labels of rows and columns, and each layer as [H, rows, columns]."""
+        if of == "encoder":
+            return self.source_tokens, self.source_tokens, list(self.encoder)
+        if of == "decoder":
+            return (*self.tokens, _END), (_START, *self.tokens), list(self.decoder)
+        layers = [layer[: len(self.tokens)].transpose(1, 0, 2) for layer in self.attention]
+        return self.tokens, self.source_tokens, layers
+
+    def __repr__(self) -> str:
+        """Its text and score."""
+        why = f", refused={self.refused!r}" if self.refused else f", score={self.score:.4f}"
+        return f"TranslationResult({self.text!r}{why})"
+
+    def __str__(self) -> str:
+        """Its text."""
+        return self.text

@@ -1,0 +1,119 @@
+"""What a figure is made of, and what a user gives for it."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regard.errors import DataError, UsageError
+
+__all__ = ["Figure", "Given", "digits", "file_names", "read_json"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a figure's maker hands over.
+
+    Attributes:
+        pictures: SVG by file name.
+        rows: A table of the numbers drawn, its head first.
+        numbers: The same for a JSON file.
+    """
+
+    pictures: dict[str, str]
+    rows: list[list[str]]
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a user gave.
+
+    Attributes:
+        files: `--from`: files or model folders.
+        source: The text.
+        reference: Its translations.
+        line: Which line of it, from 1.
+        names: What to call the systems, separated by commas; none: as their folders.
+        layer: From 1; none: the maker's own choice.
+        head: From 1; none: all.
+        word: Which word, from 1; none: the one in the middle.
+        device: Where models run.
+    """
+
+    files: list[Path]
+    source: Path | None = None
+    reference: Path | None = None
+    line: int = 1
+    names: str | None = None
+    layer: int | None = None
+    head: int | None = None
+    word: int | None = None
+    device: str = "auto"
+
+    def systems(self) -> dict[str, Path]:
+        """The files by what they are called.
+
+        Raises:
+            UsageError: if there are not as many names as files, or two of one name.
+        """
+        if self.names is not None:
+            names = [name.strip() for name in self.names.split(",")]
+            if len(names) != len(self.files):
+                raise UsageError(f"--names gives {len(names)} names to {len(self.files)} systems")
+        else:
+            names = file_names(self.files)
+        if len(set(names)) < len(names) or not all(names):
+            raise UsageError(f"systems must have names of their own, not {', '.join(names)}; give --names")
+        return dict(zip(names, self.files, strict=True))
+
+    def text(self) -> tuple[str, str | None]:
+        """The line asked for, and its translation where there is one.
+
+        Raises:
+            UsageError: if there is no source, or it has no such line.
+            DataError: if a file cannot be read.
+        """
+        from regard.data.corpus import read_lines
+
+        if self.source is None:
+            raise UsageError("models look at a text: give --source")
+        found: list[str] = []
+        for path in (self.source, *(() if self.reference is None else (self.reference,))):
+            lines = list(read_lines(path))
+            if self.line > len(lines):
+                raise UsageError(f"--line {self.line}: {path} has {len(lines)} lines")
+            found.append(lines[self.line - 1])
+        return found[0], found[1] if self.reference is not None else None
+
+
+def file_names(files: list[Path]) -> list[str]:
+    """What files and folders are called: by their last part, or by the whole where that would not do."""
+    short = [path.resolve().name if path.is_dir() else path.stem for path in files]
+    return short if len(set(short)) == len(short) else [str(path) for path in files]
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """What a command wrote.
+
+    Args:
+        path: The file.
+        what: The command that writes such files, for messages.
+
+    Raises:
+        DataError: if it cannot be read or holds something else.
+    """
+    from regard.data.files import read_bytes
+
+    try:
+        found = json.loads(read_bytes(path))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: not what `{what}` writes")
+    return found
+
+
+def digits(value: float | None) -> str:
+    """Four digits, and none where it is exactly zero."""
+    return "" if value is None else f"{value:.4f}" if value else "0"

@@ -1,0 +1,246 @@
+"""Figures of where models look: in their own translations, under teacher forcing, within a sentence."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.drawing.figure import Figure, Given, digits
+from regard.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["draw_difference", "draw_history", "draw_self_attention", "draw_translations"]
+
+_ATTENTION = "regard translate --attention"
+
+
+@dataclass(frozen=True)
+class _Map:
+    """Where a model looked in one sentence, [T, S], words or tokens."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: "np.ndarray"
+
+    def record(self) -> dict[str, Any]:
+        return {"source": self.source, "target": self.target, "weights": self.weights.tolist()}
+
+
+def draw_translations(given: Given) -> Figure:
+    """Malaviya et al. (2018), Figure 2: where systems look as they translate; what they say again is marked.
+
+    Args:
+        given: Model folders with a source text, or files of `regard translate --attention`.
+
+    Raises:
+        UsageError: if what is needed is not given.
+        DataError: if a file is not what it should be.
+    """
+    from regard.report.beside import svg_beside
+    from regard.report.heatmap import svg_map
+    from regard.report.worst import Sentence
+
+    found = _own_translations(given)
+    reference = () if given.reference is None else tuple((given.text()[1] or "").split())
+    pictures: dict[str, str] = {}
+    rows = [["system", "translation", "said again"]]
+    for name, one in found.items():
+        again = Sentence(given.line, one.source, reference, one.target).repeated
+        pictures[name] = svg_map(one.weights, one.source, one.target, marked=again)
+        words = " ".join(one.target[place] for place in sorted(again))
+        rows.append([name, " ".join(one.target), words])
+    said = "; ".join(f"{name}: {' '.join(one.target)}" for name, one in found.items())
+    svg = svg_beside(pictures, "Where each system looks as it translates", f"{said}.")
+    numbers = {"line": given.line, "systems": {name: one.record() for name, one in found.items()}}
+    return Figure({f"translations-{given.line}.svg": svg}, rows, numbers)
+
+
+def draw_history(given: Given) -> Figure:
+    """The lecture's attention history: the source sentence as each word of the translation saw it.
+
+    Args:
+        given: As for `draw_translations`.
+
+    Raises:
+        UsageError: if what is needed is not given.
+        DataError: if a file is not what it should be.
+    """
+    from regard.report.history import svg_history
+
+    found = _own_translations(given)
+    rows = [["system", "word", "looks at", "weight"]]
+    pictures: dict[str, str] = {}
+    for name, one in found.items():
+        end = "" if len(found) == 1 else f"-{name}"
+        pictures[f"history-{given.line}{end}.svg"] = svg_history(one.weights, one.source, one.target, name)
+        for word, row in zip(one.target, one.weights, strict=True):
+            best = int(row.argmax())
+            rows.append([name, word, one.source[best] if row[best] > 0 else "", digits(float(row[best]))])
+    numbers = {"line": given.line, "systems": {name: one.record() for name, one in found.items()}}
+    return Figure(pictures, rows, numbers)
+
+
+def draw_difference(given: Given) -> Figure:
+    """Shankar & Sarawagi (2019), Figures 2 and 5: maps of a given translation, and how they differ.
+
+    Args:
+        given: Model folders, a source text and its translations.
+
+    Raises:
+        UsageError: if what is needed is not given, or there is no such layer or head.
+        DataError: if a model cannot read the line, or cuts it into other words than the first.
+    """
+    import numpy as np
+
+    from regard.metrics.attention import map_difference
+    from regard.report.difference import svg_difference
+    from regard.report.heatmap import svg_map
+
+    if not given.files:
+        raise UsageError("figure difference is drawn --from model folders, with --source and --reference")
+    source, reference = given.text()
+    if reference is None:
+        raise UsageError("figure difference leads models through given translations: give --reference")
+    found = {name: _forced(given, name, path, (source, reference)) for name, path in given.systems().items()}
+    (first, base), *others = found.items()
+    for name, one in others:
+        if (one.source, one.target) != (base.source, base.target):
+            raise DataError(f"{name} cuts line {given.line} into other words than {first}")
+    words, title = (base.source, base.target), f"Line {given.line}"
+    maps = np.stack([one.weights for one in found.values()])
+    pictures = {f"maps-{given.line}.svg": svg_map(maps, *words, title, list(found))}
+    rows = [["system", "differs from", "sum of differences", "largest"]]
+    for name, one in others:
+        apart = map_difference(one.weights, base.weights)
+        end = "" if len(others) == 1 else f"-{name}"
+        picture = svg_difference(apart, *words, (name, first), title)
+        pictures[f"difference-{given.line}{end}.svg"] = picture
+        total, most = float(np.abs(apart).sum()), float(np.abs(apart).max(initial=0.0))
+        rows.append([name, first, digits(total), digits(most)])
+    numbers = {"line": given.line, "systems": {name: one.record() for name, one in found.items()}}
+    return Figure(pictures, rows, numbers)
+
+
+def draw_self_attention(given: Given) -> Figure:
+    """The lecture's self-attention: what a word gives to its sentence in a layer of the encoder, by head.
+
+    Args:
+        given: The folder of a Transformer and a source text; the layer is the fifth, or the last where there
+            are fewer.
+
+    Raises:
+        UsageError: if what is needed is not given, or there is no such layer or word.
+        DataError: if the model cannot read the line.
+    """
+    from regard.api.model import load
+    from regard.report.fan import svg_fan
+    from regard.report.heatmap import svg_map
+
+    if len(given.files) != 1:
+        raise UsageError("figure self-attention is drawn --from one model folder, with --source")
+    folder = given.files[0]
+    result = load(folder, device=given.device).translate(given.text()[0], look="all")
+    layers, words = result.encoder, result.source_tokens
+    if not words:
+        raise DataError(f"{given.source}:{given.line}: the line is empty")
+    if not layers:
+        raise UsageError(f"{folder}: has no self-attention: figure self-attention is of Transformers")
+    layer = min(5, len(layers)) if given.layer is None else given.layer
+    if layer > len(layers):
+        raise UsageError(f"--layer {layer}: the encoder of {folder} has {len(layers)}")
+    word = (len(words) + 1) // 2 if given.word is None else given.word
+    if word > len(words):
+        raise UsageError(f"--word {word}: line {given.line} has {len(words)} tokens")
+    weights = layers[layer - 1]  # (H, S, S)
+    title = f"Encoder, layer {layer}: what {words[word - 1]!r} looks at"
+    pictures = {
+        "self-attention.svg": svg_fan(weights[:, word - 1], words, word - 1, title),
+        "self-attention-heads.svg": svg_map(weights, words, words, f"Encoder, layer {layer}, all heads"),
+    }
+    rows = [["head", *words]]
+    rows += [[f"{h}", *map(digits, row)] for h, row in enumerate(weights[:, word - 1].tolist(), 1)]
+    numbers = {"layer": layer, "word": word, "words": words, "weights": weights.tolist()}
+    return Figure(pictures, rows, numbers)
+
+
+def _own_translations(given: Given) -> dict[str, _Map]:
+    """The maps of translations that systems made, by their names."""
+    if not given.files:
+        raise UsageError(
+            f"this figure is drawn --from model folders with --source, or files of `{_ATTENTION}`"
+        )
+    systems = given.systems()
+    return {
+        name: _translated(given, path) if path.is_dir() else _written(given, path)
+        for name, path in systems.items()
+    }
+
+
+def _translated(given: Given, folder: Path) -> _Map:
+    from regard.api.model import load
+
+    result = load(folder, device=given.device).translate(given.text()[0])
+    if not result.attention:
+        raise DataError(f"{given.source}:{given.line}: the line is empty")
+    weights = _chosen([layer[:-1] for layer in result.attention], given, str(folder))
+    return _Map(result.source_tokens, result.tokens, weights)
+
+
+def _written(given: Given, path: Path) -> _Map:
+    """The best translation of the line in a file of `regard translate --attention`."""
+    import numpy as np
+
+    for entry in _entries(path):
+        try:
+            if entry["line"] != given.line or entry.get("rank", 1) != 1:
+                continue
+            source, target = tuple(map(str, entry["source"])), tuple(map(str, entry["target"]))
+            layers = [np.asarray(layer, dtype=np.float64)[: len(target)] for layer in entry["weights"]]
+        except (KeyError, TypeError, ValueError):
+            raise DataError(f"{path}: not what `{_ATTENTION}` writes") from None
+        if not target or not layers:
+            raise DataError(f"{path}: line {given.line} was not translated: it is empty or too long")
+        if any(layer.ndim != 3 or layer.shape[::2] != (len(target), len(source)) for layer in layers):
+            raise DataError(f"{path}: not what `{_ATTENTION}` writes: weights of {layers[0].shape}")
+        return _Map(source, target, _chosen(layers, given, str(path)))
+    raise DataError(f"{path}: has no line {given.line}")
+
+
+def _entries(path: Path) -> Iterator[dict[str, Any]]:
+    from regard.data.corpus import read_lines
+
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            entry = json.loads(line)
+            if not isinstance(entry, dict):
+                raise ValueError
+        except ValueError:
+            raise DataError(f"{path}:{number}: not what `{_ATTENTION}` writes") from None
+        yield entry
+
+
+def _chosen(layers: "list[np.ndarray]", given: Given, name: str) -> "np.ndarray":
+    """The layer asked for and the head, or the mean of heads."""
+    if given.layer is not None and given.layer > len(layers):
+        raise UsageError(f"--layer {given.layer}: {name} attends in {len(layers)}")
+    weights = layers[-1 if given.layer is None else given.layer - 1]  # (T, H, S)
+    if given.head is not None and given.head > weights.shape[1]:
+        raise UsageError(f"--head {given.head}: {name} has {weights.shape[1]}")
+    return weights.mean(axis=1) if given.head is None else weights[:, given.head - 1]
+
+
+def _forced(given: Given, name: str, folder: Path, pair: tuple[str, str]) -> _Map:
+    """Where a model believes it looked on the way through a given translation, in words."""
+    from regard.api.loading import load_models
+    from regard.decoding.analysis import force_lines
+    from regard.metrics.alignment import join_words
+
+    model, text, search = load_models([folder], given.device, "float32")
+    (line,) = force_lines(model, text, [pair], search.batch)
+    if line is None:
+        raise DataError(f"{given.source}:{given.line}: {name} cannot read it")
+    weights = _chosen([layer[:-1] for layer in line.beliefs], given, name)
+    return _Map(line.source, line.target, join_words(weights, line.source_words, line.target_words))

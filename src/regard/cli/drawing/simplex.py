@@ -1,0 +1,82 @@
+"""The figure of three words over three rounds, and of maps in two and three dimensions."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from regard.cli.drawing.figure import Figure, Given, digits
+from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+__all__ = ["draw_simplex"]
+
+
+def draw_simplex(given: Given) -> Figure:
+    """Malaviya et al. (2018), Figure 1, and the lecture's softmax against sparsemax.
+
+    Args:
+        given: Nothing: the numbers are computed.
+
+    Raises:
+        UsageError: if a file is given.
+    """
+    if given.files:
+        raise UsageError("figure simplex is drawn from nothing: --from has no place beside it")
+    import torch
+
+    from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan, softmax, sparsemax
+    from regard.functional.scans import remaining
+    from regard.report.landscape import Surface, svg_curves, svg_surfaces
+    from regard.report.simplex import Rounds, svg_bars, svg_triangles
+
+    double = torch.float64
+    scores = torch.tensor([[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]], dtype=double)
+    fertility = torch.ones(3, dtype=double)
+    maps = [Rounds(free.__name__, free(scores).numpy()) for free in (softmax, sparsemax)]
+    for scan, loose in zip((constrained_softmax_scan, constrained_sparsemax_scan), tuple(maps), strict=True):
+        weights = scan(scores, fertility)
+        bounds = remaining(fertility.expand_as(weights), weights.cumsum(0) - weights)
+        maps.append(Rounds(f"constrained {loose.name}", weights.numpy(), bounds.numpy(), loose.weights))
+
+    differences = torch.linspace(-3, 3, 121, dtype=double)
+    pairs = torch.stack([differences, torch.zeros_like(differences)], -1)
+    curves = {map.__name__: map(pairs)[:, 0].numpy() for map in (softmax, sparsemax)}
+
+    def over(map: "Callable[..., torch.Tensor]", first: int, second: int) -> "np.ndarray":
+        """The first weight on a grid of so many first and second scores."""
+        down, across = torch.meshgrid(
+            torch.linspace(-3, 3, second, dtype=double),
+            torch.linspace(-3, 3, first, dtype=double),
+            indexing="ij",
+        )
+        return map(torch.stack([across, down, torch.zeros_like(down)], -1))[..., 0].numpy()
+
+    surfaces = [
+        Surface(map.__name__, 3, over(map, 19, 19), over(map, 241, 121), map is sparsemax)
+        for map in (softmax, sparsemax)
+    ]
+    pictures = {
+        "rounds.svg": svg_bars(maps, scores.numpy(), fertility.numpy()),
+        "simplex.svg": svg_triangles(maps, scores.numpy()),
+        "two-dimensions.svg": svg_curves(differences.numpy(), curves),
+        "three-dimensions.svg": svg_surfaces(surfaces),
+    }
+    rows = [["map", "round", "word 1", "word 2", "word 3", "bound 1", "bound 2", "bound 3"]]
+    numbers: dict[str, Any] = {"scores": scores.tolist(), "fertility": fertility.tolist(), "maps": {}}
+    for each in maps:
+        bounds = None if each.bounds is None else each.bounds.tolist()
+        numbers["maps"][each.name] = {
+            "rounds": each.weights.tolist(),
+            "bounds": bounds,
+            "cumulative": each.weights.sum(0).tolist(),
+        }
+        for r, weights in enumerate(each.weights.tolist()):
+            limits = bounds[r] if bounds else [None] * 3
+            rows.append([each.name, f"{r + 1}", *map(digits, [*weights, *limits])])
+        rows.append([each.name, "sum", *map(digits, each.weights.sum(0).tolist()), "", "", ""])
+    numbers["two_dimensions"] = {"difference": differences.tolist()} | {
+        name: curve.tolist() for name, curve in curves.items()
+    }
+    return Figure(pictures, rows, numbers)

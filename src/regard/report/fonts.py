@@ -1,0 +1,80 @@
+"""The typefaces that there are on a machine, by name, without asking any program of its own."""
+
+import os
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["families"]
+
+_PLAIN = (
+    "DejaVu Sans",
+    "Liberation Sans",
+    "Noto Sans",
+    "Arial",
+    "Helvetica",
+    "Helvetica Neue",
+    "Segoe UI",
+    "Verdana",
+    "Open Sans",
+    "Roboto",
+    "Ubuntu",
+    "FreeSans",
+    "Nimbus Sans",
+)
+_ENDINGS = (".ttf", ".otf", ".ttc")
+_FAMILY = 1  # the number of a typeface's name among the names in its file
+
+
+def families() -> Iterator[str]:
+    """Names of typefaces to try, those that read well in pictures first, then all that are installed."""
+    yield from _PLAIN
+    seen: set[str] = set(_PLAIN)
+    for folder in _folders():
+        for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in _ENDINGS):
+            name = _family(path)
+            if name is not None and name not in seen:
+                seen.add(name)
+                yield name
+
+
+def _folders() -> list[Path]:
+    """Where systems keep typefaces."""
+    home = Path.home()
+    if sys.platform == "win32":
+        return [Path(os.environ.get("WINDIR", "C:/Windows")) / "Fonts"]
+    if sys.platform == "darwin":
+        return [Path("/System/Library/Fonts"), Path("/Library/Fonts"), home / "Library/Fonts"]
+    return [
+        Path("/usr/share/fonts"),
+        Path("/usr/local/share/fonts"),
+        home / ".fonts",
+        home / ".local/share/fonts",
+    ]
+
+
+def _family(path: Path) -> str | None:
+    """The name in an OpenType file (of a collection, the first); none where it cannot be read."""
+    try:
+        data = path.read_bytes()
+        start = struct.unpack_from(">I", data, 12)[0] if data[:4] == b"ttcf" else 0
+        tables = struct.unpack_from(">H", data, start + 4)[0]
+        for number in range(tables):
+            tag, _, offset, _ = struct.unpack_from(">4sIII", data, start + 12 + 16 * number)
+            if tag == b"name":
+                return _name(data, offset)
+    except (OSError, struct.error, UnicodeDecodeError):
+        return None
+    return None
+
+
+def _name(data: bytes, table: int) -> str | None:
+    """The family in a table of names: of those for Windows or Unicode, which are in UTF-16."""
+    _, count, strings = struct.unpack_from(">HHH", data, table)
+    for number in range(count):
+        platform, _, _, what, length, offset = struct.unpack_from(">6H", data, table + 6 + 12 * number)
+        if what == _FAMILY and platform in (0, 3):
+            start = table + strings + offset
+            return data[start : start + length].decode("utf-16-be")
+    return None

@@ -1,0 +1,374 @@
+"""`regard.load` and `regard.evaluate`: what Python gets is what the commands say."""
+
+import math
+import threading
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pandas
+import pytest
+import torch
+
+import regard
+from regard.config import dump_toml, from_dict
+from regard.data.fertility import Budget, ConstantFertilityConfig
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.errors import CheckpointError, ConfigError, DataError, UsageError
+from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig
+from regard.metrics.translation import bleu, chrf
+from regard.models import build_model
+from regard.report.heatmap import svg_map
+from regard.training.store import write_tensors
+from regard.training.weights import MODEL_FILE, weights_of
+
+LSTM = {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 0.7}
+TRANSFORMER = {
+    "kind": "transformer",
+    "width": 8,
+    "heads": 2,
+    "encoder": {"layers": 2},
+    "decoder": {"layers": 3},
+}
+TEXT = "a b c d"
+
+
+def save_model(folder, seed=0, model=LSTM, fertility=None, source=None):
+    """A model folder as training leaves it, with random weights."""
+    folder.mkdir()
+    corpus = {"source": "s", "target": "t"}
+    settings = {
+        "data": {"train": [corpus], "valid": corpus},
+        "model": dict(model),
+        "search": {"beam": 3, "min_length": 2, "max_length_ratio": 1.0, "max_length_extra": 4},
+    }
+    sides = [
+        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+        for words in ("a b c d e f g", "A B C D E F G")
+    ]
+    if source is not None:
+        sides[0] = source
+    budget = None
+    if fertility is not None:
+        settings["data"]["fertility"] = {"kind": "constant", "value": fertility}
+        settings["model"]["attention"] = {"kind": "constrained"}
+        config = ConstantFertilityConfig(value=fertility)
+        budget = Budget.constant(config, len(sides[0].vocabulary))
+    config = from_dict(RunConfig, settings)
+    TextPair(*sides, budget).save(folder)
+    torch.manual_seed(seed)
+    made = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
+    write_tensors(folder / MODEL_FILE, weights_of(made), {})
+    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    return [save_model(root / "first"), save_model(root / "second", seed=1)]
+
+
+@pytest.fixture(scope="module")
+def model(folders):
+    return regard.load(folders[0], device="cpu")
+
+
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory):
+    return regard.load(save_model(tmp_path_factory.mktemp("bounded") / "m", fertility=2.0), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def transformer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("transformer") / "m"
+    return regard.load(save_model(folder, model=TRANSFORMER), device="cpu")
+
+
+def test_a_result_has_what_the_translator_found(model):
+    loaded = regard.load_model(model.folders[0], "cpu")
+    translator = regard.Translator(loaded.model, loaded.text, loaded.config.search)
+    ((wanted,),) = [found.translations for found in translator.translate(regard_lines(TEXT))]
+    result = model.translate(TEXT)
+    assert (str(result), result.tokens) == (wanted.text, wanted.tokens)
+    assert result.source_tokens == tuple(TEXT.split())
+    assert (result.score, result.log_probability) == (wanted.score, wanted.hypothesis.log_probability)
+    assert result.token_log_probs.sum() == pytest.approx(result.log_probability)
+    np.testing.assert_array_equal(result.weights, wanted.weights)
+    assert result.weights.shape == (len(result.tokens), 4)
+    assert {tuple(link) for link in result.alignment.tolist()} == set(wanted.links)
+    assert result.attention[0].shape == (len(result.tokens) + 1, 1, 4)
+    assert result.nbest[0].text == result.text
+
+
+def regard_lines(*texts):
+    from regard.decoding.translate import number_lines
+
+    return number_lines(texts)
+
+
+def test_a_list_gives_a_list_in_its_order(model):
+    texts = ["g f e", "", TEXT, "a"]
+    results = model.translate(iter(texts))
+    assert [result.source for result in results] == texts
+    assert [result.text for result in results] == [model.translate(text).text for text in texts]
+    assert results[1].text == "" and results[1].refused is None and math.isnan(results[1].score)
+    assert results[1].weights.shape == (0, 0) and results[1].alignment.shape == (0, 2)
+    assert model.translate([]) == []
+
+
+def test_the_n_best_are_results_of_their_own_best_first(model):
+    best = model.translate(TEXT, nbest=4)
+    assert [one.score for one in best.nbest] == sorted((one.score for one in best.nbest), reverse=True)
+    assert len({one.text for one in best.nbest}) == 4
+    assert all(one.weights.shape[0] == len(one.tokens) for one in best.nbest)
+
+
+def test_search_settings_hold_for_a_model_or_for_a_call(folders, model):
+    greedy = regard.load(folders[0], device="cpu", beam=1)
+    assert greedy.search.beam == 1
+    assert greedy.translate(TEXT).text == model.translate(TEXT, beam=1).text
+    assert model.search.beam == 3
+    with pytest.raises(ConfigError, match="beem"):
+        model.translate(TEXT, beem=2)
+    with pytest.raises(ConfigError, match="beam"):
+        regard.load(folders[0], beam=0)
+    with pytest.raises(ConfigError, match="nbest = 4"):
+        model.translate(TEXT, beam=2, nbest=4)
+
+
+def test_folders_make_an_ensemble(folders, model):
+    both = regard.load(*folders, device="cpu")
+    result = both.translate(TEXT)
+    assert result.attention[0].shape[1] == 2
+    alone = [regard.load(folder, device="cpu").score(TEXT, result.text) for folder in folders]
+    means = np.logaddexp(*(one.token_log_probs for one in alone)) - math.log(2)
+    assert result.log_probability == pytest.approx(means.sum(), abs=1e-4)
+
+
+def test_a_given_translation_scores_as_when_it_was_found(model):
+    found = model.translate([TEXT, "e"])
+    given = model.score([TEXT, "e"], [one.text for one in found])
+    for one, other in zip(found, given, strict=True):
+        assert other.text == one.text
+        assert other.score == pytest.approx(one.score, abs=1e-4)
+        np.testing.assert_allclose(other.weights, one.weights, atol=1e-5)
+    assert model.score(TEXT, found[0].text).log_probability == pytest.approx(
+        found[0].log_probability, abs=1e-4
+    )
+
+
+def test_a_text_that_is_too_long_is_an_error_alone_and_a_result_among_others(model):
+    with pytest.raises(DataError, match="2000 tokens"):
+        model.translate("a " * 2000)
+    fine, refused = model.translate([TEXT, "a " * 2000])
+    assert fine.text and fine.refused is None
+    assert refused.text == "" and "2000 tokens" in refused.refused
+    with pytest.raises(UsageError, match="2000 tokens"):
+        refused.plot()
+    with pytest.raises(DataError, match="the source is empty"):
+        model.score("", "A")
+    assert "empty" in model.score(["", "a"], ["A", "A"])[0].refused
+
+
+def test_words_bound_wherever_they_stand_and_in_their_order_agree(bounded):
+    free = bounded.translate(TEXT)
+    assert free.source_tokens[-1] == "<sink>" and free.source_words == tuple(TEXT.split())
+    for wanted in ({"b": 0}, [None, 0, None, None], [2, (0, 0), 2.0, (None, None)]):
+        found = bounded.translate(TEXT, fertilities=wanted)
+        assert not found.weights[:, 1].any()
+    assert free.weights[:, 1].any()
+    one, other = bounded.translate([TEXT, "b a"], fertilities=[{"b": 0}, None])
+    assert not one.weights[:, 1].any() and other.weights[:, 0].any()
+    both = bounded.translate([TEXT, "b a"], fertilities={"b": 0})
+    assert not both[0].weights[:, 1].any() and not both[1].weights[:, 0].any()
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"b": -1}, {"b": math.nan}, {"b": "1"}, {"b": True}, [1], [1, 1, 1, (2, 1)], "abcd", 3]
+)
+def test_a_fertility_that_is_none_is_refused(bounded, wanted):
+    with pytest.raises(UsageError, match="fertilities"):
+        bounded.translate(TEXT, fertilities=wanted)
+
+
+def test_fertilities_are_for_models_that_bound_attention(model):
+    with pytest.raises(UsageError, match="fertility"):
+        model.translate(TEXT, fertilities={"a": 1})
+
+
+def test_prefixes_and_terms_are_kept(model):
+    assert model.translate(TEXT, prefix="G G").text.startswith("G G")
+    held = model.translate(TEXT, terms=["F E"])
+    assert "F E" in held.text and held.lacking == ()
+    assert model.translate(TEXT, terms=["zzz"]).lacking
+    first, second = model.translate([TEXT, TEXT], prefix=["A A", ""], terms=[["B"], []])
+    assert first.text.startswith("A A") and "B" in first.text
+    assert second.text == model.translate(TEXT).text
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: m.translate(3),
+        lambda m: m.translate([TEXT, None]),
+        lambda m: m.translate("\ud800"),
+        lambda m: m.translate(TEXT, terms="A"),
+        lambda m: m.translate(TEXT, terms=["A\tB"]),
+        lambda m: m.translate(TEXT, prefix=None),
+        lambda m: m.translate([TEXT], prefix=["A", "B"]),
+        lambda m: m.translate(TEXT, look="everything"),
+        lambda m: m.score(TEXT, ["A"]),
+        lambda m: m.score([TEXT], ["A", "B"]),
+        lambda m: regard.load(),
+        lambda m: regard.load(["a", "b"]),
+    ],
+)
+def test_what_does_not_fit_is_a_usage_error(model, call):
+    with pytest.raises(UsageError):
+        call(model)
+
+
+def test_a_folder_that_is_none_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match="nowhere"):
+        regard.load(tmp_path / "nowhere")
+
+
+def test_all_attention_of_a_transformer_is_there_on_request(transformer):
+    plain, whole = transformer.translate(TEXT), transformer.translate(TEXT, look="all")
+    steps = len(whole.tokens) + 1
+    assert whole.text == plain.text and plain.encoder == plain.decoder == ()
+    assert [layer.shape for layer in whole.encoder] == [(2, 4, 4)] * 2
+    assert [layer.shape for layer in whole.decoder] == [(2, steps, steps)] * 3
+    for layer in (*whole.encoder, *whole.decoder):
+        np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-5)
+    # A step sees nothing that comes after it.
+    assert not np.triu(whole.decoder[0][0], 1).any()
+    for of in ("source", "encoder", "decoder"):
+        assert ET.fromstring(whole.plot(of=of, layer=0, head="all").svg).get("role") == "img"
+    with pytest.raises(UsageError, match="look='all'"):
+        plain.plot(of="encoder")
+
+
+def test_subwords_join_to_words(tmp_path):
+    tokenizer = BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n")
+    side = Side(tokenizer, Vocabulary((*SPECIALS, "a@@", "b", "c", "d@@", "e", "f", "g")))
+    result = regard.load(save_model(tmp_path / "m", source=side), device="cpu").translate("ab c de")
+    assert result.source_tokens == ("a@@", "b", "c", "d@@", "e")
+    assert result.source_words == ("ab", "c", "de")
+    assert result.word_weights.shape == (len(result.words), 3)
+    np.testing.assert_allclose(result.word_weights[:, 0], result.weights[:, :2].sum(axis=1), rtol=1e-5)
+    assert "ab</text>" in result.plot(words=True).svg and "a@@" in result.plot().svg
+
+
+def test_a_plot_is_the_map_as_a_picture(model, tmp_path):
+    result = model.translate(TEXT)
+    plot = result.plot()
+    assert plot.svg == plot._repr_svg_() == svg_map(result.weights, result.source_tokens, result.tokens)
+    assert plot.save(tmp_path / "map.svg").read_text(encoding="utf-8") == plot.svg
+    assert plot.save(str(tmp_path / "map.png")).read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(UsageError, match=r"\.svg or \.png"):
+        plot.save(tmp_path / "map.pdf")
+    with pytest.raises(DataError, match="nowhere"):
+        plot.save(tmp_path / "nowhere" / "map.svg")
+    for wrong in ({"layer": 1}, {"head": 1}, {"head": "none"}, {"of": "target"}):
+        with pytest.raises(UsageError):
+            result.plot(**wrong)
+
+
+def test_words_that_would_break_a_picture_show_as_text(model):
+    result = model.translate('<script>alert("1")</script> & \u202eb')
+    root = ET.fromstring(result.plot().svg)
+    assert not [each for each in root.iter() if each.tag.endswith("script")]
+    assert '<script>alert("1")</script>' in [each.text for each in root.iter()]
+
+
+def test_threads_that_share_a_model_get_what_one_gets(model):
+    texts = ["a b c", "d e f g", "g a", "c c b a e", "f"]
+    wanted = [model.translate(text).text for text in texts]
+    found = {}
+
+    def work(name):
+        found[name] = [model.translate(text, beam=3).text for text in texts]
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {name: wanted for name in range(3)}
+
+
+OUTPUTS = ["the cat sat on the mat .", "a dog barks loudly at night", "it is is raining ."]
+REFERENCES = ["the cat sat on a mat .", "a dog barks at night", "it is raining ."]
+
+
+def test_scores_of_a_text_are_those_of_its_metrics():
+    result = regard.evaluate(OUTPUTS, REFERENCES, metrics="bleu, chrf,rep", resamples=20)
+    assert list(result) == ["bleu", "chrf", "rep"]
+    assert result.bleu == result["bleu"].score == bleu(OUTPUTS, [REFERENCES]).score
+    assert result.chrf == chrf(OUTPUTS, [REFERENCES]).score
+    assert result["bleu"].low <= result.bleu <= result["bleu"].high
+    assert "tok:13a" in result["bleu"].signature
+    # REP by hand: "is is" and nothing else, 2 for the doubled word, of 16 words of the references.
+    assert result.rep == pytest.approx(100 * 2 / 16)
+    with pytest.raises(AttributeError, match="bleu, chrf, rep"):
+        _ = result.ter
+
+
+def test_records_make_tables_of_pandas():
+    result = regard.evaluate(OUTPUTS, REFERENCES, ["eins", "zwei", "drei"], resamples=20)
+    table = pandas.DataFrame(result.records()).set_index("metric")
+    assert list(table.index) == ["bleu", "chrf", "ter"]
+    assert table.loc["ter", "score"] == result.ter
+    each = pandas.DataFrame(result.sentences())
+    assert list(each.columns) == ["sentence", "source", "output", "reference", "bleu", "chrf", "ter"]
+    assert list(each["sentence"]) == [1, 2, 3]
+    for i, (output, reference) in enumerate(zip(OUTPUTS, REFERENCES, strict=True)):
+        assert each.loc[i, "chrf"] == pytest.approx(chrf([output], [[reference]]).score)
+    # Columns of a table go in as they are.
+    assert regard.evaluate(each["output"], each["reference"], resamples=20).bleu == result.bleu
+
+
+def test_another_system_is_compared_in_pairs():
+    result = regard.evaluate(OUTPUTS, REFERENCES, other=REFERENCES, metrics=["chrf"], resamples=50)
+    (record,) = result.records()
+    assert record["other"] == 100 and record["difference"] == pytest.approx(100 - result.chrf)
+    assert 0 < record["p_value"] <= 1
+
+
+def test_results_are_scored_as_texts_and_links_as_arrays(model):
+    results = model.translate(["a b", "c d"])
+    texts = [result.text for result in results]
+    assert regard.evaluate(results, texts, metrics=["accuracy"], resamples=20).accuracy == 100
+    links = [result.alignment for result in results]
+    kept = regard.evaluate(results, texts, metrics=["drop"], links=(links, links), resamples=20)
+    assert kept.drop == 0
+    nothing = [links[0][:0]] * 2
+    lost = regard.evaluate(results, texts, metrics=["drop"], links=(links, nothing), resamples=20)
+    assert lost.drop == 100
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments"),
+    [
+        (DataError, {"references": REFERENCES[:2]}),
+        (DataError, {"outputs": [], "references": []}),
+        (DataError, {"other": OUTPUTS[:2]}),
+        (DataError, {"sources": ["a"]}),
+        (UsageError, {"metrics": "blue"}),
+        (UsageError, {"metrics": []}),
+        (UsageError, {"metrics": ["drop"]}),
+        (UsageError, {"links": ([], [])}),
+        (UsageError, {"references": [REFERENCES, REFERENCES], "metrics": ["rep"]}),
+        (UsageError, {"outputs": "a text"}),
+        (UsageError, {"outputs": [1, 2, 3]}),
+        (UsageError, {"tokenize": "14b"}),
+        (UsageError, {"resamples": 1}),
+    ],
+)
+def test_an_evaluation_that_cannot_be_is_refused(error, arguments):
+    with pytest.raises(error):
+        regard.evaluate(**{"outputs": OUTPUTS, "references": REFERENCES, **arguments})
