@@ -1,6 +1,6 @@
 """Training or decoding throughput and peak memory of this project beside other toolkits on Multi30k.
 
-    python benchmarks/compare.py DATA [--kind lstm|transformer] [--mode train|decode] [--updates N]
+    python benchmarks/compare.py DATA [--kind lstm|transformer|conv] [--mode train|decode] [--updates N]
                                  [--rounds R] [--systems ...] [--baseline ...]
 
 DATA is the folder of the Multi30k files. Everything made on the way (the neutral data file, a virtual
@@ -8,8 +8,9 @@ environment a peer, trained models) goes to the cache folder, never into the che
 turn, round after round (A B C A B C ...), each as a process of its own with the same number of threads, so
 that what else the machine does falls on all alike; a ratio is the median over rounds of that round's figure
 divided by a baseline's of the same round. A system that cannot be installed or fails is reported with its
-reason, and the others go on. OpenNMT-py and JoeyNMT have both models, eole is measured with Transformers,
-and CTranslate2 decodes with our own trained Transformer, exported by `regard export ctranslate2`.
+reason, and the others go on. OpenNMT-py has all models, JoeyNMT the first two, eole is measured with
+Transformers, and CTranslate2 decodes with our own trained Transformer, exported by `regard export
+ctranslate2`.
 
 A model of a kind is the same for all, with what cannot be alike said in `peers/run_*.py`:
 
@@ -23,7 +24,12 @@ transformer  width 256, 4 heads, 3 + 3 layers, feed-forward networks of 1,024 wi
              label smoothing 0.1, Adam's beta2 0.98; parameters Glorot-uniform (ours: embeddings and output
              layer normal)
 
-Both are trained with Adam at 0.001, gradient's norm clipped at 5, loss a token, float32; batches of 64
+conv         width 256 of embeddings and layers, 4 + 4 layers, kernels of 3 words, gated, attention in every
+             layer of the decoder, normalised weights of the convolutions, embeddings and output layer untied;
+             dropout 0.2. OpenNMT-py's has sinusoidal positions, nothing between contexts and states and no
+             scale of contexts by the sentence's length; ours is the paper's
+
+All are trained with Adam at 0.001, gradient's norm clipped at 5, loss a token, float32; batches of 64
 sentences, the same for all, made before the clock starts. Target tokens are words and one end symbol a
 sentence, without padding. Validation perplexity is without label smoothing. Decoding is a beam of 5 without
 length penalty over test_2016_flickr in batches of 32 sorted by source length, at most about 1.5 times as long
@@ -38,9 +44,9 @@ idle machine.
 `benchmarks` on the module path; `measure.arguments()` reads its command line, `multi30k.Multi30k` its data:
 
     ours.py train  --data FILE.npz [--model FOLDER] --warmup W --updates N --rate 0.001 --clip 5 [--dropout P]
-                   --kind lstm|transformer --threads 2 --seed 1 --precision float32|bf16
+                   --kind lstm|transformer|conv --threads 2 --seed 1 --precision float32|bf16
     ours.py decode --data FILE.npz --model FOLDER --beam 5 --batch 32 [--sentences N] [--output FILE]
-                   --kind lstm|transformer --threads 2 --seed 1 --precision float32|bf16|int8
+                   --kind lstm|transformer|conv --threads 2 --seed 1 --precision float32|bf16|int8
 
 `train` makes W + N updates on `Multi30k.train_batches(W + N)`, keeps the model in FOLDER where one is given,
 and measures perplexity on `sorted_batches("valid", 64)`; `decode` translates `sorted_batches("test", batch,
@@ -81,6 +87,8 @@ ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 SYSTEMS = {
     ("lstm", "train"): ["opennmt", "regard", "joeynmt"],
     ("lstm", "decode"): ["opennmt", "regard", "joeynmt"],
+    ("conv", "train"): ["opennmt", "regard"],
+    ("conv", "decode"): ["opennmt", "regard"],
     ("transformer", "train"): ["opennmt", "regard", "eole", "joeynmt"],
     ("transformer", "decode"): ["opennmt", "regard", "eole", "ctranslate2", "ctranslate2-int8", "joeynmt"],
 }

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 __all__ = [
+    "CONV",
     "KINDS",
     "TRANSFORMER",
     "Clocked",
+    "ConvSizes",
     "TransformerSizes",
     "arguments",
     "peak_gib",
@@ -27,7 +29,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-KINDS = ("lstm", "transformer")
+KINDS = ("lstm", "transformer", "conv")
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,32 @@ class TransformerSizes:
 TRANSFORMER = TransformerSizes()
 
 
+@dataclass(frozen=True)
+class ConvSizes:
+    """The convolutional model of the comparison.
+
+    Attributes:
+        width: Of embeddings and layers.
+        layers: Of the encoder, and of the decoder.
+        kernel: How many words a convolution sees.
+        dropout: Of what convolutions see.
+    """
+
+    width: int = 256
+    layers: int = 4
+    kernel: int = 3
+    dropout: float = 0.2
+
+
+CONV = ConvSizes()
+DROPOUT = {"lstm": 0.3, "transformer": TRANSFORMER.dropout, "conv": CONV.dropout}
+
+
 def arguments(description: str | None = None) -> argparse.Namespace:
     """Read the command line that every system's script takes (see `compare.py`)."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--data", type=Path, required=True, help="the file that multi30k.prepare wrote")
-    common.add_argument("--kind", choices=KINDS, default="lstm", help="which of the two models")
+    common.add_argument("--kind", choices=KINDS, default="lstm", help="which of the models")
     common.add_argument("--threads", type=int, default=2)
     common.add_argument("--seed", type=int, default=1)
     common.add_argument("--precision", default="float32", help="float32; bf16 or int8 where there is one")
@@ -73,7 +96,7 @@ def arguments(description: str | None = None) -> argparse.Namespace:
     train.add_argument("--updates", type=int, default=30, help="updates on the clock")
     train.add_argument("--rate", type=float, default=1e-3, help="Adam's learning rate")
     train.add_argument("--clip", type=float, default=5.0, help="bound on the gradient's norm")
-    train.add_argument("--dropout", type=float, help="without it 0.3 for LSTMs, 0.1 for Transformers")
+    train.add_argument("--dropout", type=float, help="without it the kind's own: 0.3, 0.1 or 0.2")
 
     decode = modes.add_parser("decode", parents=[common], help="beam search over test_2016_flickr")
     decode.add_argument("--model", type=Path, required=True, help="folder that train filled")
@@ -85,7 +108,7 @@ def arguments(description: str | None = None) -> argparse.Namespace:
     )
     args = parser.parse_args()
     if args.mode == "train" and args.dropout is None:
-        args.dropout = TRANSFORMER.dropout if args.kind == "transformer" else 0.3
+        args.dropout = DROPOUT[args.kind]
     return args
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from measure import TRANSFORMER, Clocked, arguments, report, write_translations
+from measure import CONV, TRANSFORMER, Clocked, arguments, report, write_translations
 from multi30k import SPECIALS as NEUTRAL
 from multi30k import Batch as Drawn
 from multi30k import Multi30k
@@ -24,6 +24,8 @@ from regard.decoding.config import SearchConfig
 from regard.kernels.products import bound_memory
 from regard.layers.feedforward import FeedForwardConfig
 from regard.models.base import TranslationModel
+from regard.models.conv import ConvModel
+from regard.models.conv_config import ConvConfig, ConvSideConfig
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import LstmConfig
 from regard.models.transformer import TransformerModel
@@ -94,6 +96,12 @@ def transformer(dropout: float) -> TransformerConfig:
     )
 
 
+def conv(dropout: float) -> ConvConfig:
+    """The convolutional model of the comparison."""
+    side = ConvSideConfig(layers=CONV.layers, width=CONV.width, kernel=CONV.kernel)
+    return ConvConfig(embedding=CONV.width, encoder=side, decoder=side, dropout=dropout)
+
+
 def sizes(data: Multi30k) -> tuple[int, int]:
     """Words on either side, the sink being one more."""
     return len(data.source_words) + 1, len(data.target_words) + 1
@@ -104,14 +112,19 @@ def build(data: Multi30k, dropout: float) -> LstmModel:
     return LstmModel(LstmConfig(dropout=dropout, embedding_dropout=0.0), *sizes(data))
 
 
-def model_of(kind: str, data: Multi30k, dropout: float) -> LstmModel | TransformerModel:
+Compared = LstmModel | TransformerModel | ConvModel
+
+
+def model_of(kind: str, data: Multi30k, dropout: float) -> Compared:
     """The model of the comparison of that kind."""
     if kind == "transformer":
         return TransformerModel(transformer(dropout), *sizes(data))
+    if kind == "conv":
+        return ConvModel(conv(dropout), *sizes(data))
     return build(data, dropout)
 
 
-def keep(model: LstmModel | TransformerModel, data: Multi30k, folder: Path) -> None:
+def keep(model: Compared, data: Multi30k, folder: Path) -> None:
     """Write a model folder."""
     # Not at the top: what is measured before needs none of it, and its memory is counted.
     from regard.data.corpus import CorpusConfig, DataConfig

@@ -221,6 +221,8 @@ if __name__ == "__main__":
     logging.disable(logging.INFO)
     warnings.filterwarnings("ignore")
     chosen = arguments(__doc__)
+    if chosen.kind == "conv":
+        raise SystemExit("JoeyNMT has no convolutional model: --kind lstm or transformer")
     torch.set_num_threads(chosen.threads)
     torch.manual_seed(chosen.seed)
     {"train": train, "decode": decode}[chosen.mode](chosen)

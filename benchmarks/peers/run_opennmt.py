@@ -18,7 +18,7 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
-from measure import TRANSFORMER, Clocked, arguments, report, write_translations
+from measure import CONV, TRANSFORMER, Clocked, arguments, report, write_translations
 from multi30k import BOS, EOS, SPECIALS, Batch, Multi30k
 
 __all__: list[str] = []
@@ -57,6 +57,11 @@ def model_options(kind: str) -> dict[str, Any]:
         return {
             "encoder_type": "brnn", "decoder_type": "rnn", "rnn_type": "LSTM", "layers": 2,
             "hidden_size": 500, "word_vec_size": 500, "global_attention": "general", "input_feed": 1,
+        }  # fmt: skip
+    if kind == "conv":
+        return {
+            "encoder_type": "cnn", "decoder_type": "cnn", "layers": CONV.layers, "hidden_size": CONV.width,
+            "word_vec_size": CONV.width, "cnn_kernel_width": CONV.kernel, "position_encoding": True,
         }  # fmt: skip
     sizes = TRANSFORMER
     return {

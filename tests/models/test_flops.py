@@ -1,6 +1,8 @@
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
 from regard.layers.feedforward import FeedForwardConfig
+from regard.models.conv import ConvModel
+from regard.models.conv_config import ConvConfig, ConvSideConfig
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import DecoderConfig, LstmConfig
 from regard.models.recurrent import EncoderConfig
@@ -41,3 +43,17 @@ def test_a_transformers_operations_are_those_counted_by_hand() -> None:
     attention = target * 2 * 4 * 4 + source * 2 * 4 * 4 + 2 * pairs * 4  # to the source
     made = 2 * (encoder + decoder + attention) + target * 4 * 11
     assert TransformerModel(config, 10, 11).flops(batch) == 6 * made
+
+
+def test_a_convolutional_models_operations_are_those_counted_by_hand() -> None:
+    config = ConvConfig(
+        embedding=4,
+        encoder=ConvSideConfig(layers=2, width=6, kernel=3),
+        decoder=ConvSideConfig(layers=3, width=5, kernel=2),
+    )
+    batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
+    source, target, pairs = 2 + 3, 2 + 3, 2 * 2 + 3 * 3
+    encoder = source * (2 * (3 * 6) * (2 * 6) + 2 * 4 * 6)  # windows to gates; to and from embeddings
+    layer = 2 * 5 * 2 * 5 + 2 * 4 * 5  # windows to gates, query, context
+    decoder = target * (3 * layer + 2 * 4 * 5 + 4 * 11) + 3 * 2 * pairs * 4  # scores and weighted sums
+    assert ConvModel(config, 10, 11).flops(batch) == 6 * (encoder + decoder)

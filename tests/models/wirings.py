@@ -18,6 +18,9 @@ from regard.layers.feedforward import FeedForwardConfig
 from regard.layers.position import LearnedConfig
 from regard.models import build_model
 from regard.models.base import TranslationModel
+from regard.models.conv import ConvModel
+from regard.models.conv_config import ConvConfig, ConvSideConfig
+from regard.models.conv_encoder import ConvEncoderConfig
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import DecoderConfig, LstmConfig
 from regard.models.recurrent import EncoderConfig
@@ -26,6 +29,7 @@ from regard.models.transformer_config import TransformerConfig, TransformerSideC
 from toys import TwoContexts
 
 __all__ = [
+    "CONVS",
     "LSTMS",
     "MODELS",
     "SOURCE",
@@ -35,6 +39,7 @@ __all__ = [
     "bounds",
     "build",
     "config",
+    "conv",
     "decoder",
     "transformer",
 ]
@@ -87,6 +92,17 @@ LSTMS = {
     ),
     "hard": config(attention=HardAttentionConfig()),
     "linear readout of one context": config(decoder=decoder(readout="linear")),
+    "convolutional encoder": config(
+        encoder=ConvEncoderConfig(layers=2, value_layers=1, width=8, positions=LearnedConfig(length=9)),
+        decoder=decoder(bridge="dense"),
+    ),
+    "constrained over a convolutional encoder": config(
+        encoder=ConvEncoderConfig(
+            layers=1, value_layers=1, width=6, kernel=5, positions=LearnedConfig(length=9)
+        ),
+        decoder=decoder(bridge="zero", query="previous", feed="context"),
+        attention=ConstrainedAttentionConfig(scorer="additive"),
+    ),
     "hard monotonic": config(
         decoder=decoder(feed="none"),
         attention=PosteriorAttentionConfig(coupling="forward", contexts=0, mix=1.0),
@@ -158,16 +174,61 @@ TRANSFORMERS = {
 }
 
 
-def build(wiring: LstmConfig | TransformerConfig) -> TranslationModel:
+def conv(**changes) -> ConvConfig:
+    settings = {
+        "embedding": 6,
+        "encoder": ConvSideConfig(layers=2, width=8),
+        "decoder": ConvSideConfig(layers=2, width=8),
+        "positions": LearnedConfig(length=9),
+        "dropout": 0.0,
+        "shared_gradient": False,  # it is not the gradient of finite differences: see `test_conv`
+    }
+    return ConvConfig(**{**settings, **changes})
+
+
+CONVS = {
+    "gehring": conv(),
+    "wide kernels": conv(
+        encoder=ConvSideConfig(layers=1, width=4, kernel=5),
+        decoder=ConvSideConfig(layers=2, width=6, kernel=4),
+        tied="target",
+    ),
+    "kernels of one word": conv(
+        encoder=ConvSideConfig(layers=1, width=4, kernel=1),
+        decoder=ConvSideConfig(layers=1, width=4, kernel=1),
+    ),
+    "no attention to the source": conv(attention=NoAttentionConfig()),
+    "sparsemax": conv(attention=SoftAttentionConfig(map="sparsemax")),
+    "additive": conv(attention=SoftAttentionConfig(scorer="additive")),
+    "constrained": conv(attention=ConstrainedAttentionConfig()),
+    "coverage": conv(attention=CoverageAttentionConfig()),
+    "local-m": conv(attention=LocalAttentionConfig(variant="monotonic", window=2)),
+    "local-p": conv(attention=LocalAttentionConfig(window=2)),
+    "a mechanism a layer": conv(
+        attentions=(
+            ConstrainedAttentionConfig(map="softmax"),
+            PosteriorAttentionConfig(passes="prior", contexts=3),
+        )
+    ),
+    "prior-joint": conv(attention=PosteriorAttentionConfig(passes="prior", contexts=0)),
+    "mono-joint": conv(attention=PosteriorAttentionConfig(coupling="monotonic", contexts=2)),
+    "hard": conv(attention=HardAttentionConfig()),
+    "variational": conv(attention=VariationalAttentionConfig(contexts=3)),
+}
+
+
+def build(wiring: LstmConfig | TransformerConfig | ConvConfig) -> TranslationModel:
     torch.manual_seed(1)
     return build_model(wiring, SOURCE, TARGET).double()
 
 
-def observing(wiring: LstmConfig | TransformerConfig) -> TranslationModel:
+def observing(wiring: LstmConfig | TransformerConfig | ConvConfig) -> TranslationModel:
     """A model with a toy mechanism of two contexts, told which token came."""
     model = build(wiring)
     if isinstance(model, LstmModel):
         model.attention = TwoContexts(8, 8).double()
+    elif isinstance(model, ConvModel):
+        model.decoder[-1].source = TwoContexts(6, 6).double()
     else:
         assert isinstance(model, TransformerModel)
         model.decoder[-1].source = TwoContexts(8, 8).double()
@@ -177,7 +238,9 @@ def observing(wiring: LstmConfig | TransformerConfig) -> TranslationModel:
 MODELS = {
     **{name: lambda wiring=wiring: build(wiring) for name, wiring in LSTMS.items()},
     **{f"transformer, {name}": lambda wiring=wiring: build(wiring) for name, wiring in TRANSFORMERS.items()},
+    **{f"convolutional, {name}": lambda wiring=wiring: build(wiring) for name, wiring in CONVS.items()},
     "observing": lambda: observing(config()),
     "transformer, observing": lambda: observing(transformer()),
+    "convolutional, observing": lambda: observing(conv()),
 }
 """Every model that laws are tried on."""

@@ -1,4 +1,4 @@
-"""Recurrent encoder-decoder with any attention mechanism.
+"""Recurrent decoder with any attention mechanism, over a recurrent or a convolutional encoder.
 
 With `query = "current"` (Luong et al. 2015; the code behind Malaviya et al. 2018) the decoder advances, asks
 attention with its new state s_t, reads y_t from tanh(W [context; s_t]), and is fed that vector, or the
@@ -19,10 +19,12 @@ from regard.data.vocabulary import BOS, PAD
 from regard.errors import ConfigError, InfeasibleBounds
 from regard.layers.cells import CELLS, CellState
 from regard.layers.dropout import dropout
+from regard.layers.position import Positions
 from regard.layers.precision import compute_dtype
 from regard.layers.rows import Rows
 from regard.layers.steps import StepProduct
 from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, used_up
+from regard.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from regard.models.lstm_config import LstmConfig, check
 from regard.models.output import likeliest_tokens, predict, real_tokens, score_tokens, spread
 from regard.models.readout import SourceReadout
@@ -89,7 +91,11 @@ class LstmModel(TranslationModel):
             if config.tied == "all"
             else nn.Embedding(target_size, config.embedding, padding_idx=PAD)
         )
-        self.encoder = RecurrentEncoder(config.encoder, config.embedding, config.dropout)
+        self.encoder = (
+            ConvEncoder(config.encoder, config.embedding)
+            if isinstance(config.encoder, ConvEncoderConfig)
+            else RecurrentEncoder(config.encoder, config.embedding, config.dropout)
+        )
         self.bridge = Bridge(
             decoder.bridge,
             (config.encoder.layers, memory),
@@ -124,10 +130,20 @@ class LstmModel(TranslationModel):
             for parameter in self.parameters():
                 nn.init.uniform_(parameter, -config.uniform, config.uniform)
 
-    def _embed(self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"]) -> Float[Tensor, "*B E"]:
-        """Embed tokens, with dropout."""
+    @property
+    def longest(self) -> int | None:
+        """As many as a convolutional encoder has positions; see `TranslationModel.longest`."""
+        return self.encoder.positions.longest if isinstance(self.encoder, ConvEncoder) else None
+
+    def _embed(
+        self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"], positions: Positions | None = None
+    ) -> Float[Tensor, "*B E"]:
+        """Embed tokens, where they stand too if that is asked for, with dropout."""
+        found = embedding(tokens)
+        if positions is not None:
+            found = found + positions(0, tokens.shape[1], found)
         chosen = self.config.embedding_dropout
-        return dropout(embedding(tokens), self.config.dropout if chosen is None else chosen, self.training)
+        return dropout(found, self.config.dropout if chosen is None else chosen, self.training)
 
     # --- encoding -------------------------------------------------------------------------------------
 
@@ -147,9 +163,13 @@ class LstmModel(TranslationModel):
         lower: Float[Tensor, "B S"] | None,
         target: Reference | None,
     ) -> tuple[tuple[Memory], LstmState]:
-        x = self._embed(self.source_embedding, source.tokens)
-        states, finals = self.encoder(x, source.lengths)
-        memory = self.attention.prepare(Memory(states, source.mask, upper, lower))
+        if isinstance(self.encoder, ConvEncoder):
+            x = self._embed(self.source_embedding, source.tokens, self.encoder.positions)
+            states, compared, finals = self.encoder(x, source.lengths)
+        else:
+            x = self._embed(self.source_embedding, source.tokens)
+            (states, finals), compared = self.encoder(x, source.lengths), None
+        memory = self.attention.prepare(Memory(states, source.mask, upper, lower, compared=compared))
         layers = self.bridge(finals, self.decoder.zeros(len(source), like=states))
         feed = states.new_zeros(len(source), self.decoder.feed)
         return (memory,), LstmState(tuple(layers), self.attention.start(memory, target), feed)
@@ -326,11 +346,17 @@ class LstmModel(TranslationModel):
         steps = [self.decoder, *([] if self.combine is None else [self.combine])]
         per_step = sum(_weights(part) for part in steps) + len(self.output_bias) * self.config.decoder.width
         made = (
-            source * _weights(self.encoder)
+            source * self._encoder_weights()
             + target * per_step
             + len(batch.source) * _weights(self.bridge.dense)
         )
         return 6.0 * (made + self.attention.multiply_adds(source, target, pairs))
+
+    def _encoder_weights(self) -> int:
+        """Multiply-adds of encoding one word."""
+        if isinstance(self.encoder, ConvEncoder):
+            return _weights(self.encoder.keys) + _weights(self.encoder.values)
+        return _weights(self.encoder)
 
 
 @dataclass(frozen=True)

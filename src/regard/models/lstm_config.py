@@ -1,15 +1,18 @@
 """The configuration of the recurrent encoder-decoder, and what must fit together in it."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
-from regard.config import config, option
+from regard.config import Kinds, config, option
 from regard.errors import ConfigError
 from regard.layers.cells import CellKind
+from regard.models.conv_encoder import ConvEncoderConfig
 from regard.models.recurrent import BridgeKind, EncoderConfig
 
-__all__ = ["DecoderConfig", "LstmConfig", "check"]
+__all__ = ["DecoderConfig", "LstmConfig", "LstmEncoderConfig", "check"]
+
+LstmEncoderConfig = Annotated[EncoderConfig | ConvEncoderConfig, Kinds("recurrent")]
 
 
 @config
@@ -40,7 +43,7 @@ class LstmConfig:
 
     kind: Literal["lstm"] = option(default="lstm", help="The model: a recurrent encoder-decoder.")
     embedding: int = option(default=500, help="Width of the word embeddings.", ge=1)
-    encoder: EncoderConfig = option(default=EncoderConfig, help="The encoder.")
+    encoder: LstmEncoderConfig = option(default=EncoderConfig, help="The encoder.")
     decoder: DecoderConfig = option(default=DecoderConfig, help="The decoder.")
     attention: AttentionConfig = option(default=SoftAttentionConfig, help="The attention mechanism.")
     dropout: float = option(default=0.3, help="Probability of dropping a unit.", ge=0, lt=1)
@@ -69,10 +72,7 @@ def check(config: LstmConfig, source_size: int, target_size: int) -> None:
         ConfigError: names the options and what came.
     """
     decoder = config.decoder
-    if config.encoder.direction == "both" and config.encoder.width % 2:
-        raise ConfigError(
-            f"model.encoder.width must be even with both directions; got {config.encoder.width}"
-        )
+    _check_encoder(config)
     if decoder.query == "previous" and decoder.feed != "context":
         raise ConfigError(
             "model.decoder.query = 'previous' puts the context into the recurrence: "
@@ -94,3 +94,20 @@ def check(config: LstmConfig, source_size: int, target_size: int) -> None:
             "model.tied = 'all' needs one vocabulary for both sides; "
             f"got {source_size} and {target_size} words"
         )
+
+
+def _check_encoder(config: LstmConfig) -> None:
+    """Refuse an encoder that cannot be."""
+    encoder = config.encoder
+    if isinstance(encoder, ConvEncoderConfig):
+        if encoder.kernel % 2 == 0:
+            raise ConfigError(
+                f"model.encoder.kernel must be odd, as many words on each side; got {encoder.kernel}"
+            )
+        if config.decoder.bridge == "copy":
+            raise ConfigError(
+                "model.decoder.bridge = 'copy' needs an encoder that ends in a state; with "
+                "model.encoder.kind = 'conv' use 'dense', 'learned' or 'zero'"
+            )
+    elif encoder.direction == "both" and encoder.width % 2:
+        raise ConfigError(f"model.encoder.width must be even with both directions; got {encoder.width}")

@@ -33,6 +33,7 @@ BridgeKind = Literal["copy", "dense", "learned", "zero"]
 class EncoderConfig:
     """The recurrent encoder."""
 
+    kind: Literal["recurrent"] = option(default="recurrent", help="The encoder: a recurrent one.")
     layers: int = option(default=2, help="How many layers.", ge=1)
     width: int = option(
         default=500, help="Width of its states; with both directions each has half of it.", ge=2

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from regard.config import Kinds
 from regard.models.base import TranslationModel
+from regard.models.conv import ConvModel
+from regard.models.conv_config import ConvConfig
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import LstmConfig
 from regard.models.transformer import TransformerModel
@@ -12,11 +14,12 @@ from regard.models.transformer_config import TransformerConfig
 
 __all__ = ["MODELS", "ModelConfig", "build_model"]
 
-ModelConfig = Annotated[LstmConfig | TransformerConfig, Kinds("lstm")]
+ModelConfig = Annotated[LstmConfig | TransformerConfig | ConvConfig, Kinds("lstm")]
 
 MODELS: dict[type[Any], Callable[[Any, int, int], TranslationModel]] = {
     LstmConfig: LstmModel,
     TransformerConfig: TransformerModel,
+    ConvConfig: ConvModel,
 }
 
 

@@ -11,49 +11,30 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Ending, Memory, Reading, Reference, State
+from regard.attention.base import Attention, Memory, Reference
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig, build_attention, mechanism
 from regard.attention.self_attention import Cache
 from regard.data.batch import Batch, Sequences
 from regard.data.vocabulary import BOS, PAD
-from regard.errors import InfeasibleBounds
 from regard.layers.dropout import dropout
 from regard.layers.position import Positions
 from regard.layers.precision import compute_dtype
 from regard.layers.rows import Rows, select_rows
-from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, used_up
-from regard.models.output import likeliest_tokens, predict, real_tokens, score_tokens, spread
+from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel
+from regard.models.stack import Asking, SourceStack, StackState, observed
 from regard.models.transformer_config import TransformerConfig, check
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerShape, Norm
-from regard.types import Bool, Float, Int, Tensor
+from regard.types import Float, Int, Tensor
 
 __all__ = ["TransformerModel"]
-
-
-@dataclass(frozen=True)
-class TransformerState(Rows):
-    """The decoder after a step: what each layer keeps of the words so far, and each mechanism's state."""
-
-    caches: tuple[Cache, ...]
-    attentions: tuple[State, ...]
 
 
 @dataclass(frozen=True)
 class _Pending(Rows):
     """The decoder between a step and its token."""
 
-    caches: tuple[Cache, ...]
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """The last layer's reading, where somebody looks, and what the output layer makes of it."""
-
-    log_likelihoods: Float[Tensor, "B T K"]
-    average: Float[Tensor, "B T K"]
-    reading: Reading | None
-    likeliest: Int[Tensor, "B T"] | None = None
+    caches: tuple[Rows, ...]
 
 
 class TransformerModel(TranslationModel):
@@ -149,7 +130,7 @@ class TransformerModel(TranslationModel):
         source: Sequences,
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
-    ) -> tuple[Memories, TransformerState]:
+    ) -> tuple[Memories, StackState]:
         """Encode the sources; see `TranslationModel.begin`."""
         states, _ = self._encode(source)
         bare = Memory(states, source.mask, upper, lower)
@@ -158,171 +139,67 @@ class TransformerModel(TranslationModel):
         started = tuple(layer.source.start(memory) for layer, memory in zip(layers, memories, strict=True))
         like = states.to(compute_dtype(layers[0].attention.enter.weight))
         caches = tuple(layer.attention.begin(len(source), like) for layer in layers)
-        return memories, TransformerState(caches, started)
+        return memories, StackState(caches, started)
 
     # --- search ---------------------------------------------------------------------------------------
 
+    def _stack(self) -> SourceStack:
+        return SourceStack([layer.source for layer in self._layers()], self.decoder_norm, self._output())
+
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: Rows) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
-        assert isinstance(state, TransformerState)
-        start = state.caches[0].length
-        x = self._embed(self.target_embedding, self.target_positions, tokens.unsqueeze(1), start)[:, 0]
-        readings: list[Reading] = []
-        caches: list[Cache] = []
-        endings: list[Ending | None] = []
-        hidden = x.unsqueeze(1)
-        for layer, memory, cache, before in zip(
-            self._layers(), memories, state.caches, state.attentions, strict=True
-        ):
-            x, cache = layer.advance(hidden[:, 0], cache)
-            reading = layer.source.read(layer.around_source.before(x), memory, before)
-            hidden = layer.finish(x.unsqueeze(1), reading.contexts)  # (B, K, D)
-            readings.append(reading)
-            caches.append(cache)
-            endings.append(layer.source.ending(memory, before))
-        hidden = self.decoder_norm(hidden)
-        pending, several = _Pending(tuple(caches)), self._layers()[-1].source.observes
-        return predict(hidden, self._output(), tuple(readings), pending, Ending.of_all(endings), several)
+        assert isinstance(state, StackState)
+        layers, caches, stack = self._layers(), state.caches, self._stack()
 
-    def observe(
-        self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]
-    ) -> TransformerState:
+        def half(i: int, x: Float[Tensor, "B D"]) -> tuple[Asking, Rows]:
+            cache = caches[i]
+            assert isinstance(cache, Cache)
+            return layers[i].advance(x, cache)
+
+        first = caches[0]
+        assert isinstance(first, Cache)
+        x = self._embed(self.target_embedding, self.target_positions, tokens.unsqueeze(1), first.length)
+        advanced = stack.advance(x[:, 0], memories, state.attentions, half)
+        return stack.predict(advanced, _Pending(advanced.caches))
+
+    def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
         """The state of hypotheses that go on; see `TranslationModel.observe`."""
         pending = prediction.state
         assert isinstance(pending, _Pending)
-        attentions = [select_rows(reading.state, rows) for reading in prediction.readings[:-1]]
-        last = prediction.readings[-1]
-        if self._layers()[-1].source.observes:
-            attentions.append(last.select(rows).observe(prediction.likelihood(rows, tokens)))
-        else:
-            attentions.append(last.state.select(rows))
-        return TransformerState(select_rows(pending.caches, rows), tuple(attentions))
+        attentions = observed(prediction, rows, tokens, self._layers()[-1].source.observes)
+        return StackState(select_rows(pending.caches, rows), attentions)
 
     # --- training -------------------------------------------------------------------------------------
 
     def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
         """Teacher forcing; see `TranslationModel.forward`."""
         assert batch.target is not None
-        targets, mask = batch.target.tokens, batch.target.mask
+        layers, targets = self._layers(), batch.target.tokens
         states, encoder = self._encode(batch.source, look == "all")
         memory = Memory(states, batch.source.mask, batch.upper, batch.lower)
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         x = self._embed(self.target_embedding, self.target_positions, shifted)
-        weights: list[Tensor] = []
-        beliefs: list[Tensor] = []
-        decoder: list[Tensor] = []
-        penalty = torch.zeros((), device=x.device)
-        *below, last = self._layers()
-        try:
-            for layer in below:
-                x, seen = layer.attend(x, look == "all")
-                contexts, reading = self._read(layer, x, memory, look)
-                x = layer.finish(x, contexts)
-                if reading is not None:
-                    weights.append(reading.weights)
-                    beliefs.append(reading.weights)
-                    penalty = penalty + reading.penalty
-                if seen is not None:
-                    decoder.append(seen)
-            x, seen = last.attend(x, look == "all")
-            if seen is not None:
-                decoder.append(seen)
-            scored = self._score_last(last, x, memory, batch, average, look)
-        except InfeasibleBounds as error:
-            raise used_up(batch, error) from None
-        if scored.reading is not None:
-            weights.append(scored.reading.weights)
-            found = scored.reading.beliefs
-            beliefs.append(scored.reading.weights if found is None else found)
-            penalty = penalty + scored.reading.penalty
-        zeros = torch.zeros_like(scored.log_likelihoods)
-        return Outcome(
-            log_likelihoods=scored.log_likelihoods,
-            average=scored.average,
-            log_weights=zeros if scored.reading is None else scored.reading.log_weights,
-            log_policy=zeros if scored.reading is None else scored.reading.log_policy,
-            penalty=penalty.expand(mask.shape),
-            mask=mask,
-            weights=tuple(weights),
-            beliefs=tuple(beliefs),
-            likeliest=scored.likeliest,
-            expected=None if scored.reading is None else scored.reading.expected,
-            encoder=tuple(encoder),
-            decoder=tuple(decoder),
-        )
-
-    def _read(
-        self, layer: DecoderLayer, x: Float[Tensor, "B T D"], memory: Memory, look: Look
-    ) -> tuple[Float[Tensor, "B T D"], Reading | None]:
-        """What a layer with one context a step reads, and the reading where somebody looks."""
-        prepared = layer.source.prepare(memory)
-        state = layer.source.start(prepared)
-        queries = layer.around_source.before(x)
-        if look == "nothing":
-            contexts = layer.source.glance(queries, prepared, state)
-            if contexts is not None:
-                return contexts, None
-        reading = layer.source.read_all(queries, prepared, state)
-        return reading.contexts[:, :, 0], reading
-
-    def _score_last(
-        self,
-        layer: DecoderLayer,
-        x: Float[Tensor, "B T D"],
-        memory: Memory,
-        batch: Batch,
-        average: bool,
-        look: Look,
-    ) -> _Scored:
-        """Read the source in the last layer, and score the targets under each context."""
-        assert batch.target is not None
-        targets, mask = batch.target.tokens, batch.target.mask
-        if not layer.source.observes:
-            contexts, reading = self._read(layer, x, memory, look)
-            hidden = layer.finish(x, contexts).unsqueeze(2)
-            likeliest = None
-            if self.training and self.reward is not None:
-                likeliest = likeliest_tokens(self.decoder_norm(hidden[:, :, 0]), self._output())
-            return _Scored(*self._score_real(hidden, targets, mask, average), reading, likeliest)
         reference = None
-        if self.training and layer.source.reads_reference:
+        if self.training and layers[-1].source.reads_reference:
             embedded = self._embed(self.target_embedding, self.target_positions, targets)
-            reference = Reference(embedded, mask)
-        prepared = layer.source.prepare(memory)
-        steps: list[tuple[Tensor, Tensor]] = []
-
-        def likelihood(contexts: Float[Tensor, "B K D"], t: int) -> Float[Tensor, "B K"]:
-            hidden = layer.finish(x[:, t].unsqueeze(1), contexts).unsqueeze(1)
-            found = self._score_real(hidden, targets[:, t : t + 1], mask[:, t : t + 1], average)
-            steps.append((found[0][:, 0], found[1][:, 0]))
-            return steps[-1][0]
-
-        queries = layer.around_source.before(x)
-        state = layer.source.start(prepared, reference)
-        reading = layer.source.read_all(queries, prepared, state, likelihood)
-        if steps:
-            found, means = (torch.stack(items, dim=1) for items in zip(*steps, strict=True))
-            return _Scored(found, means, reading)
-        hidden = layer.finish(x.unsqueeze(2), reading.contexts)
-        return _Scored(*self._score_real(hidden, targets, mask, average), reading)
+            reference = Reference(embedded, batch.target.mask)
+        return self._stack().outcome(
+            x,
+            (memory,) * len(layers),
+            lambda i, x: layers[i].ask(x, look == "all"),
+            batch,
+            average=average,
+            look=look,
+            likeliest=self.training and self.reward is not None,
+            reference=reference,
+            encoder=tuple(encoder),
+        )
 
     def _output(self) -> tuple[Tensor, Tensor]:
         """The output layer's weights and biases."""
         weight = self.target_embedding.weight if self.output is None else self.output
         dtype = compute_dtype(weight)
         return weight.to(dtype), self.output_bias.to(dtype)
-
-    def _score_real(
-        self,
-        hidden: Float[Tensor, "B T K D"],
-        targets: Int[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"],
-        average: bool,
-    ) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"]]:
-        """Log p(y_t | context k), and the mean over the vocabulary, of real tokens; zero elsewhere."""
-        real, picked = self.decoder_norm(real_tokens(hidden, mask)), real_tokens(targets, mask)
-        found, means = (spread(x, mask) for x in score_tokens(real, self._output(), picked, average))
-        return found, means
 
     def flops(self, batch: Batch) -> float:
         """Of the products: two operations a multiply-add, three products a step, real tokens only.

@@ -2,12 +2,13 @@
 
 from typing import Literal
 
-from regard.attention.registry import AttentionConfig, mechanism
+from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import config, option
 from regard.errors import ConfigError
 from regard.layers.feedforward import FeedForwardConfig
 from regard.layers.position import PositionConfig, SinusoidalConfig
+from regard.models.mechanisms import check_mechanisms, mechanisms_of
 
 __all__ = ["TransformerConfig", "TransformerSideConfig", "check"]
 
@@ -57,16 +58,7 @@ class TransformerConfig:
     @property
     def source_attentions(self) -> tuple[AttentionConfig, ...]:
         """How each layer of the decoder attends to the source; several contexts are for the last alone."""
-        if self.attentions:
-            return self.attentions
-        below = SoftAttentionConfig() if _stands_last(self.attention) else self.attention
-        return (*(below,) * (self.decoder.layers - 1), self.attention)
-
-
-def _stands_last(config: AttentionConfig) -> bool:
-    """Whether a mechanism can stand in the last layer alone: tokens are scored for each of its contexts."""
-    kind = mechanism(config)
-    return kind.observes or kind.objective != "marginal"
+        return mechanisms_of(self.attention, self.attentions, self.decoder.layers, SoftAttentionConfig())
 
 
 def check(config: TransformerConfig, source_size: int, target_size: int) -> None:
@@ -82,19 +74,7 @@ def check(config: TransformerConfig, source_size: int, target_size: int) -> None
     """
     if config.width % config.heads:
         raise ConfigError(f"model.width = {config.width} is not a multiple of model.heads = {config.heads}")
-    if config.attentions and len(config.attentions) != config.decoder.layers:
-        raise ConfigError(
-            f"model.attentions has {len(config.attentions)} mechanisms for "
-            f"{config.decoder.layers} layers of the decoder"
-        )
-    for number, one in enumerate(config.source_attentions, 1):
-        if _stands_last(one) and number < config.decoder.layers:
-            raise ConfigError(
-                f"model.attentions: {one.kind!r} stands in the last layer alone; it is in layer {number} of "
-                f"{config.decoder.layers}"
-            )
-        if mechanism(one).enters:
-            raise ConfigError(f"attention {one.kind!r} needs a decoder with recurrence: model.kind = 'lstm'")
+    check_mechanisms(config.source_attentions, config.decoder.layers)
     if config.tied == "all" and source_size != target_size:
         raise ConfigError(
             "model.tied = 'all' needs one vocabulary for both sides; "

@@ -18,6 +18,7 @@ from regard.attention.base import Attention
 from regard.attention.self_attention import Cache, SelfAttention
 from regard.layers.dropout import dropout
 from regard.layers.feedforward import FeedForward, FeedForwardConfig
+from regard.models.stack import Asking
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["DecoderLayer", "EncoderLayer", "LayerShape", "Norm"]
@@ -127,17 +128,18 @@ class DecoderLayer(nn.Module):
         self.around_attention, self.around_source = Residual(shape), Residual(shape)
         self.around_feed = Residual(shape)
 
-    def attend(
-        self, x: Float[Tensor, "B T D"], look: bool
-    ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B H T T"] | None]:
-        """The states after self-attention over a whole text, and its weights where they are looked at."""
+    def ask(self, x: Float[Tensor, "B T D"], look: bool) -> Asking:
+        """Self-attention over a whole text, its weights where they are looked at."""
         found, weights = self.attention(self.around_attention.before(x), None, look=look)
-        return self.around_attention.after(x, found), weights
+        return self._asking(self.around_attention.after(x, found), weights)
 
-    def advance(self, x: Float[Tensor, "B D"], cache: Cache) -> tuple[Float[Tensor, "B D"], Cache]:
+    def advance(self, x: Float[Tensor, "B D"], cache: Cache) -> tuple[Asking, Cache]:
         """The same of one more word."""
         found, cache = self.attention.step(self.around_attention.before(x), cache)
-        return self.around_attention.after(x, found), cache
+        return self._asking(self.around_attention.after(x, found)), cache
+
+    def _asking(self, x: Tensor, seen: Tensor | None = None) -> Asking:
+        return Asking(x, self.around_source.before(x), self.finish, seen)
 
     def finish(self, x: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """The layer's states, given what was read of the source."""

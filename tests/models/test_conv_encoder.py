@@ -1,0 +1,96 @@
+"""The convolutional encoder of the recurrent decoder: what the models' laws (`test_laws`) do not say."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+from wirings import LSTMS, SOURCE, TARGET, batch, build, config, decoder
+
+from regard.data.batch import collate
+from regard.data.vocabulary import EOS
+from regard.errors import ConfigError
+from regard.layers.position import LearnedConfig
+from regard.models.conv_encoder import ConvEncoder, ConvEncoderConfig, ConvStack
+from regard.models.lstm import LstmModel
+
+
+def _stack(stack: ConvStack, x: torch.Tensor) -> torch.Tensor:
+    """The printed stack, with PyTorch's convolutions, of one sentence [S, E]."""
+    if stack.enter is not None:
+        x = x @ stack.enter.weight + stack.enter.bias
+    for layer in stack.layers:
+        width = layer.weight.shape[1]
+        kernel = layer.weight.view(-1, width, width).permute(2, 1, 0)  # (out, in, kernel)
+        found = F.conv1d(x.t(), kernel, layer.bias, padding=kernel.shape[2] // 2).t()
+        x = torch.tanh(found + x)
+    return x
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+def test_stacks_are_the_printed_equations_of_each_sentence_alone(kernel) -> None:
+    settings = ConvEncoderConfig(layers=3, value_layers=2, width=8, kernel=kernel)
+    encoder, x = ConvEncoder(settings, 6).double(), torch.randn(3, 5, 6).double()
+    lengths = torch.tensor([5, 2, 1])
+    values, keys, ((first,),) = encoder(x, lengths)
+    for row, length in enumerate(lengths.tolist()):
+        torch.testing.assert_close(keys[row, :length], _stack(encoder.keys, x[row, :length]))
+        expected = _stack(encoder.values, x[row, :length])
+        torch.testing.assert_close(values[row, :length], expected)
+        torch.testing.assert_close(first[row], expected.mean(0))
+
+
+def test_words_know_where_they_stand() -> None:
+    model = build(LSTMS["convolutional encoder"]).eval()
+    found = model.begin(collate([[5, 5, 5, 5, 5, 5, 5]], None, [0]).source)[0][0].states[0]
+    assert not torch.allclose(found[2], found[4])  # the same words on all sides of both
+    with torch.no_grad():
+        model.encoder.positions.table.zero_()
+    found = model.begin(collate([[5, 5, 5, 5, 5, 5, 5]], None, [0]).source)[0][0].states[0]
+    torch.testing.assert_close(found[2], found[4])
+
+
+def test_queries_are_compared_with_one_stack_and_contexts_made_of_the_other() -> None:
+    model, data = build(LSTMS["convolutional encoder"]).eval(), batch()
+    (first,), _ = model.begin(data.source)
+    with torch.no_grad():
+        model.encoder.keys.layers[0].weight.add_(0.5)
+    (other,), state = model.begin(data.source)
+    torch.testing.assert_close(other.states, first.states)
+    queries = torch.randn_like(state.layers[-1][0])
+    readings = [model.attention.read(queries, memory, state.attention) for memory in (first, other)]
+    assert not torch.allclose(readings[0].weights, readings[1].weights)
+    for reading in readings:
+        torch.testing.assert_close(reading.contexts, reading.weights @ first.states)
+
+
+def test_its_positions_say_how_long_a_sentence_may_be() -> None:
+    assert build(LSTMS["convolutional encoder"]).longest == 9
+    assert build(LSTMS["luong"]).longest is None
+
+
+def test_operations_are_those_counted_by_hand() -> None:
+    encoder = ConvEncoderConfig(
+        layers=2, value_layers=1, width=4, kernel=3, positions=LearnedConfig(length=9)
+    )
+    plain = {"embedding": 4, "decoder": decoder(layers=1, width=4, bridge="zero")}
+    batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
+    source, target, pairs = 2 + 3, 2 + 3, 2 * 2 + 3 * 3
+    stacks = (2 + 1) * (3 * 4) * 4
+    steps = (4 + 4 + 4) * 16 + 8 * 4 + 4 * 11  # gates, attentional vector, output layer
+    attention = source * 4 * 4 + 2 * pairs * 4
+    model = LstmModel(config(encoder=encoder, **plain), 10, 11)
+    assert model.flops(batch) == 6 * (source * stacks + target * steps + attention)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (config(encoder=ConvEncoderConfig(width=8)), "'copy' needs an encoder that ends in a state"),
+        (
+            config(encoder=ConvEncoderConfig(width=8, kernel=4), decoder=decoder(bridge="zero")),
+            "model.encoder.kernel must be odd.*got 4",
+        ),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_by_name(wrong, named) -> None:
+    with pytest.raises(ConfigError, match=named):
+        LstmModel(wrong, SOURCE, TARGET)
