@@ -262,7 +262,9 @@ def test_text_that_learned_positions_cannot_reach_is_refused_by_sentence(
         "heads": 2,
         "positions": {"kind": "learned", "length": 5},
     }
-    with pytest.raises(ConfigError, match=r"length = 5: sentence \d+ of the train split has 6 source tokens"):
+    with pytest.raises(
+        ConfigError, match=r"5 learned positions: sentence \d+ of the train split has 6 source tokens"
+    ):
         train(from_dict(RunConfig, plain), tmp_path / "model")
 
 

@@ -71,7 +71,7 @@ class Kinds:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Build the tagged union for pydantic."""
-        members = {_kind(member): handler.generate_schema(member) for member in typing.get_args(source)}
+        members = {_kind(member): handler.generate_schema(member) for member in _members(source)}
 
         def pick(value: Any) -> str | None:
             kind = (
@@ -86,6 +86,15 @@ class Kinds:
             custom_error_type="kind",
             custom_error_message=f"expected a table with kind = {known}",
         )
+
+
+def _members(union: Any) -> Iterator[type[Any]]:
+    """The members of a union, and of unions told apart by kind that it holds."""
+    for member in typing.get_args(union):
+        if typing.get_origin(member) is typing.Annotated:
+            yield from _members(typing.get_args(member)[0])
+        else:
+            yield member
 
 
 def _kind(cls: type[Any]) -> str:

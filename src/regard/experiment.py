@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import torch
 
-from regard.config import config, dump_toml, from_dict, load, option, set_option, to_dict
+from regard.config import Kinds, config, dump_toml, from_dict, load, option, set_option, to_dict
 from regard.data.corpus import DataConfig
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.guidance import guide
@@ -27,12 +28,14 @@ from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.lstm_config import LstmConfig
 from regard.models.registry import ModelConfig, build_model
+from regard.smt.config import PhraseConfig
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast, pick_device, use_threads
 from regard.training.distributed import join
 from regard.training.fertility import load_text, save_text, with_fertilities
 from regard.training.guided import GuidedConfig
+from regard.training.phrases import is_phrase_folder, run_phrases
 from regard.training.resume import differences
 from regard.training.sequence import SequenceConfig
 from regard.training.store import read_about
@@ -84,7 +87,9 @@ class RunConfig:
     device: str = option(default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:N.")
     threads: int = option(default=0, help="Threads for products on the CPU; 0: PyTorch's own choice.", ge=0)
     data: DataConfig = option(help="The text.")
-    model: ModelConfig = option(default=LstmConfig, help="The model.")
+    model: Annotated[ModelConfig | PhraseConfig, Kinds("lstm")] = option(
+        default=LstmConfig, help="The model."
+    )
     training: TrainingConfig = option(default=TrainingConfig, help="How it is trained.")
     guided: GuidedConfig | None = option(
         default=None, help="Word links to teach attention by (Chen et al. 2016); none: it finds its own."
@@ -97,6 +102,10 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Refuse a mechanism whose kind of target there is not, such as a pointer that nothing would move."""
+        if isinstance(self.model, PhraseConfig):
+            if self.data.fertility or self.guided or self.sequence:
+                raise ValueError("data.fertility, guided, sequence: model.kind = 'phrase' has no attention")
+            return
         attention = self.model.attention
         wanted = getattr(attention, "target_tokenizer", None)
         if wanted is not None and self.data.target_tokenizer.kind != wanted:
@@ -160,6 +169,8 @@ def train(
         processes.wait()
         prepared = prepare(config.data)
         prepared = with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
+        if isinstance(config.model, PhraseConfig):
+            return run_phrases(config.model, prepared, folder, config.seed, config.threads)
         text = prepared.text
         identity = {"training data": fingerprint(prepared)}
         if links is not None:
@@ -272,6 +283,8 @@ def load_model(
         for setting in settings:
             set_option(data, setting)
         config = from_dict(RunConfig, data, where=str(folder))
+    if isinstance(config.model, PhraseConfig):
+        raise UsageError(f"{folder}: is a phrase-based model, which this does not work with")
     try:
         text = load_text(folder)
     except DataError as error:
@@ -310,7 +323,7 @@ def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
 
 def _is_begun(folder: Path) -> bool:
     """Whether a folder holds anything that was learned."""
-    return bool(state_files(folder)) or (folder / MODEL_FILE).exists()
+    return bool(state_files(folder)) or (folder / MODEL_FILE).exists() or is_phrase_folder(folder)
 
 
 def write_config(config: RunConfig, folder: Path) -> None:
@@ -326,7 +339,8 @@ def _check_same_run(config: RunConfig, folder: Path) -> None:
     """Refuse to go on with a run that was begun with another config."""
     if not _is_begun(folder):
         return
-    if not state_files(folder) and "averaged" in read_about(folder / MODEL_FILE):
+    weights = folder / MODEL_FILE
+    if weights.exists() and not state_files(folder) and "averaged" in read_about(weights):
         raise UsageError(f"{folder}: holds an averaged model; give another folder (--out)")
     shown = differences(to_dict(load_config(folder)), to_dict(config), _is_harmless)
     if shown:
@@ -348,8 +362,8 @@ def _check_lengths(model: TranslationModel, prepared: Prepared) -> None:
             tokens = int(lengths[row]) + (sink if side == "source" else 0)
             if tokens > model.longest:
                 raise ConfigError(
-                    f"model.positions.length = {model.longest}: sentence {row + 1} of the {split} split has "
-                    f"{tokens} {side} tokens; raise it, lower data.max_length, or take sinusoidal positions"
+                    f"the model has {model.longest} learned positions: sentence {row + 1} of the {split} "
+                    f"split has {tokens} {side} tokens; raise the positions' length or lower data.max_length"
                 )
 
 

@@ -13,6 +13,7 @@ from regard.errors import DataError, UsageError
 if TYPE_CHECKING:
     from regard.data.links import Links
     from regard.data.text import Side
+    from regard.decoding.phrases import PhraseTranslator
     from regard.decoding.translate import Translator
     from regard.metrics.by_length import Bucket, BucketScore, LengthScores
     from regard.metrics.counts import SentenceCounts
@@ -51,7 +52,7 @@ class _System:
 
     name: str
     path: Path
-    model: "Translator | list[str]"
+    model: "Translator | PhraseTranslator | list[str]"
 
     def outputs(self, sources: Sequence[str]) -> tuple[list[str], list[int]]:
         """The translation of each line, and which lines were too long; theirs are empty.
@@ -138,18 +139,17 @@ def show_by_length(analysed: Analysed, options: ByLengthOptions) -> None:
 
 def _open(analysed: Analysed, names: Sequence[str], lines: int, search: dict[str, Any]) -> list[_System]:
     """Load the models, and read the translations."""
-    from regard.cli.models import load_models, search_settings
+    from regard.cli.phrases import load_translator
     from regard.data.corpus import read_lines
-    from regard.decoding.translate import Translator
 
     systems: dict[str, _System] = {}
     paths = list(zip(names, analysed.models, strict=True))
     # Translations first: they are quickly found wanting.
     for name, path in sorted(paths, key=lambda pair: pair[1].is_dir()):
         if path.is_dir():
-            model, text, base = load_models([path], analysed.device, analysed.precision)
-            settings = search_settings(base, {"nbest": 1, "batch": analysed.batch, **search})
-            systems[name] = _System(name, path, Translator(model, text, settings))
+            settings = {"nbest": 1, "batch": analysed.batch, **search}
+            translator = load_translator([path], analysed.device, analysed.precision, settings)
+            systems[name] = _System(name, path, translator)
             continue
         if not path.exists():
             raise UsageError(f"{path}: neither a model folder nor a file of translations")

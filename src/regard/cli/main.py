@@ -19,11 +19,14 @@ from regard.cli.evaluate import evaluate
 from regard.cli.export import export
 from regard.cli.fertility import fertility
 from regard.cli.figures import figures
+from regard.cli.lm import lm
 from regard.cli.phrasebook import phrasebook
 from regard.cli.prepare import prepare
 from regard.cli.quickstart import quickstart
+from regard.cli.report import report
 from regard.cli.reproduce import reproduce
 from regard.cli.score import score
+from regard.cli.serve import serve
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.cli.tune import tune
@@ -46,14 +49,17 @@ for command in (
     train,
     translate,
     score,
+    serve,
     tune,
     average,
     export,
     align,
     actions,
     fertility,
+    lm,
     evaluate,
     analyse,
+    report,
     figures,
     reproduce,
     config,

@@ -192,6 +192,8 @@ def _next(talk: Console, folder: Path) -> None:
         f"head -3 {corpus}/test.de | regard translate {model} --svg map.svg        # map-1.svg, map-2.svg...",
         f"regard translate {model} --input {corpus}/test.de --alignment links.txt > out.en",
         f"regard evaluate out.en {corpus}/test.en --tokenize none",
+        f"regard report {model} --test {corpus}/test.de {corpus}/test.en --gold {corpus}/test.talp "
+        f"--tokenize none -o {folder}/report.html        # open it in a browser",
         f"regard train {folder}/quickstart.toml model.attention.map=sparsemax --out {folder}/sparse",
         "regard config          # every option; recipes/ holds runs on real text",
     ):

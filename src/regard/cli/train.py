@@ -57,7 +57,7 @@ def train(
         if result.signal is not None:
             console.print("Everything is saved: the same command goes on from here.")
         elif result.progress.best is not None:
-            metric = settings.training.validation.metric
+            metric = "bleu" if settings.model.kind == "phrase" else settings.training.validation.metric
             name = "BLEU" if metric == "bleu" else metric
             best, update = result.progress.best, result.progress.best_update
             console.print(

@@ -162,6 +162,7 @@ def translate(
 
     from regard.cli.exported import exported_translator, refuse_exported
     from regard.cli.models import load_models, search_settings
+    from regard.cli.phrases import is_phrase_based, phrase_translator
     from regard.config import from_dict
     from regard.decoding.config import SamplingConfig
     from regard.decoding.mbr import MbrConfig
@@ -192,6 +193,17 @@ def translate(
                 f"--precision {precision}": precision != "float32",
             }
             translator = exported_translator(models, device, threads, options, others)
+        elif is_phrase_based(models):
+            others = {
+                "--sample": sample,
+                "--prefix": prefix,
+                "--fertility": fertility,
+                "--word-fertility": word_fertility,
+                "--terms": terms,
+                "--mbr": mbr,
+                "--set": settings,
+            }
+            translator = phrase_translator(models, threads, {**options, "nbest": nbest}, others)
         else:
             refuse_exported(models)
             model, text, base = load_models(models, device, precision, settings or [])

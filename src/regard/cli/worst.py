@@ -13,9 +13,9 @@ from regard.errors import DataError, UsageError
 if TYPE_CHECKING:
     from regard.cli.output import Output
     from regard.data.links import Links
-    from regard.data.text import TextPair
-    from regard.decoding.translate import LineResult, Translation, Translator
-    from regard.report.worst import Received, Sentence
+    from regard.decoding.phrases import PhraseTranslator
+    from regard.decoding.translate import LineResult, Translator
+    from regard.report.worst import Sentence
 
 __all__ = ["WorstOptions", "show_worst"]
 
@@ -50,9 +50,8 @@ def show_worst(analysed: Analysed, options: WorstOptions) -> None:
         UsageError: if an option is missing.
         DataError: if a file is not what it should be.
     """
-    from regard.cli.models import load_models, search_settings
     from regard.cli.output import open_output, write_json
-    from regard.decoding.translate import Translator
+    from regard.cli.phrases import load_translator
     from regard.report.worst import corpus_scores, worst_first
 
     if options.links_reference is not None and options.aligner is None:
@@ -63,9 +62,10 @@ def show_worst(analysed: Analysed, options: WorstOptions) -> None:
     pairs = analysed.pairs()
     linking.check(len(pairs), analysed.reference)
     with open_output(analysed.output) as file:
-        model, text, base = load_models(analysed.models, analysed.device, analysed.precision)
-        search = search_settings(base, {"nbest": 1, "batch": analysed.batch, **options.search})
-        translator = Translator(model, text, search)
+        search = {"nbest": 1, "batch": analysed.batch, **options.search}
+        translator = load_translator(
+            analysed.models, analysed.device, analysed.precision, search, options.threads
+        )
         sentences = _examine(_translated(translator, pairs), pairs, translator, linking, options.lowercase)
         if not sentences:
             raise DataError(f"{analysed.source}: every line is too long to be translated")
@@ -88,7 +88,9 @@ def show_worst(analysed: Analysed, options: WorstOptions) -> None:
         say("without --aligner nothing is known of dropped words: sentences are ranked by repetitions alone")
 
 
-def _translated(translator: "Translator", pairs: Sequence[tuple[str, str]]) -> "Iterator[LineResult]":
+def _translated(
+    translator: "Translator | PhraseTranslator", pairs: Sequence[tuple[str, str]]
+) -> "Iterator[LineResult]":
     """The lines that are not too long."""
     from regard.decoding.translate import number_lines
 
@@ -158,58 +160,22 @@ class _Linking:
 def _examine(
     results: "Iterator[LineResult]",
     pairs: Sequence[tuple[str, str]],
-    translator: "Translator",
+    translator: "Translator | PhraseTranslator",
     linking: _Linking,
     lowercase: bool,
 ) -> "list[Sentence]":
     """The sentences in words, with their attention and links."""
     from dataclasses import replace
 
-    from regard.decoding.analysis import words_of
-    from regard.report.worst import Sentence
+    from regard.report.collect import examine
 
-    text = translator.text
-    sentences = []
-    for result in results:
-        best = result.translations[0] if result.translations else None
-        own = result.source_tokens[: len(result.source_tokens) - (len(text.sink) if best else 0)]
-        said = () if best is None else words_of(text.target, _said(best, translator))
-        sentences.append(
-            Sentence(
-                line=result.line.number,
-                source=words_of(text.source, own),
-                reference=words_of(text.target, text.target.tokenize(pairs[result.line.number - 1][1])),
-                # A model may say two blanks in a row, with no word between them.
-                output=tuple(word for word in said if word),
-                received=None if best is None else _received(best, own, text),
-                lowercase=lowercase,
-            )
-        )
+    sentences = [
+        examine(result, pairs[result.line.number - 1][1], translator, lowercase) for result in results
+    ]
     links = linking.links(sentences)
     if links is None:
         return sentences
     return [replace(sentence, links=found) for sentence, found in zip(sentences, links, strict=True)]
-
-
-def _said(best: "Translation", translator: "Translator") -> Sequence[str]:
-    """The tokens of a translation as it was written."""
-    from regard.data.vocabulary import UNK
-
-    if translator.search.replace_unknown and UNK in best.hypothesis.tokens:
-        return translator.text.target.tokenize(best.text)
-    return best.tokens
-
-
-def _received(best: "Translation", tokens: Sequence[str], text: "TextPair") -> "Received | None":
-    """What the words of the source received; none where the model attends to nothing."""
-    from regard.report.worst import received_attention
-
-    if best.tokens and not best.weights.any():
-        return None
-    fertilities = None
-    if text.budget is not None:
-        (fertilities,) = text.budget.most([text.source.vocabulary.ids(tokens)])
-    return received_attention(best.weights, best.source_words, fertilities)
 
 
 def _show(file: "Output", sentences: "Sequence[Sentence]", scores: dict[str, float], examined: int) -> None:

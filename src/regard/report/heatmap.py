@@ -18,7 +18,7 @@ from regard.report.svg import Length
 
 __all__ = ["BROKEN", "Paint", "draw_grid", "svg_map", "weight_colour"]
 
-_BLUES = Ramp(((221, 233, 247), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
+_BLUES = Ramp(((234, 242, 251), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
 BROKEN = "#ff4fa3"
 
 # Lengths in pixels; a label is cut to so many half-width characters.

@@ -7,7 +7,7 @@
 
 const regardMap = (() => {
   const NAMESPACE = "http://www.w3.org/2000/svg";
-  const BLUES = [[221, 233, 247], [150, 191, 229], [70, 136, 199], [26, 80, 152], [6, 34, 84]];
+  const BLUES = [[234, 242, 251], [150, 191, 229], [70, 136, 199], [26, 80, 152], [6, 34, 84]];
   const REDS = [[253, 238, 232], [246, 178, 147], [217, 95, 70], [168, 22, 40], [92, 0, 24]];
   const LESS = [[234, 242, 251], [156, 198, 232], [70, 136, 199], [26, 80, 152], [6, 34, 84]];
   const CELL = 24, FONT = 13, GAP = 8, MARGIN = 10, LONGEST = 150;
@@ -68,8 +68,10 @@ const regardMap = (() => {
   }
 
   /** Draw a map; see the arguments' names. Rows are target words, columns source words. */
-  function draw({ columns, rows, weights, links = [], difference = false, title = "", bounds = null }) {
-    const received = columns.map((_, s) => rows.reduce((sum, _row, t) => sum + weights[t * columns.length + s], 0));
+  function draw({ columns, rows, weights, links = [], difference = false, title = "", bounds = null, received: given = null }) {
+    // A word of several pieces receives more than its rows, which are means, add up to.
+    const received = given
+      || columns.map((_, s) => rows.reduce((sum, _row, t) => sum + weights[t * columns.length + s], 0));
     const left = MARGIN + GAP + Math.max(0, ...rows.map((row) => width(clip(row))));
     const reaches = columns.map((column) => SLOPE * (width(clip(column)) + FONT));
     const top = MARGIN + GAP + Math.max(0, ...reaches);

@@ -1,0 +1,84 @@
+"""`regard serve`: models as a web page and a JSON API."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.errors import UsageError
+
+__all__ = ["serve"]
+
+
+def serve(
+    models: Annotated[
+        list[Path],
+        typer.Argument(help="Model folders; the page compares them two by two.", show_default=False),
+    ],
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on [default: 127.0.0.1, this machine alone].")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="The port; 0: a free one [default: 8000].")] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An origin whose pages may use the API, as https://example.org; *: any.", show_default=False
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Another setting, as window=8, batch=64, words=300.", show_default=False),
+    ] = None,
+    precision: Annotated[str, typer.Option(help="float32, or bfloat16 (faster).")] = "float32",
+    device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
+    threads: Annotated[
+        int | None,
+        typer.Option(help="Threads of a model on the CPU [default: half of the processors].", min=1),
+    ] = None,
+) -> None:
+    """Serve models as a web page, where attention can be seen and bent, and as a JSON API.
+
+    The page is at /, the API's description at /openapi.json. Ctrl-C or SIGTERM stops it, once what is running
+    is finished. Settings: window (milliseconds to wait for others), batch, queue, seconds, body, characters,
+    sentences, words, beam.
+
+    Example: regard serve runs/first runs/second --port 8080
+    """
+    from importlib.util import find_spec
+
+    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"regard serve needs {', '.join(missing)}; install them with: pip install 'regard[serve]'"
+        )
+
+    from regard.alignment.base import default_threads
+    from regard.config import from_dict, set_option
+    from regard.server.config import ServeConfig
+
+    data: dict[str, object] = {"host": host, "port": port, "origins": allow_origin or None}
+    for setting in settings or []:
+        set_option(data, setting)
+    given = {key: value for key, value in data.items() if value is not None}
+    config = from_dict(ServeConfig, given, where="settings of regard serve")
+
+    from regard.server.app import create_app
+    from regard.server.engine import load_engines
+    from regard.server.run import run
+    from regard.training.device import use_threads
+
+    # oneDNN compiles a kernel for each shape. Batches shrink as sentences end, so a server meets the same few
+    # hundred shapes over and over: it keeps them, where training keeps few.
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(name, "1024")
+    # The other half answers requests: products that wait for a busy processor are far slower than on fewer.
+    use_threads(threads or max(1, default_threads() // 2))
+    engines = load_engines(models, device, precision, batch=config.batch, words=config.words)
+    app = create_app(engines, config)
+
+    def ready(address: str) -> None:
+        names = ", ".join(engine.name for engine in engines)
+        typer.echo(f"{names}: {address}", err=True)
+
+    run(app, config, ready)

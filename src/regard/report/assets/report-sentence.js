@@ -1,0 +1,245 @@
+/* One sentence of the report: its texts with what was dropped and said again, and, opened, where systems looked. */
+"use strict";
+
+const reportSentence = (() => {
+  const { data, element, maps, pick, words, shown } = reportData;
+  // How maps are looked at, the same from sentence to sentence.
+  const look = { view: "own", layer: null, head: null, prior: false, links: true, first: 0, second: 1 };
+  const kinds = data.systems.flatMap((system) => [...system.own, ...system.forced]);
+  const distinct = (values) => [...new Set(values.filter((value) => value !== null))].sort((a, b) => a - b);
+  const layers = distinct(kinds.map((kind) => kind[0])), heads = distinct(kinds.map((kind) => kind[1]));
+  const priors = kinds.some((kind) => kind[2]);
+  const drawable = data.systems.map((system, i) => i).filter((i) => data.systems[i].own.length || data.systems[i].forced.length);
+  if (drawable.length > 1) [look.first, look.second] = drawable;
+
+  /** Words as text, some of them marked. */
+  function line(tokens, marks, attributes) {
+    const made = element("bdi", { dir: "auto", ...attributes });
+    tokens.forEach((word, i) => {
+      if (i) made.append(" ");
+      const mark = marks && marks.get(i);
+      made.append(element("span", { class: mark ? `word ${mark[0]}` : "word", title: mark ? mark[1] : null, "data-word": i }, word));
+    });
+    return made;
+  }
+
+  function sourceMarks(sentence) {
+    const by = new Map();
+    sentence.systems.forEach((own, system) => {
+      // Systems that cut the source into other words mark their own below.
+      if (!own.source) for (const i of own.dropped || []) by.set(i, [...(by.get(i) || []), data.systems[system].name]);
+    });
+    return new Map([...by].map(([i, names]) => [i, ["dropped", `dropped by ${names.join(", ")}`]]));
+  }
+
+  function outputMarks(own) {
+    const said = (own.again || []).map(([what, times, doubled]) => `${what}${doubled ? " doubled" : ""} (+${times})`).join(", ");
+    return new Map((own.repeated || []).map((i) => [i, ["repeated", `said again: ${said}`]]));
+  }
+
+  /** The figures of a system's sentence, as tags. */
+  function tags(index, system) {
+    const found = data.figures.filter((figure) => ["bleu", "chrf", "rep", "drop"].includes(figure.key));
+    return found.map((figure) => {
+      const value = figure.values[system][index];
+      if (value === null) return null;
+      const bad = (figure.key === "rep" || figure.key === "drop") && value > 0;
+      if ((figure.key === "rep" || figure.key === "drop") && !bad) return null;
+      const kind = bad ? `tag ${figure.key === "rep" ? "repeated" : "dropped"}` : "tag";
+      return element("span", { class: kind }, `${bad && figure.key === "drop" ? "dropped" : figure.name} ${shown(value, figure.digits)}`);
+    });
+  }
+
+  function row(name, content, extra, attributes) {
+    return element("div", { class: "row", ...attributes }, element("dt", {}, element("bdi", {}, name)),
+      element("dd", {}, content, ...(extra || [])));
+  }
+
+  /** The card of a sentence, closed. */
+  function card(index) {
+    const sentence = data.sentences[index];
+    const texts = element("dl", {},
+      row("source", line(sentence.source, sourceMarks(sentence)), [], { class: "row source" }),
+      row("reference", line(sentence.reference), [], { class: "row reference" }));
+    sentence.systems.forEach((own, system) => {
+      const said = own.refused ? element("em", { class: "soft" }, `not translated: ${own.refused}`)
+        : own.output.length ? line(own.output, outputMarks(own)) : element("em", { class: "soft" }, "nothing");
+      texts.append(row(data.systems[system].name, said, [element("span", { class: "tags" }, ...tags(index, system))],
+        { class: `row output system-${system % 6}`, "data-system": system }));
+    });
+    const button = element("button", { class: "button open", type: "button", "aria-expanded": "false" }, "Attention");
+    return element("li", { class: "card sentence", id: `s${sentence.line}`, "data-index": index, tabindex: -1 },
+      element("div", { class: "head" },
+        element("a", { href: `#s${sentence.line}`, class: "number", title: "link to this sentence" }, `#${sentence.line}`), button),
+      texts);
+  }
+
+  // The opened sentence
+
+  function select(name, options, value, change) {
+    const chosen = element("select", { class: "field" }, ...options.map(([key, label]) =>
+      element("option", { value: key, selected: key === String(value) }, label)));
+    chosen.addEventListener("change", () => change(chosen.value));
+    return element("label", {}, element("span", {}, name), chosen);
+  }
+
+  function toolbar(sentence, redraw) {
+    const set = (name, value) => { look[name] = value; redraw(); };
+    const views = [["own", "Own translation"], ["forced", "Led through the reference"]].map(([view, label]) => {
+      const button = element("button", { class: "button", type: "button", "aria-pressed": String(look.view === view) }, label);
+      button.addEventListener("click", () => set("view", view));
+      return button;
+    });
+    const bar = element("div", { class: "tools" }, element("div", { class: "views", role: "group", "aria-label": "Whose words" }, ...views));
+    const ordinal = (value) => (value === "" ? null : Number(value));
+    if (layers.length > 1) bar.append(select("Layer", [["", "last"], ...layers.map((n) => [String(n), String(n)])], look.layer ?? "", (value) => set("layer", ordinal(value))));
+    if (heads.length > 1) bar.append(select("Head", [["", "mean of all"], ...heads.map((n) => [String(n), String(n)])], look.head ?? "", (value) => set("head", ordinal(value))));
+    if (priors) bar.append(select("Attention", [["", "once the word is known (posterior)"], ["1", "before the word is known (prior)"]], look.prior ? "1" : "", (value) => set("prior", value === "1")));
+    if (drawable.length > 2) {
+      const names = drawable.map((i) => [String(i), data.systems[i].name]);
+      bar.append(select("Difference of", names, look.first, (value) => set("first", Number(value))),
+        select("and", names, look.second, (value) => set("second", Number(value))));
+    }
+    if (sentence.gold || sentence.systems.some((own) => own.links)) {
+      const box = element("input", { type: "checkbox", checked: look.links });
+      box.addEventListener("change", () => set("links", box.checked));
+      bar.append(element("label", { class: "check" }, box, element("span", {}, "word links (rings)")));
+    }
+    return bar;
+  }
+
+  function linksOf(sentence, system) {
+    if (!look.links) return [];
+    const own = sentence.systems[system];
+    return look.view === "own" ? own.links || [] : sentence.gold || own.wanted || [];
+  }
+
+  /** The map of a system as it is to be looked at, or null. */
+  async function chosen(sentence, system) {
+    const found = await maps(sentence, system, look.view);
+    if (!found) return null;
+    const own = distinct(found.kinds.map((kind) => kind[0]));
+    const layer = own.includes(look.layer) ? look.layer : own[own.length - 1];
+    return { ...found, weights: pick(found, layer, look.head, look.prior) };
+  }
+
+  /** What a step looked at, in words. */
+  function told(found, row) {
+    const width = found.columns.length;
+    const order = found.columns.map((word, s) => [word, found.weights[row * width + s]])
+      .filter(([, weight]) => weight > 0).sort((a, b) => b[1] - a[1]).slice(0, 5);
+    return order.length ? order.map(([word, weight]) => `${word} ${regardMap.number(weight)}`).join(", ") : "nothing";
+  }
+
+  /** Tint the source words of a card by what a step gave them; null: plain again. */
+  function tint(card, found, row) {
+    card.querySelectorAll(".source .word").forEach((word, s) => {
+      const weight = found && s < found.columns.length ? found.weights[row * found.columns.length + s] : 0;
+      word.style.boxShadow = weight > 0 ? `inset 0 ${(-0.15 - 1.05 * weight).toFixed(2)}em 0 0 var(--look)` : "";
+    });
+  }
+
+  function figure(card, name, found, settings, system) {
+    const value = element("p", { class: "value", "aria-live": "polite" });
+    const quiet = () => { value.textContent = settings.difference
+      ? "red: the first looks more; blue: the second does" : "point at a cell, or choose a step"; };
+    quiet();
+    const svg = regardMap.draw({ columns: found.columns, rows: found.rows, weights: found.weights, title: name, ...settings });
+    const words = found.rows.length * found.columns.length ? svg : element("p", { class: "soft" }, "no words to look at");
+    const marked = system === undefined ? null : card.querySelector(`.output[data-system="${system}"]`);
+    const step = (row, column) => {
+      const said = column === null ? told(found, row)
+        : `${found.columns[column]} ${regardMap.number(found.weights[row * found.columns.length + column])}`;
+      value.replaceChildren(element("bdi", {}, found.rows[row]), " ← ", element("bdi", {}, said));
+      if (!settings.difference && look.same) tint(card, found, row);
+      if (marked && look.view === "own") marked.querySelectorAll(".word").forEach((word, t) => word.classList.toggle("now", t === row));
+    };
+    svg.addEventListener("cell", (event) => {
+      if (event.detail) step(event.detail.row, event.detail.column);
+      else settle();
+    });
+    const steps = select("Step", [["", "all"], ...found.rows.map((word, t) => [String(t), `${t + 1} ${word}`])], "", () => settle());
+    const chooser = steps.querySelector("select");
+    function settle() {
+      tint(card, null, 0);
+      if (marked) marked.querySelectorAll(".now").forEach((word) => word.classList.remove("now"));
+      const row = chooser.value === "" ? null : Number(chooser.value);
+      regardMap.highlight(svg, { rows: row === null ? [] : [row] });
+      svg.classList.toggle("one-step", row !== null);
+      svg.querySelectorAll("rect[data-row]").forEach((cell) => {
+        cell.style.opacity = row === null || Number(cell.dataset.row) === row ? "" : "0.25";
+      });
+      if (row === null) quiet(); else step(row, null);
+    }
+    svg.addEventListener("pick", (event) => { chooser.value = String(event.detail.row); settle(); });
+    return element("figure", { class: "map" }, element("figcaption", {}, element("bdi", {}, name), settings.difference ? null : steps),
+      element("div", { class: "map-box" }, words), value);
+  }
+
+  /** What else there is to say of a system's translation. */
+  function remarks(sentence, system) {
+    const own = sentence.systems[system], source = words(sentence, system, "source");
+    const listed = (places) => places.map((i) => `${source[i]} ${shown(own.received[i], 2)}`
+      + (own.fertility ? ` of ${own.fertility[i] === null ? "∞" : +own.fertility[i].toFixed(2)}` : "")).join(", ");
+    const found = [];
+    if (own.source) found.push(["its source words", source.join(" ")]);
+    if (own.dropped && own.dropped.length) found.push(["dropped", own.dropped.map((i) => source[i]).join(", ")]);
+    if (own.again) found.push(["said again", own.again.map(([what, times, doubled]) => `${what}${doubled ? " doubled" : ""} (+${times})`).join(", ")]);
+    if (own.neglected && own.neglected.length) found.push(["hardly looked at", listed(own.neglected)]);
+    if (own.excessive && own.excessive.length) found.push([own.fertility ? "more than its fertility" : "more than twice the mean", listed(own.excessive)]);
+    if (own.sink !== undefined) found.push(["sink", shown(own.sink, 2)]);
+    return found.length ? [element("dl", { class: "remarks" }, ...found.map(([name, text]) =>
+      element("div", {}, element("dt", {}, name), element("dd", {}, element("bdi", {}, text)))))] : [];
+  }
+
+  /** Draw the inside of an opened card; a later call takes the place of an earlier one. */
+  async function open(card) {
+    const index = Number(card.dataset.index), sentence = data.sentences[index];
+    const call = card.reportCall = (card.reportCall || 0) + 1;
+    const found = await Promise.all(data.systems.map((_, system) => chosen(sentence, system)));
+    if (call !== card.reportCall || !card.isConnected) return;
+    const detail = element("div", { class: "detail" });
+    if (drawable.length) detail.append(toolbar(sentence, () => open(card)));
+    const side = element("div", { class: "maps" });
+    found.forEach((own, system) => {
+      const name = data.systems[system].name, translation = sentence.systems[system];
+      const block = element("div", { class: `of-system system-${system % 6}` });
+      if (own) {
+        look.same = !translation.source;
+        const settings = { links: linksOf(sentence, system) };
+        if (look.view === "own" && translation.fertility) {
+          settings.bounds = own.columns.map((_, i) => translation.fertility[i] ?? null);
+          settings.received = [...translation.received, translation.sink ?? 0].slice(0, own.columns.length);
+        }
+        block.append(figure(card, name, own, settings, system));
+      } else block.append(element("p", { class: "soft" }, element("bdi", {}, name), " shows no attention here."));
+      block.append(...remarks(sentence, system));
+      side.append(block);
+    });
+    const [first, second] = [found[look.first], found[look.second]];
+    if (first && second && look.first !== look.second) side.append(difference(card, first, second));
+    detail.append(side);
+    card.querySelector(".detail")?.remove();
+    card.append(detail);
+  }
+
+  function difference(card, first, second) {
+    const same = (a, b) => a.length === b.length && a.every((word, i) => word === b[i]);
+    const names = [look.first, look.second].map((i) => data.systems[i].name);
+    const name = `${names[0]} − ${names[1]}`;
+    if (!same(first.rows, second.rows) || !same(first.columns, second.columns))
+      return element("p", { class: "soft apart" }, look.view === "own"
+        ? "Their translations differ, so their maps cannot be subtracted: look at both led through the reference."
+        : "They cut the text into other words, so their maps cannot be subtracted.");
+    const weights = first.weights.map((weight, i) => weight - second.weights[i]);
+    return element("div", { class: "of-system" }, figure(card, name, { ...first, weights }, { difference: true }));
+  }
+
+  function close(card) {
+    card.reportCall = (card.reportCall || 0) + 1;
+    card.querySelector(".detail")?.remove();
+    tint(card, null, 0);
+  }
+
+  return { card, open, close };
+})();

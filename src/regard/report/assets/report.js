@@ -1,0 +1,242 @@
+/* The report's page as a whole: its parts, and the list of sentences: sorted, filtered, searched, a page at a time. */
+"use strict";
+
+(() => {
+  const { data, element, words } = reportData;
+  const byId = (id) => document.getElementById(id);
+  const PAGE = 50;
+  const state = { figure: null, of: "0", down: false, low: null, high: null, query: "", page: 0, open: null };
+  let order = [];
+  let texts = null;
+
+  // Order and filters
+
+  /** The figure to sort and filter by: a value a sentence; null where there is none. */
+  function value(index) {
+    if (state.figure === null) return data.sentences[index].line;
+    const values = data.figures[state.figure].values;
+    const [one, other] = state.of.split("-").map(Number);
+    if (other === undefined) return values[one][index];
+    const [a, b] = [values[one][index], values[other][index]];
+    return a === null || b === null ? null : a - b;
+  }
+
+  function text(index) {
+    if (!texts) texts = data.sentences.map((sentence) => [sentence.source, sentence.reference,
+      ...sentence.systems.map((own) => own.output)].map((side) => side.join(" ")).join("\n").normalize("NFC").toLowerCase());
+    return texts[index];
+  }
+
+  function arrange() {
+    const wanted = state.query.normalize("NFC").toLowerCase().split(/\s+/).filter(Boolean);
+    order = data.sentences.map((_, i) => i).filter((i) => {
+      const own = value(i);
+      if (state.low !== null && (own === null || own < state.low)) return false;
+      if (state.high !== null && (own === null || own > state.high)) return false;
+      return wanted.every((word) => text(i).includes(word));
+    });
+    order.sort((a, b) => {
+      const [one, other] = [value(a), value(b)];
+      if (one === null || other === null) return (one === null) - (other === null) || a - b;
+      return (state.down ? other - one : one - other) || a - b;
+    });
+  }
+
+  // The list
+
+  function show() {
+    const pages = Math.max(1, Math.ceil(order.length / PAGE));
+    state.page = Math.min(Math.max(state.page, 0), pages - 1);
+    const first = state.page * PAGE, here = order.slice(first, first + PAGE);
+    byId("list").replaceChildren(...here.map(reportSentence.card));
+    const total = data.sentences.length.toLocaleString("en");
+    byId("found").textContent = order.length === data.sentences.length ? `${total} sentences` : `${order.length.toLocaleString("en")} of ${total} sentences`;
+    byId("page").textContent = order.length ? `${first + 1} to ${first + here.length}` : "none";
+    byId("back").disabled = state.page === 0;
+    byId("forth").disabled = state.page === pages - 1;
+    byId("pager").hidden = pages === 1;
+    if (state.open !== null) {
+      const card = byId(`s${state.open}`);
+      if (card) unfold(card);
+      else state.open = null;
+    }
+  }
+
+  function renew() {
+    state.page = 0;
+    arrange();
+    show();
+  }
+
+  function unfold(card) {
+    card.classList.add("opened");
+    card.querySelector(".open").setAttribute("aria-expanded", "true");
+    return reportSentence.open(card);
+  }
+
+  function fold() {
+    const card = state.open !== null && byId(`s${state.open}`);
+    state.open = null;
+    if (!card) return;
+    card.classList.remove("opened");
+    card.querySelector(".open").setAttribute("aria-expanded", "false");
+    reportSentence.close(card);
+  }
+
+  /** Open a sentence by its line, on whatever page it is. */
+  function go(line, focus = true) {
+    const index = data.sentences.findIndex((sentence) => sentence.line === line);
+    if (index < 0) return;
+    if (!order.includes(index)) clear();
+    const page = Math.floor(order.indexOf(index) / PAGE);
+    fold();
+    if (page !== state.page || !byId(`s${line}`)) {
+      state.page = page;
+      show();
+    }
+    state.open = line;
+    const card = byId(`s${line}`);
+    history.replaceState(null, "", `#s${line}`);
+    unfold(card).then(() => card.scrollIntoView({ block: "nearest" }));
+    if (focus) card.focus({ preventScroll: true });
+    card.scrollIntoView({ block: "start" });
+  }
+
+  function move(step) {
+    if (!order.length) return;
+    const here = state.open === null ? -1 : order.findIndex((i) => data.sentences[i].line === state.open);
+    const start = here < 0 ? state.page * PAGE - (step > 0 ? 1 : -1) : here;
+    const to = Math.min(Math.max(start + step, 0), order.length - 1);
+    go(data.sentences[order[to]].line);
+  }
+
+  // Controls
+
+  function options(select, pairs) {
+    select.replaceChildren(...pairs.map(([key, name]) => element("option", { value: key }, name)));
+  }
+
+  function numberOf(id) {
+    const field = byId(id);
+    return field.value === "" || Number.isNaN(field.valueAsNumber) ? null : field.valueAsNumber;
+  }
+
+  function named() {
+    const figure = state.figure === null ? "the line number" : data.figures[state.figure].name;
+    byId("range-name").textContent = figure;
+    byId("order").textContent = state.down ? "Largest first" : "Smallest first";
+    byId("of").disabled = state.figure === null;
+  }
+
+  function clear() {
+    byId("controls").reset();
+    Object.assign(state, { figure: null, of: "0", down: false, low: null, high: null, query: "" });
+    named();
+    renew();
+  }
+
+  function controls() {
+    options(byId("sort"), [["", "line"], ...data.figures.map((figure, i) => [String(i), figure.name])]);
+    const names = data.systems.map((system) => system.name);
+    const differences = names.slice(1).map((name, i) => [`${i + 1}-0`, `${name} − ${names[0]}`]);
+    options(byId("of"), [...names.map((name, i) => [String(i), name]), ...differences]);
+    byId("of").closest("label").hidden = names.length === 1;
+    byId("sort").addEventListener("change", (event) => {
+      state.figure = event.target.value === "" ? null : Number(event.target.value);
+      const key = state.figure === null ? "" : data.figures[state.figure].key;
+      // What is worst comes first.
+      state.down = ["rep", "drop", "entropy"].includes(key);
+      named();
+      renew();
+    });
+    byId("of").addEventListener("change", (event) => { state.of = event.target.value; renew(); });
+    byId("order").addEventListener("click", () => { state.down = !state.down; named(); renew(); });
+    byId("low").addEventListener("input", () => { state.low = numberOf("low"); renew(); });
+    byId("high").addEventListener("input", () => { state.high = numberOf("high"); renew(); });
+    byId("search").addEventListener("input", (event) => { state.query = event.target.value; renew(); });
+    byId("clear").addEventListener("click", clear);
+    byId("controls").addEventListener("submit", (event) => event.preventDefault());
+    for (const [id, step] of [["back", -1], ["forth", 1]])
+      byId(id).addEventListener("click", () => { state.page += step; show(); byId("sentences").scrollIntoView(); });
+    named();
+  }
+
+  function listen() {
+    byId("list").addEventListener("click", (event) => {
+      const card = event.target.closest(".sentence");
+      if (!event.target.closest(".open, .number")) return;
+      event.preventDefault();
+      const line = data.sentences[Number(card.dataset.index)].line;
+      if (state.open === line && event.target.closest(".open")) {
+        fold();
+        history.replaceState(null, "", "#sentences");
+      } else go(line);
+    });
+    document.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const typing = event.target.closest("input, select, textarea, .regard-map, .map-box, .scroll");
+      if (event.key === "Escape") {
+        if (event.target === byId("search")) event.target.blur();
+        else if (!typing && state.open !== null) { const card = byId(`s${state.open}`); fold(); card.focus(); }
+        return;
+      }
+      if (typing) return;
+      if (event.key === "Enter" && event.target.matches(".sentence")) go(data.sentences[Number(event.target.dataset.index)].line);
+      else if (event.key === "j" || event.key === "ArrowRight") move(1);
+      else if (event.key === "k" || event.key === "ArrowLeft") move(-1);
+      else if (event.key === "/") byId("search").focus();
+      else return;
+      event.preventDefault();
+    });
+    addEventListener("hashchange", follow);
+  }
+
+  function follow() {
+    const found = /^#s(\d+)$/.exec(location.hash);
+    if (found) go(Number(found[1]));
+    return found !== null;
+  }
+
+  // Light and dark
+
+  function theme() {
+    const button = byId("theme"), system = matchMedia("(prefers-color-scheme: dark)");
+    let kept = null;
+    try { kept = localStorage.getItem("regard-theme"); } catch { /* a page from a file may not keep anything */ }
+    const apply = () => {
+      const dark = kept ? kept === "dark" : system.matches;
+      if (kept) document.documentElement.dataset.theme = kept;
+      button.textContent = dark ? "Light" : "Dark";
+      button.setAttribute("aria-pressed", String(dark));
+      button.setAttribute("aria-label", "dark colours");
+    };
+    button.addEventListener("click", () => {
+      kept = (kept ? kept === "dark" : system.matches) ? "light" : "dark";
+      try { localStorage.setItem("regard-theme", kept); } catch { /* as above */ }
+      apply();
+    });
+    system.addEventListener("change", apply);
+    apply();
+  }
+
+  // All parts
+
+  theme();
+  byId("about").append(`${data.sentences.length.toLocaleString("en")} sentences of `, element("bdi", {}, data.source),
+    ", references ", element("bdi", {}, data.reference), "; 95 % intervals by bootstrap resampling",
+    data.systems.length > 1 ? `; differences from ${data.systems[0].name}, with p` : "", ".");
+  byId("table").append(...reportCharts.table());
+  byId("notes").append(...data.notes.map((note) => element("li", {}, note)));
+  byId("legend").append(...reportCharts.legend());
+  for (const id of ["scores", "charts", "sentences"]) byId(id).hidden = false;
+  controls();
+  listen();
+  arrange();
+  show();
+  document.querySelector("nav").append(...[["scores", "Scores"], ["charts", "Figures"], ["sentences", "Sentences"]]
+    .map(([id, name]) => element("a", { href: `#${id}` }, name)));
+  follow();
+  // The first sentences are there before the charts are drawn.
+  requestAnimationFrame(() => byId("chart-grid").append(...reportCharts.charts()));
+  document.documentElement.dataset.ready = "true";
+})();

@@ -1,0 +1,283 @@
+"""One HTML file of what systems did with a text: offline, searchable, with every map in it.
+
+The page holds its data as JSON and its maps as deflated bytes; its own script draws them when they are looked
+at. Nothing is fetched from anywhere, and everything that comes from text is set as text.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from regard.data.links import GoldLinks, Links
+from regard.metrics.attention import AttentionFigures
+from regard.metrics.by_length import LengthScores
+from regard.report.collect import Shown, System, system_maps
+from regard.report.curves import Curves
+from regard.report.maps import MapKind, MapPacker, WordMaps
+from regard.report.scores import LOWER, Scored, Scores
+
+__all__ = ["Report", "render", "script_json"]
+
+_STYLES = ("base.css", "report.css")
+_SCRIPTS = ("map.js", "report-data.js", "report-charts.js", "report-sentence.js", "report.js")
+_DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a page shows.
+
+    Attributes:
+        title: Its title.
+        source: What the lines are, for people to read: a file.
+        reference: What the references are.
+        pairs: The lines and their references.
+        systems: What each system made of them; all of the same lines.
+        scores: Theirs.
+        gold: Gold links of each line and its reference.
+        notes: What a reader should know, in a sentence each.
+    """
+
+    title: str
+    source: str
+    reference: str
+    pairs: Sequence[tuple[str, str]]
+    systems: Sequence[System]
+    scores: Scores
+    gold: Sequence[GoldLinks] | None = None
+    notes: Sequence[str] = ()
+
+
+def render(report: Report) -> str:
+    """The page."""
+    packer = MapPacker()
+    data = {
+        "title": report.title,
+        "source": report.source,
+        "reference": report.reference,
+        "notes": [*report.notes, *report.scores.missing],
+        "systems": [_system(one) for one in report.systems],
+        **_scores(report.scores),
+        "attention": [None if one is None else _attention(one) for one in report.scores.attention],
+        "figures": _figures(report),
+        "sentences": [_sentence(report, row, packer) for row in range(len(report.pairs))],
+    }
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_asset("report.html.j2")).render(
+        title=report.title,
+        styles="\n".join(map(_asset, _STYLES)),
+        scripts="\n".join(map(_asset, _SCRIPTS)),
+        data=script_json(data),
+        chunks=packer.chunks(),
+    )
+
+
+def script_json(data: Any) -> str:
+    """JSON that can stand inside a script element: no text in it can end the element or begin a comment.
+
+    Numbers that are none (not finite) become null.
+    """
+    text = json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    # A half of a character, from text that was cut in the midst of one, is no UTF-8.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _asset(name: str) -> str:
+    return files("regard.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)
+
+
+# Systems and their scores
+
+
+def _system(system: System) -> dict[str, Any]:
+    return {
+        "name": system.name,
+        "path": system.path,
+        "bounded": system.bounded,
+        "perplexity": _round(system.perplexity),
+        "own": [_kind(kind) for kind in system_maps(system, forced=False)],
+        "forced": [_kind(kind) for kind in system_maps(system, forced=True)],
+        "curves": None if system.curves is None else _curves(system.curves),
+    }
+
+
+def _kind(kind: MapKind) -> list[int | bool | None]:
+    return [kind.layer, kind.head, kind.prior]
+
+
+def _curves(curves: Curves) -> dict[str, Any]:
+    def rounded(points: tuple[tuple[float, float], ...]) -> list[list[float | None]]:
+        return [[x, _round(y)] for x, y in points]
+
+    return {
+        "train": rounded(curves.train),
+        "valid": rounded(curves.valid),
+        "scores": {name: rounded(points) for name, points in curves.scores},
+        "best": curves.best,
+        "broken": curves.broken,
+    }
+
+
+def _scores(scores: Scores) -> dict[str, Any]:
+    return {
+        "metrics": [
+            {
+                "key": key,
+                "name": scores.names[key],
+                "lower": key in LOWER,
+                "signature": scores.signatures.get(key, ""),
+                "systems": [None if one is None else _scored(one) for one in table],
+            }
+            for key, table in scores.table.items()
+        ],
+        "buckets": [[bucket.label, len(bucket.rows)] for bucket in scores.buckets],
+        "lengths": [
+            {
+                "key": key,
+                "name": own[0].name,
+                "lower": key in LOWER,
+                "systems": [_by_length(one) for one in own],
+            }
+            for key, own in scores.by_length.items()
+        ],
+    }
+
+
+def _scored(scored: Scored) -> dict[str, Any]:
+    estimate, difference = scored.estimate, scored.difference
+    return {
+        "value": _round(estimate.value),
+        "interval": [_round(estimate.low), _round(estimate.high)],
+        "difference": None if difference is None else _round(difference.value),
+        "p": _round(scored.p_value),
+    }
+
+
+def _by_length(scores: LengthScores) -> list[list[float | None] | None]:
+    return [
+        None if one is None else [_round(one.value), *(_round(end) for end in one.interval or (None, None))]
+        for one in scores.buckets
+    ]
+
+
+def _attention(figures: AttentionFigures) -> dict[str, Any]:
+    record = figures.record()
+    return {key: _round(value) if isinstance(value, float) else value for key, value in record.items()}
+
+
+# Sentences
+
+
+def _figures(report: Report) -> list[dict[str, Any]]:
+    """What sentences can be sorted and filtered by: of each system a number a sentence."""
+    scores, systems = report.scores, report.systems
+    sentences = [[one.sentence for one in system.sentences] for system in systems]
+    lengths = [[float(len(one.source)) for one in own] for own in sentences]
+    found = [_figure("length", "source words", lengths, 0)]
+    for key, digits in (("bleu", 1), ("chrf", 1), ("meteor", 1)):
+        if key in scores.each:
+            values = [one.tolist() for one in scores.each[key]]
+            found.append(_figure(key, scores.names[key], values, digits))
+    found.append(_figure("rep", "repetitions", [[one.sigma for one in own] for own in sentences], 0))
+    if "drop" in scores.each:
+        dropped = [[float(len(one.dropped)) for one in own] for own in sentences]
+        found.append(_figure("drop", "dropped words", dropped, 0))
+    for key, name, digits in (
+        ("entropy", "entropy (nats)", 3),
+        ("coverage", "coverage", 3),
+        ("log_prob", "log-probability of a token", 3),
+    ):
+        values = [[getattr(one, key) for one in system.sentences] for system in systems]
+        if any(value is not None for own in values for value in own):
+            found.append(_figure(key, name, values, digits))
+    return found
+
+
+def _figure(key: str, name: str, values: Sequence[Sequence[float | None]], digits: int) -> dict[str, Any]:
+    return {
+        "key": key,
+        "name": name,
+        "digits": digits,
+        "values": [[_round(value) for value in own] for own in values],
+    }
+
+
+def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
+    first = report.systems[0].sentences[row].sentence
+    return {
+        "line": row + 1,
+        "source": list(first.source),
+        "reference": list(first.reference),
+        "gold": None if report.gold is None else _links(report.gold[row].possible),
+        "systems": [_translation(system.sentences[row], first, packer) for system in report.systems],
+    }
+
+
+def _translation(shown: Shown, first: Any, packer: MapPacker) -> dict[str, Any]:
+    """What is not as in the first system's words, or not there, is left out."""
+    sentence = shown.sentence
+    found: dict[str, Any] = {"output": list(sentence.output)}
+    if sentence.source != first.source:
+        found["source"] = list(sentence.source)
+    if sentence.reference != first.reference:
+        found["reference"] = list(sentence.reference)
+    if sentence.repeated:
+        found["repeated"] = sorted(sentence.repeated)
+        found["again"] = [[ngram, times, 0] for ngram, times in sentence.ngrams.items()]
+        found["again"] += [[word, times, 1] for word, times in sentence.doubles.items()]
+    if sentence.links is not None:
+        wanted, said = sentence.links
+        found |= {"dropped": list(sentence.dropped), "links": _links(said), "wanted": _links(wanted)}
+    received = sentence.received
+    if received is not None:
+        found["received"] = [round(x, 3) for x in received.attention]
+        found["neglected"], found["excessive"] = sorted(received.neglected), sorted(received.excessive)
+        if received.sink is not None:
+            found["sink"] = round(received.sink, 3)
+        if received.fertility is not None:
+            found["fertility"] = [_round(x) for x in received.fertility]
+    if shown.refused is not None:
+        found["refused"] = shown.refused
+    for key, maps, rows in (
+        ("own", shown.own, sentence.output),
+        ("forced", shown.forced, sentence.reference),
+    ):
+        if maps is not None:
+            found[key] = _maps(maps, rows, sentence.source, packer)
+    return found
+
+
+def _maps(maps: WordMaps, rows: Sequence[str], columns: Sequence[str], packer: MapPacker) -> dict[str, Any]:
+    """Where a sentence's maps are; their words where they are not those of the sentence."""
+    found: dict[str, Any] = {"at": list(packer.add(maps)), "shape": [len(maps.rows), len(maps.columns)]}
+    if maps.rows != tuple(rows):
+        found["rows"] = list(maps.rows)
+    if maps.columns != tuple(columns):
+        found["columns"] = list(maps.columns)
+    return found
+
+
+def _links(links: Links) -> list[list[int]]:
+    """Rows first, as maps have them."""
+    return [[t, s] for s, t in sorted(links)]

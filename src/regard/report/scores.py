@@ -1,0 +1,196 @@
+"""What systems score on a text: as a whole with intervals, sentence by sentence, and by source length."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+from sacrebleu.metrics.bleu import BLEU
+
+from regard.data.links import GoldLinks
+from regard.errors import UsageError
+from regard.metrics.alignment import AlignmentScore, alignment_error, alignment_score, count_links
+from regard.metrics.attention import AttentionFigures, summarise
+from regard.metrics.by_length import Bucket, LengthScores, count_lengths, cut_by_length, score_by_length
+from regard.metrics.counts import SentenceCounts
+from regard.metrics.coverage import count_drops, count_repetitions
+from regard.metrics.meteor import count_meteor
+from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
+from regard.metrics.translation import count
+from regard.report.collect import System
+
+__all__ = ["BY_LENGTH", "LOWER", "Scored", "Scores", "score_systems"]
+
+LOWER = ("rep", "drop", "aer")
+"""Metrics of which less is better."""
+
+BY_LENGTH = ("bleu", "rep", "drop")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a system scores on the whole text.
+
+    Attributes:
+        estimate: The score, and its 95 % interval.
+        difference: Its score less the first system's; none of the first.
+        p_value: Two-sided, of the difference.
+    """
+
+    estimate: Estimate
+    difference: Estimate | None = None
+    p_value: float | None = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of all systems, in their order.
+
+    Attributes:
+        names: Of the metrics, as they are printed, by their keys.
+        signatures: The lines of settings and version.
+        table: Of each metric each system's; none of a system that has none.
+        each: Of each metric each system's sentences; BLEU smoothed, as sacreBLEU's of a sentence.
+        buckets: Of source length.
+        by_length: Of some metrics each system's scores in the buckets.
+        attention: What each system's attention did under the references; none of one that shows none.
+        missing: Why a metric is left out, in a sentence each.
+    """
+
+    names: dict[str, str]
+    signatures: dict[str, str]
+    table: dict[str, list[Scored | None]]
+    each: dict[str, list[Float[np.ndarray, "n"]]]
+    buckets: list[Bucket]
+    by_length: dict[str, list[LengthScores]]
+    attention: list[AttentionFigures | None]
+    missing: list[str]
+
+
+def score_systems(
+    systems: Sequence[System],
+    pairs: Sequence[tuple[str, str]],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    meteor: bool = False,
+    gold: Sequence[GoldLinks] | None = None,
+    resamples: int = 1000,
+) -> Scores:
+    """Score systems on the same lines.
+
+    BLEU and chrF are those of `regard evaluate`, REP and DROP those of `regard analyse --worst`: of words as
+    each system's tokenizers cut them.
+
+    Args:
+        systems: One or more.
+        pairs: The lines and their references.
+        tokenize: A `regard.metrics.translation.Tokenizer`, for BLEU and lengths.
+        lowercase: Whether case is ignored.
+        meteor: Whether to run METEOR where it is installed (English references).
+        gold: Gold links of each line and its reference.
+        resamples: Test sets the bootstrap draws.
+
+    Raises:
+        DataError: if there is no line.
+        UsageError: if the tokenizer is unknown or needs a package that is not installed.
+    """
+    references = [reference for _, reference in pairs]
+    counts = {"bleu": [], "chrf": [], "meteor": [], "rep": [], "drop": []}
+    missing: list[str] = []
+    for system in systems:
+        outputs = [one.text for one in system.sentences]
+        counts["bleu"].append(count("bleu", outputs, [references], tokenize, lowercase))
+        counts["chrf"].append(count("chrf", outputs, [references], lowercase=lowercase))
+        counts["rep"].append(_repetitions(system))
+        if (drops := _drops(system)) is not None:
+            counts["drop"].append(drops)
+    if not counts["drop"]:
+        missing.append("DROP needs a word aligner (--aligner): without it nobody knows what was dropped.")
+    try:
+        counts["meteor"] = _meteor(systems, references) if meteor else []
+    except UsageError as error:
+        missing.append(f"METEOR is left out. {error}.")
+    found = {metric: own for metric, own in counts.items() if own}
+    table: dict[str, list[Scored | None]] = {
+        metric: [*_compare(own, resamples)] for metric, own in found.items()
+    }
+    attention = [_attention(system, gold) for system in systems]
+    if gold is not None:
+        table["aer"] = [_alignment(system, gold, resamples) for system in systems]
+    else:
+        missing.append("AER needs gold word links (--gold).")
+    buckets = cut_by_length(count_lengths([source for source, _ in pairs], tokenize))
+    return Scores(
+        names={metric: own[0].name for metric, own in found.items()} | ({"aer": "AER %"} if gold else {}),
+        signatures={metric: own[0].signature for metric, own in found.items() if own[0].signature},
+        table=table,
+        each={metric: [one.each() for one in own] for metric, own in found.items() if metric != "bleu"}
+        | {"bleu": [_sentence_bleu(system, references, tokenize, lowercase) for system in systems]},
+        buckets=buckets,
+        by_length={
+            metric: [score_by_length(one, buckets, resamples=resamples) for one in found[metric]]
+            for metric in BY_LENGTH
+            if metric in found
+        },
+        attention=attention,
+        missing=missing,
+    )
+
+
+def _sentence_bleu(
+    system: System, references: Sequence[str], tokenize: str, lowercase: bool
+) -> Float[np.ndarray, "n"]:
+    """BLEU of each sentence, of the n-grams that it is long enough for: a corpus of one would score 0."""
+    scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
+    lines = zip(system.sentences, references, strict=True)
+    return np.array([scorer.sentence_score(one.text, [reference]).score for one, reference in lines])
+
+
+def _repetitions(system: System) -> SentenceCounts:
+    counted = [one.sentence.counted for one in system.sentences]
+    return count_repetitions([output for output, _ in counted], [reference for _, reference in counted])
+
+
+def _drops(system: System) -> SentenceCounts | None:
+    links = [one.sentence.links for one in system.sentences if one.sentence.links is not None]
+    if len(links) < len(system.sentences):
+        return None
+    return count_drops([wanted for wanted, _ in links], [said for _, said in links])
+
+
+def _meteor(systems: Sequence[System], references: Sequence[str]) -> list[SentenceCounts]:
+    """All systems at one go: the program takes long to start."""
+    outputs = [one.text for system in systems for one in system.sentences]
+    counts = count_meteor(outputs, [list(references) * len(systems)])
+    parts = np.split(counts.rows, len(systems))
+    return [replace(counts, rows=rows) for rows in parts]
+
+
+def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[Scored]:
+    """The scores, and those of all systems but the first against the first."""
+    first = counts[0]
+    found = [Scored(bootstrap(first.rows, first.aggregate, resamples))]
+    for own in counts[1:]:
+        pair = paired_bootstrap(first.rows, own.rows, own.aggregate, resamples)
+        found.append(Scored(pair.other, pair.difference, pair.p_value))
+    return found
+
+
+def _links(system: System) -> list[frozenset[tuple[int, int]]]:
+    """What is left out has no links: what its gold links ask for is missed."""
+    return [frozenset() if one is None else one.links for one in system.attention]
+
+
+def _alignment(system: System, gold: Sequence[GoldLinks], resamples: int) -> Scored | None:
+    if not system.attention:
+        return None
+    error = bootstrap(count_links(_links(system), gold), alignment_error, resamples)
+    return Scored(Estimate(*(100 * end for end in (error.value, error.low, error.high))))
+
+
+def _attention(system: System, gold: Sequence[GoldLinks] | None) -> AttentionFigures | None:
+    kept = [one for one in system.attention if one is not None]
+    if not kept:
+        return None
+    score: AlignmentScore | None = None if gold is None else alignment_score(_links(system), gold)
+    return summarise(kept, score)

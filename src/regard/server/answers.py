@@ -1,0 +1,131 @@
+"""Translations and scores as plain data that JSON can hold: no infinity, no NaN."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.data.text import Side, TextPair
+from regard.data.vocabulary import UNK
+from regard.decoding.scoring import LineScore
+from regard.decoding.translate import LineResult, Translation
+from regard.decoding.unknown import map_weights
+from regard.metrics.alignment import join_words
+
+if TYPE_CHECKING:
+    from regard.server.engine import SentenceJob
+
+__all__ = ["score_answer", "sentence_answer"]
+
+_DIGITS = 5  # significant ones: rows sum to 1 within 1e-4, exact zeros stay, nothing else becomes one
+
+
+def sentence_answer(job: "SentenceJob", result: LineResult, text: TextPair) -> dict[str, Any]:
+    """What became of a sentence.
+
+    Args:
+        job: What was asked.
+        result: What was found.
+        text: How the two sides are written.
+
+    Returns:
+        `source`, `source_tokens`, `source_words`, `unknown`, `sink`, `bounds` (least and most of each
+        word) and `translations`; as `schemas.SentenceAnswer` describes them.
+    """
+    tokens = list(result.source_tokens[: len(result.source_tokens) - len(text.sink)])
+    if not result.translations:
+        tokens = list(result.source_tokens)
+    ids = text.source.word_ids(tokens)
+    numbers = text.source.vocabulary.ids(tokens)
+    return {
+        "source": job.text,
+        "source_tokens": tokens,
+        "source_words": _words(text.source, tokens, ids),
+        "unknown": sorted({ids[i] for i, number in enumerate(numbers) if number == UNK}),
+        "sink": bool(text.sink) and bool(result.translations),
+        "bounds": _bounds(result, tokens, ids, text),
+        "translations": [_translation(one, ids, job, text) for one in result.translations],
+    }
+
+
+def _translation(one: Translation, ids: list[int], job: "SentenceJob", text: TextPair) -> dict[str, Any]:
+    # A model without attention has maps of zeros.
+    seen = any(layer.any() for layer in one.hypothesis.attention)
+    answer: dict[str, Any] = {
+        "text": one.text,
+        "tokens": list(one.tokens),
+        "words": _words(text.target, one.tokens, one.target_words),
+        "score": one.score,
+        "log_probability": one.hypothesis.log_probability,
+        "token_log_probs": list(one.hypothesis.token_log_probs),
+        "alignment": [list(link) for link in sorted(one.links)] if seen else [],
+        "attention": None,
+        "received": None,
+        "token_attention": None,
+    }
+    if seen and job.attention:
+        # The sink is a word of its own here, after the last one.
+        last = max(ids, default=-1) + 1
+        places = [last if place < 0 else place for place in one.source_words]
+        answer["attention"] = _numbers(join_words(one.weights, places, one.target_words))
+        answer["received"] = _numbers(_by_word(map_weights(one.hypothesis.attention).sum(axis=0), places))
+    if seen and job.tokens:
+        answer["token_attention"] = _numbers(one.weights)
+    return answer
+
+
+def score_answer(source: str, target: str, found: LineScore, text: TextPair) -> dict[str, Any]:
+    """What a model thinks of a translation; as `schemas.PairAnswer` describes it."""
+    assert found.hypothesis is not None
+    return {
+        "source": source,
+        "target": target,
+        "source_tokens": list(found.source_tokens),
+        "tokens": list(found.tokens),
+        "source_words": _words(text.source, found.source_tokens, text.source.word_ids(found.source_tokens)),
+        "words": _words(text.target, found.tokens, text.target.word_ids(found.tokens)),
+        "score": found.hypothesis.score,
+        "log_probability": found.hypothesis.log_probability,
+        "token_log_probs": list(found.hypothesis.token_log_probs),
+        "alignment": [list(link) for link in sorted(found.links)],
+    }
+
+
+def _words(side: Side, tokens: Sequence[str], ids: Sequence[int]) -> list[str]:
+    """The words that tokens are pieces of."""
+    pieces: list[list[str]] = [[] for _ in range(max(ids, default=-1) + 1)]
+    for token, place in zip(tokens, ids, strict=True):
+        pieces[place].append(token)
+    return [side.tokenizer.decode(one).strip() for one in pieces]
+
+
+def _bounds(
+    result: LineResult, tokens: list[str], ids: list[int], text: TextPair
+) -> list[dict[str, Any]] | None:
+    """The least and the most attention of each word: the sums of its pieces'."""
+    if text.budget is None or not tokens:
+        return None
+    upper, lower = text.budget.bounds([text.source.vocabulary.ids(tokens)], [result.fertilities])
+    most = _by_word(upper[0][: len(tokens)], ids)
+    least = np.zeros_like(most) if lower is None else _by_word(lower[0][: len(tokens)], ids)
+    return [
+        {"least": float(low), "most": None if math.isinf(high) else float(high)}
+        for low, high in zip(least, most, strict=True)
+    ]
+
+
+def _by_word(values: np.ndarray, places: Sequence[int]) -> np.ndarray:
+    """The sums over the pieces of each word."""
+    summed = np.zeros(max(places, default=-1) + 1)
+    np.add.at(summed, list(places), values)
+    return summed
+
+
+def _numbers(values: np.ndarray) -> Any:
+    """The same to a few significant digits."""
+    wide = values.astype(np.float64)
+    with np.errstate(divide="ignore"):
+        size = np.where(wide == 0, 0.0, np.floor(np.log10(np.abs(wide))))
+    scale = 10.0 ** (_DIGITS - 1 - size)
+    return (np.round(wide * scale) / scale).tolist()

@@ -1,0 +1,257 @@
+"""The application: the addresses of the API and of the page."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from regard import __version__
+from regard.errors import RegardError
+from regard.server import schemas
+from regard.server.config import ServeConfig
+from regard.server.desk import ClientGone, Desk, answers, as_they_come, attend
+from regard.server.engine import Engine, PairJob, ScoreSettings, SearchSettings, SentenceJob
+from regard.server.guard import Guard
+from regard.server.limits import Cut, check_lines, check_search, check_texts, cut
+from regard.server.metrics import Metrics
+from regard.server.page import add_page
+from regard.server.refusal import Refusal, add_handlers, unexpected
+from regard.server.splitter import split_sentences
+
+__all__ = ["create_app"]
+
+NDJSON = "application/x-ndjson"
+_TOLD = {
+    400: "The body is not JSON.",
+    404: "No such model.",
+    405: "Another method is expected.",
+    408: "The body came too slowly.",
+    413: "The body is too large.",
+    415: "The body is not said to be JSON.",
+    422: "The request is not of the form described here, or asks for too much.",
+    429: "Too many sentences are waiting; `Retry-After` says when to ask again.",
+    500: "Something went wrong here; the log has the cause under the identifier.",
+    503: "The server is about to stop.",
+    504: "The answer took too long.",
+}
+
+
+def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What else an address may answer, for its description."""
+    return {
+        status: {"model": schemas.Problem, "description": _TOLD[status]}
+        for status in sorted({405, 500, *statuses})
+    }
+
+
+_ASKED = _problems(400, 404, 408, 413, 415, 422, 429, 503, 504)
+
+
+def create_app(engines: Sequence[Engine], config: ServeConfig) -> FastAPI:
+    """The application for some models.
+
+    Args:
+        engines: The models; the first one is what requests get that name none.
+        config: The limits, and who may ask.
+    """
+    metrics = Metrics()
+    desk = Desk(engines, config, metrics)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        desk.start()
+        yield
+        await desk.close()
+
+    app = FastAPI(
+        title="regard",
+        version=__version__,
+        summary="Translation whose attention you can see and bound",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    app.state.desk = desk
+    add_handlers(app)
+    _add_translate(app, desk, config)
+    _add_score(app, desk, config)
+    _add_facts(app, desk, config, metrics)
+    add_page(app)
+    if config.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(config.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Content-Type"],
+            expose_headers=["Retry-After"],
+        )
+    known = {getattr(route, "path", "") for route in app.routes}
+
+    def told(scope: Any, status: int, seconds: float) -> None:
+        metrics.answered(scope["path"] if scope["path"] in known else "other", status, seconds)
+
+    app.add_middleware(Guard, body=config.body, seconds=config.seconds, told=told)
+    _describe(app, config)
+    return app
+
+
+def _describe(app: FastAPI, config: ServeConfig) -> None:
+    """Put the limits into the description."""
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if not app.openapi_schema:
+            schemas.tell_limits(made(), config)
+        assert app.openapi_schema is not None
+        return app.openapi_schema
+
+    app.openapi = openapi
+
+
+def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
+    @app.post(
+        "/translate",
+        response_model=schemas.TranslateAnswer,
+        responses={
+            200: {
+                "description": "The translations. With `stream`, lines of JSON: one for each sentence as it "
+                "is done, then one with `done` and `texts`; a sentence that failed has `error`.",
+                "content": {NDJSON: {"schema": {"type": "string"}}},
+            },
+            **_ASKED,
+        },
+    )
+    async def translate(request: Request, asked: schemas.TranslateRequest) -> Response:
+        """Translate texts; with fertilities, scores, alignments and attention."""
+        engine = desk.engine(asked.model)
+        check_search(asked.nbest, asked.beam, config)
+        texts = cut([asked.text or ""] if asked.texts is None else asked.texts, asked.split, config)
+        jobs = _jobs(asked, texts, engine)
+        lengths = [len(job.text.split()) for job in jobs]
+        futures = desk.submit(engine, SearchSettings(asked.nbest, asked.beam), jobs, lengths)
+        if asked.stream:
+            lines = _lines(request, futures, texts, config.seconds)
+            return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
+        try:
+            found = await attend(request, answers(futures), config.seconds)
+        except ClientGone:
+            return Response(status_code=499)
+        sentences = [_placed(number, texts, one) for number, one in enumerate(found)]
+        return _json({"model": engine.name, "sentences": sentences, "texts": texts.join(_best(found))})
+
+
+def _jobs(asked: schemas.TranslateRequest, texts: Cut, engine: Engine) -> list[SentenceJob]:
+    """The sentences to translate.
+
+    Raises:
+        Refusal: if fertilities are for a sentence that is not there, or a model that has none.
+    """
+    given: dict[int, list[tuple[int, float, float | None]]] = {}
+    for one in asked.fertilities:
+        if one.sentence >= len(texts.sentences):
+            count = len(texts.sentences)
+            raise Refusal(422, f"a fertility for sentence {one.sentence}: there are {count}, counted from 0")
+        given.setdefault(one.sentence, []).append((one.word, one.least, one.most))
+    return [
+        SentenceJob(sentence.text, tuple(given.get(number, ())), asked.attention, asked.tokens)
+        for number, (_, sentence) in enumerate(texts.sentences)
+    ]
+
+
+async def _lines(request: Request, futures: Sequence[Any], texts: Cut, seconds: float) -> AsyncIterator[str]:
+    """The lines of a streamed answer."""
+    found: list[dict[str, Any]] = [{} for _ in futures]
+    async for number, one in as_they_come(request, futures, seconds):
+        if isinstance(one, dict):
+            found[number] = one
+            yield _line(_placed(number, texts, one))
+        else:
+            place, sentence = texts.sentences[number]
+            said = {"sentence": number, "text": place, "source": sentence.text}
+            if isinstance(one, RegardError | Refusal):
+                yield _line({**said, "error": str(one)})
+            else:
+                yield _line({**said, **json.loads(bytes(unexpected(one).body))})
+    yield _line({"done": True, "texts": texts.join(_best(found))})
+
+
+def _best(found: Sequence[dict[str, Any]]) -> list[str]:
+    """The best translation of each sentence; nothing where there is none."""
+    return [one["translations"][0]["text"] if one.get("translations") else "" for one in found]
+
+
+def _placed(number: int, texts: Cut, answer: dict[str, Any]) -> dict[str, Any]:
+    return {"sentence": number, "text": texts.sentences[number][0], **answer}
+
+
+def _add_score(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
+    @app.post("/score", response_model=schemas.ScoreAnswer, responses=_ASKED)
+    async def score(request: Request, asked: schemas.ScoreRequest) -> Response:
+        """Score given translations: their log-probabilities, token by token."""
+        engine = desk.engine(asked.model)
+        if len(asked.pairs) > config.sentences:
+            raise Refusal(422, f"{len(asked.pairs)} pairs; the most in a request are {config.sentences}")
+        check_lines([line for pair in asked.pairs for line in (pair.source, pair.target)], config)
+        jobs = [PairJob(" ".join(pair.source.split()), " ".join(pair.target.split())) for pair in asked.pairs]
+        lengths = [len(job.source.split()) + len(job.target.split()) for job in jobs]
+        futures = desk.submit(engine, ScoreSettings(), jobs, lengths)
+        try:
+            found = await attend(request, answers(futures), config.seconds)
+        except ClientGone:
+            return Response(status_code=499)
+        return _json({"model": engine.name, "pairs": found})
+
+
+def _add_facts(app: FastAPI, desk: Desk, config: ServeConfig, metrics: Metrics) -> None:
+    @app.post("/split", response_model=schemas.SplitAnswer, responses=_problems(400, 408, 413, 415, 422))
+    async def split(asked: schemas.SplitRequest) -> Response:
+        """Cut a text into sentences."""
+        check_texts([asked.text], config)
+        return _json({"sentences": [asdict(one) for one in split_sentences(asked.text)]})
+
+    @app.get("/models", response_model=schemas.Models, responses=_problems())
+    async def models() -> Response:
+        """The models, and what the server takes on."""
+        limits = {
+            name: getattr(config, name)
+            for name in ("body", "characters", "sentences", "words", "beam", "seconds", "queue")
+        }
+        facts = [{"name": engine.name, **engine.facts} for engine in desk.engines.values()]
+        return _json({"models": facts, "limits": limits})
+
+    @app.get("/health", response_model=schemas.Health, responses=_problems())
+    async def health() -> Response:
+        """Whether the server is there."""
+        return _json(
+            {"status": "ok", "version": __version__, "models": list(desk.engines), "waiting": desk.waiting}
+        )
+
+    @app.get(
+        "/metrics",
+        response_class=Response,
+        responses={
+            200: {
+                "description": "For Prometheus.",
+                "content": {"text/plain": {"schema": {"type": "string"}}},
+            },
+            **_problems(),
+        },
+    )
+    async def figures() -> Response:
+        """What the server counts, for Prometheus."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+def _json(content: Any) -> JSONResponse:
+    """An answer as it is: it is made by the engine, and needs no second check."""
+    return JSONResponse(content, headers={"Cache-Control": "no-store"})
+
+
+def _line(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"

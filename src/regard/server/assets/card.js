@@ -1,0 +1,142 @@
+/* One model's reading of one sentence: words and threads, the map, the other translations. */
+import { make, weave } from "/weave.js";
+
+const number = (value) => regardMap.number(value);
+
+/** What a person may want to know of a model, in a word each. */
+function tags(model) {
+  const attention = model.attention === "none" ? "no attention" : `${model.attention} attention`;
+  const found = [attention, ...(model.map ? [model.map] : []), ...(model.fertility ? [`fertility: ${model.fertility}`] : [])];
+  return found.map((one) => make("span", { class: "tag" }, one));
+}
+
+/** The other translations, the chosen one checked; arrow keys move as in any group of radios. */
+function ranking(answer, pick, choose) {
+  const best = answer.translations[0].score;
+  const list = make("ul", { class: "best", role: "radiogroup", "aria-label": "Translations, best first" });
+  answer.translations.forEach((one, rank) => {
+    const bar = make("i");
+    // Scores are log-probabilities by length: e to their difference is the share of the best one's.
+    bar.style.width = `${(100 * Math.exp(Math.min(0, one.score - best))).toFixed(1)}%`;
+    const button = make("button", {
+      type: "button", role: "radio", "aria-checked": String(rank === pick), tabindex: rank === pick ? 0 : -1,
+    }, make("bdi", {}, one.text || "(nothing)"), make("span", { class: "soft", title: "score" }, score(one.score)),
+    make("span", { class: "bar" }, bar));
+    button.addEventListener("click", () => choose(rank));
+    button.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      choose((rank + step + answer.translations.length) % answer.translations.length);
+    });
+    list.append(make("li", { role: "presentation" }, button));
+  });
+  return list;
+}
+
+const score = (value) => value.toFixed(2).replace("-", "−");
+
+/**
+ * Draw a card. `held` is what the card before it held (see there): scroll and focus go on.
+ * `placed()` is to be called once the element stands in the page.
+ */
+export function drawCard({ answer, pick, model, levels, focus, bend, free, choose, focused, held }) {
+  const translation = answer.translations[pick];
+  const columns = [...answer.source_words, ...(answer.sink ? ["sink"] : [])];
+  const hasMap = translation.attention !== null && translation.words.length > 0;
+  const reading = make("p", { class: "reading" });
+  let current = focus;
+
+  const woven = weave({
+    answer, translation, levels, bend,
+    chosen: (next) => show(current && current.side === next.side && current.word === next.word ? null : next),
+  });
+  const map = hasMap ? regardMap.draw({
+    columns, rows: translation.words, weights: translation.attention.flat(),
+    title: `attention of ${model.name}`,
+    bounds: answer.bounds ? [...answer.bounds.map((one) => one.most), ...(answer.sink ? [null] : [])] : null,
+  }) : null;
+
+  /** Emphasise a word everywhere, and say in words what came of it. */
+  function show(next) {
+    current = next;
+    focused(next);
+    woven.focus(next);
+    if (map) regardMap.highlight(map, next === null ? {} : next.side === "source" ? { columns: [next.word] } : { rows: [next.word] });
+    reading.textContent = next === null ? "" : sentenceOf(next);
+  }
+
+  function sentenceOf({ side, word }) {
+    if (!hasMap) return "";
+    const own = side === "source" ? columns[word] : translation.words[word];
+    const others = side === "source" ? translation.words : columns;
+    const found = others
+      .map((text, place) => [text, side === "source" ? translation.attention[place][word] : translation.attention[word][place]])
+      .filter(([, share]) => share >= 0.05)
+      .sort((a, b) => b[1] - a[1])
+      .slice(0, 5)
+      .map(([text, share]) => `${text} ${number(share)}`);
+    const list = found.length ? found.join(", ") : "nothing";
+    if (side === "target") return `${own} ← ${list}`;
+    const most = answer.bounds && word < answer.bounds.length ? answer.bounds[word].most : null;
+    const received = `received ${translation.received[word].toFixed(2)}${most === null ? "" : ` of at most ${+most.toFixed(2)}`}`;
+    return `${own} → ${list} (${received})`;
+  }
+
+  const head = make("div", { class: "card-head" }, make("b", {}, model.name), ...tags(model));
+  if (levels && levels.size) {
+    const button = make("button", { type: "button", class: "button quiet free" }, "Let all words free");
+    button.addEventListener("click", free);
+    head.append(button);
+  }
+  const box = make("div", { class: "weave-box" }, woven.element);
+  const detail = make("div", { class: "detail" });
+  const mapBox = make("div", { class: "map-box" });
+  if (map) {
+    mapBox.append(map);
+    map.addEventListener("cell", (event) => {
+      const cell = event.detail;
+      if (!cell) show(current);
+      else reading.textContent = `${translation.words[cell.row]} ← ${columns[cell.column]}: ${number(cell.weight)}`;
+    });
+    map.addEventListener("pick", (event) => show({ side: "target", word: event.detail.row }));
+    detail.append(make("div", {}, make("h3", {}, "Attention"), mapBox));
+  } else {
+    const why = translation.attention === null ? "This model has no attention to show." : "There is nothing to show.";
+    detail.append(make("div", {}, make("h3", {}, "Attention"), make("p", { class: "told" }, why)));
+  }
+  detail.append(make("div", {}, make("h3", {}, "Translations, best first"), ranking(answer, pick, choose)));
+  const element = make("article", { class: "card", "aria-label": model.name }, head);
+  element.append(make("p", { class: "told" }, levels
+    ? "Drag a word’s handle, or use its arrow keys: how much attention it may receive."
+    : "Words of this model cannot be bent: it was trained without fertilities."));
+  element.append(box, reading, detail);
+
+  const focusable = () => [...element.querySelectorAll("button, [tabindex]")];
+  return {
+    element,
+    placed() {
+      if (held) {
+        box.scrollLeft = held.scroll[0];
+        mapBox.scrollLeft = held.scroll[1];
+        const again = held.focus && element.querySelectorAll(held.focus[0])[held.focus[1]];
+        if (again) again.focus({ preventScroll: true });
+        held = null;
+      }
+      if (current && current.word >= (current.side === "source" ? columns : translation.words).length) current = null;
+      show(current);
+    },
+    /** What the next card of the same sentence takes over. */
+    held() {
+      const active = focusable().find((one) => one === document.activeElement);
+      const kinds = [".handle", ".row:not(.said) .name", ".said .name", ".best button", ".regard-map"];
+      const kind = active && kinds.find((one) => active.matches(one));
+      const checked = kind === ".best button";
+      return {
+        scroll: [box.scrollLeft, mapBox.scrollLeft],
+        focus: !kind ? null : checked ? [".best button[aria-checked=true]", 0]
+          : [kind, [...element.querySelectorAll(kind)].indexOf(active)],
+      };
+    },
+  };
+}

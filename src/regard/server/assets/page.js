@@ -1,0 +1,377 @@
+/* The page: what was typed becomes sentences, sentences become translations, one of them is looked at. */
+import { Refused, models as askModels, split, translate } from "/client.js";
+import { drawCard } from "/card.js";
+import { emptyState, FREE, LEVELS, readState, writeState } from "/state.js";
+import { make } from "/weave.js";
+
+const NBEST = 5, PAUSE = 120, KEPT = 2000;
+const $ = (name) => document.getElementById(name);
+
+let served = [];
+let limits = {};
+let state = emptyState();
+let sentences = [];
+const answers = new Map(); // what was asked -> answer
+const shown = [[], []]; // for each side, the answers last drawn: they stay, dimmed, until newer ones come
+const running = [null, null]; // for each side, what is being asked
+let splitting = null;
+let timer = 0;
+let focus = null;
+
+const model = (side) => served.find((one) => one.name === state.models[side]);
+const sides = () => (state.compare ? [0, 1] : [0]);
+const levelsOf = (side, place) => state.bent[side].get(place) || new Map();
+
+/** Punctuation set apart, for models that read words between spaces. */
+function apart(text) {
+  return text.split(" ").map((word) => {
+    const [, before, middle, after] = /^([\p{Ps}\p{Pi}"„]*)(.*?)([\p{Pe}\p{Pf}\p{Pi}.,!?;:…"]*)$/su.exec(word);
+    return [...before, ...(middle ? [middle] : []), ...(after.match(/\.{2,}|./gsu) || [])].join(" ");
+  }).join(" ");
+}
+
+function asRead(side, place) {
+  const text = sentences[place].text;
+  return state.apart && model(side).tokenizers[0] === "words" ? apart(text) : text;
+}
+
+function keyOf(side, place) {
+  const levels = model(side).fertility ? [...levelsOf(side, place)].sort((a, b) => a[0] - b[0]) : [];
+  return JSON.stringify([state.models[side], asRead(side, place), levels]);
+}
+
+function tell(text, wrong = false) {
+  $("status").textContent = text;
+  $("status").classList.toggle("wrong", wrong);
+}
+
+function remember(key, answer) {
+  if (answers.size >= KEPT) answers.delete(answers.keys().next().value);
+  answers.set(key, answer);
+}
+
+/** Cut the text into sentences and have translated what is new. */
+async function refresh() {
+  if (splitting) splitting.abort();
+  const controller = (splitting = new AbortController());
+  try {
+    const found = state.text.trim() ? await split(state.text, controller.signal) : [];
+    if (controller !== splitting) return;
+    moveBent(found);
+    sentences = found;
+  } catch (error) {
+    return controller.signal.aborted ? undefined : complain(error, refresh);
+  }
+  state.sentence = Math.min(state.sentence, Math.max(0, sentences.length - 1));
+  if (!sentences.length) tell("");
+  draw();
+  await Promise.all(sides().map(ask));
+}
+
+/** What was bent or picked belongs to a sentence, wherever it stands now, and goes when its words change. */
+function moveBent(found) {
+  if (!sentences.length) return;
+  const known = (place) => (sentences[place] ? sentences[place].text : null);
+  for (const kept of [...state.bent, ...state.picks]) {
+    const before = [...kept];
+    kept.clear();
+    for (const [place, value] of before) {
+      const same = found[place] && found[place].text === known(place);
+      const to = same ? place : found.findIndex((one) => one.text === known(place));
+      if (to >= 0) kept.set(to, value);
+    }
+  }
+}
+
+/** Ask for the translations that a side lacks; what was asked before is dropped. */
+async function ask(side) {
+  if (running[side]) running[side].abort();
+  const places = sentences.map((_, place) => place).filter((place) => !answers.has(keyOf(side, place)));
+  running[side] = null;
+  if (!places.length) return;
+  const controller = (running[side] = new AbortController());
+  const keys = places.map((place) => keyOf(side, place));
+  const fertilities = places.flatMap((place, number) => (model(side).fertility
+    ? [...levelsOf(side, place)].map(([word, level]) => ({
+      sentence: number, word, least: LEVELS[level].least, most: LEVELS[level].most }))
+    : []));
+  const began = performance.now();
+  try {
+    await translate({
+      model: state.models[side], texts: places.map((place) => asRead(side, place)), nbest: Math.min(NBEST, limits.beam || 1), fertilities,
+      signal: controller.signal,
+      each: (number, answer) => {
+        if (controller.signal.aborted) return;
+        if (answer.error && !answer.source_words) answer.failed = true;
+        if (!answer.failed) remember(keys[number], answer);
+        shown[side][places[number]] = answer;
+        draw();
+      },
+    });
+    if (controller === running[side]) {
+      const count = places.length === 1 ? "1 sentence" : `${places.length} sentences`;
+      tell(`${count} in ${Math.round(performance.now() - began)} ms`);
+    }
+  } catch (error) {
+    if (!controller.signal.aborted) complain(error, () => ask(side));
+  } finally {
+    if (controller === running[side]) running[side] = null;
+    draw();
+  }
+}
+
+function complain(error, again) {
+  if (error instanceof Refused && error.retry) {
+    tell(`${error.message}…`, true);
+    clearTimeout(timer);
+    timer = setTimeout(again, 1000 * error.retry);
+  } else tell(error instanceof Refused ? error.message : "the server cannot be reached", true);
+}
+
+function later(pause = PAUSE) {
+  clearTimeout(timer);
+  timer = setTimeout(refresh, pause);
+}
+
+/** Put the state into the address. */
+function keep() {
+  history.replaceState(null, "", writeState(state));
+}
+
+function current(side, place) {
+  const answer = answers.get(keyOf(side, place));
+  if (answer) {
+    shown[side][place] = answer;
+    return { answer, fresh: true };
+  }
+  const old = shown[side][place];
+  return { answer: old, fresh: Boolean(old && old.failed) };
+}
+
+function draw() {
+  keep();
+  const length = [...state.text].length;
+  $("count").textContent = limits.characters && length > 0.8 * limits.characters
+    ? `${length} of ${limits.characters} characters` : "";
+  $("pane-1").hidden = !state.compare;
+  $("compare").setAttribute("aria-pressed", String(state.compare));
+  $("apart-box").hidden = !sides().some((side) => model(side).tokenizers[0] === "words");
+  sides().forEach(drawOutput);
+  $("look").hidden = !sentences.length;
+  $("welcome").hidden = sentences.length > 0;
+  if (sentences.length) drawLook();
+}
+
+function drawOutput(side) {
+  const output = $(`output-${side}`);
+  const parts = [];
+  let end = 0;
+  sentences.forEach((sentence, place) => {
+    const gap = state.text.slice(end, sentence.start);
+    parts.push(end && !gap ? " " : gap);
+    end = sentence.end;
+    const { answer, fresh } = current(side, place);
+    const failed = answer && answer.failed;
+    const button = make("span", {
+      class: `sentence${fresh ? "" : " waiting"}${failed ? " wrong" : ""}`, role: "button", tabindex: 0,
+      "aria-current": String(place === state.sentence), "data-place": place, dir: "auto",
+    });
+    if (failed) button.append(answer.error);
+    else if (answer && answer.translations.length) button.append(...marked(side, place, answer, fresh));
+    else button.append("…");
+    parts.push(button);
+  });
+  output.replaceChildren(...parts);
+}
+
+const picked = (side, place, answer) =>
+  answer.translations[Math.min(state.picks[side].get(place) || 0, answer.translations.length - 1)];
+
+/** A translation, its words marked that the other model's lacks. */
+function marked(side, place, answer, fresh) {
+  const { text } = picked(side, place, answer);
+  if (!state.compare || !fresh) return [text];
+  const other = current(1 - side, place);
+  if (!other.fresh || !other.answer || other.answer.failed || !other.answer.translations.length) return [text];
+  const ours = text.split(/(\s+)/u), theirs = picked(1 - side, place, other.answer).text.split(/\s+/u);
+  const common = shared(ours.filter((_, i) => i % 2 === 0), theirs);
+  return ours.map((part, i) => (i % 2 || common.has(i / 2) ? part : make("mark", { class: "differs" }, part)));
+}
+
+/** The places of `ours` in a longest common subsequence. */
+function shared(ours, theirs) {
+  const best = Array.from({ length: ours.length + 1 }, () => new Uint16Array(theirs.length + 1));
+  for (let i = ours.length - 1; i >= 0; i--)
+    for (let j = theirs.length - 1; j >= 0; j--)
+      best[i][j] = ours[i] === theirs[j] ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
+  const found = new Set();
+  for (let i = 0, j = 0; i < ours.length && j < theirs.length;) {
+    if (ours[i] === theirs[j]) {
+      found.add(i++);
+      j++;
+    } else if (best[i + 1][j] >= best[i][j + 1]) i++;
+    else j++;
+  }
+  return found;
+}
+
+const cards = [null, null];
+
+function drawLook() {
+  const place = state.sentence;
+  const count = sentences.length;
+  $("look-title").textContent = count === 1 ? "The sentence" : `Sentence ${place + 1} of ${count}`;
+  $("before").disabled = place === 0;
+  $("after").disabled = place === count - 1;
+  $("before").parentElement.hidden = count === 1;
+  const wanted = sides().map((side) => {
+    const { answer, fresh } = current(side, place);
+    if (!answer || answer.failed || !answer.translations.length) return null;
+    const pick = Math.min(state.picks[side].get(place) || 0, answer.translations.length - 1);
+    const key = JSON.stringify([keyOf(side, place), place, pick, fresh]);
+    // What is drawn already stays: a focused handle keeps its focus, a scrolled map its place.
+    if (cards[side] && cards[side].answer === answer && cards[side].pick === pick && cards[side].place === place) {
+      cards[side].key = key;
+      cards[side].element.classList.toggle("stale", !fresh);
+      return cards[side];
+    }
+    const before = cards[side];
+    const card = drawCard({
+      answer, pick, model: model(side), levels: model(side).fertility ? levelsOf(side, place) : null,
+      focus: focus && focus.place === place && focus.at === side ? focus : null,
+      bend: (word, level) => bend(side, place, word, level),
+      free: () => bend(side, place, null),
+      choose: (rank) => choose(side, place, rank),
+      focused: (next) => { focus = next && { ...next, place, at: side }; },
+      held: before && before.place === place ? before.held() : null,
+    });
+    return Object.assign(card, { answer, pick, place, key });
+  });
+  const elements = wanted.filter(Boolean).map((card) => card.element);
+  const old = [...$("cards").children];
+  if (elements.length !== old.length || elements.some((one, i) => one !== old[i])) $("cards").replaceChildren(...elements);
+  $("cards").classList.toggle("two", elements.length > 1);
+  wanted.forEach((card, i) => {
+    if (card && card !== cards[i]) card.placed();
+    cards[i] = card;
+  });
+  if (wanted.length < 2) cards[1] = null;
+}
+
+function bend(side, place, word, level) {
+  const levels = new Map(levelsOf(side, place));
+  if (word === null) levels.clear();
+  else if (level === FREE) levels.delete(word);
+  else levels.set(word, level);
+  if (levels.size) state.bent[side].set(place, levels);
+  else state.bent[side].delete(place);
+  state.picks[side].delete(place);
+  draw();
+  ask(side);
+}
+
+function choose(side, place, rank) {
+  if (rank) state.picks[side].set(place, rank);
+  else state.picks[side].delete(place);
+  draw();
+}
+
+function look(place) {
+  state.sentence = Math.min(Math.max(place, 0), sentences.length - 1);
+  draw();
+}
+
+function listen() {
+  $("text").addEventListener("input", () => {
+    state.text = $("text").value;
+    later();
+  });
+  document.addEventListener("selectionchange", () => {
+    if (document.activeElement !== $("text") || $("text").value !== state.text) return;
+    const caret = $("text").selectionStart;
+    const place = sentences.findIndex((one) => caret >= one.start && caret <= one.end);
+    if (place >= 0 && place !== state.sentence) look(place);
+  });
+  for (const side of [0, 1]) {
+    $(`model-${side}`).addEventListener("change", (event) => {
+      state.models[side] = event.target.value;
+      state.bent[side].clear();
+      state.picks[side].clear();
+      shown[side] = [];
+      draw();
+      ask(side);
+    });
+    const pick = (event) => {
+      const found = event.target.closest("[data-place]");
+      if (!found || (event.type === "keydown" && event.key !== "Enter" && event.key !== " ")) return;
+      event.preventDefault();
+      look(Number(found.dataset.place));
+      const again = $(`output-${side}`).querySelector(`[data-place="${state.sentence}"]`);
+      if (event.type === "keydown" && again) again.focus();
+    };
+    $(`output-${side}`).addEventListener("click", pick);
+    $(`output-${side}`).addEventListener("keydown", pick);
+  }
+  $("before").addEventListener("click", () => look(state.sentence - 1));
+  $("after").addEventListener("click", () => look(state.sentence + 1));
+  $("compare").addEventListener("click", () => {
+    state.compare = !state.compare;
+    draw();
+    if (state.compare) ask(1);
+  });
+  $("apart").addEventListener("change", (event) => {
+    state.apart = event.target.checked;
+    for (const side of [0, 1]) state.bent[side].clear();
+    draw();
+    sides().forEach(ask);
+  });
+  $("copy").addEventListener("click", async () => {
+    keep();
+    try {
+      await navigator.clipboard.writeText(location.href);
+      tell("Link copied");
+    } catch {
+      tell("The link is in the address bar");
+    }
+  });
+  $("theme").addEventListener("click", () => {
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const now = document.documentElement.dataset.theme || (dark ? "dark" : "light");
+    document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
+  });
+  addEventListener("hashchange", () => {
+    if (location.hash !== writeState(state)) restore();
+  });
+  addEventListener("resize", () => cards.forEach((card) => card && card.placed()));
+}
+
+/** Take the state from the address. */
+function restore() {
+  state = readState(location.hash);
+  sentences = [];
+  for (const side of [0, 1]) {
+    if (!model(side)) state.models[side] = (served[side] || served[0]).name;
+    $(`model-${side}`).value = state.models[side];
+    shown[side] = [];
+  }
+  state.compare = state.compare && served.length > 1;
+  $("text").value = state.text;
+  $("apart").checked = state.apart;
+  refresh();
+}
+
+async function begin() {
+  try {
+    ({ models: served, limits } = await askModels());
+  } catch (error) {
+    complain(error);
+    return;
+  }
+  for (const side of [0, 1]) $(`model-${side}`).append(...served.map((one) => make("option", { value: one.name }, one.name)));
+  $("compare").hidden = served.length < 2;
+  listen();
+  restore();
+  if (!state.text) $("text").focus();
+}
+
+begin();

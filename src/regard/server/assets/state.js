@@ -1,0 +1,62 @@
+/* What a link to the page holds: text, models, sentence, fertilities, chosen translations. All of it stands
+ * in the address's fragment, which a browser does not send to the server. */
+
+/** The places of a handle, from the least to the most. */
+export const LEVELS = [
+  { code: "never", says: "never", least: 0, most: 0 },
+  { code: "once", says: "once", tells: "at most once", least: 0, most: 1 },
+  { code: "twice", says: "twice", tells: "at most twice", least: 0, most: 2 },
+  { code: "free", says: "free", tells: "as the model has it" },
+  { code: "least", says: "≥ once", tells: "at least once", least: 1, most: null },
+];
+export const FREE = 3;
+
+export function emptyState() {
+  return {
+    text: "", models: [null, null], compare: false, sentence: 0, apart: true,
+    bent: [new Map(), new Map()], // for each side: sentence -> Map(word -> level)
+    picks: [new Map(), new Map()], // for each side: sentence -> rank
+  };
+}
+
+const small = (text) => (/^\d{1,4}$/.test(text) ? Number(text) : null);
+
+/** The state of a fragment; what cannot be read is left out. */
+export function readState(fragment) {
+  const state = emptyState();
+  const given = new URLSearchParams(fragment.replace(/^#/, ""));
+  state.text = given.get("text") || "";
+  state.models = [given.get("model"), given.get("beside")];
+  state.compare = given.has("beside");
+  state.apart = given.get("apart") !== "no";
+  state.sentence = Math.max(0, (small(given.get("sentence") || "") || 1) - 1);
+  for (const field of (given.get("bent") || "").split("_")) {
+    const [side, sentence, word, code] = field.split(".");
+    const level = LEVELS.findIndex((one) => one.code === code);
+    if ((side !== "0" && side !== "1") || small(sentence) === null || small(word) === null || level < 0) continue;
+    const words = state.bent[side].get(small(sentence)) || new Map();
+    state.bent[side].set(small(sentence), words.set(small(word), level));
+  }
+  for (const field of (given.get("pick") || "").split("_")) {
+    const [side, sentence, rank] = field.split(".");
+    if ((side === "0" || side === "1") && small(sentence) !== null && small(rank) !== null)
+      state.picks[side].set(small(sentence), small(rank));
+  }
+  return state;
+}
+
+/** The fragment of a state. */
+export function writeState(state) {
+  const given = new URLSearchParams();
+  if (state.text) given.set("text", state.text);
+  if (state.models[0]) given.set("model", state.models[0]);
+  if (state.compare && state.models[1]) given.set("beside", state.models[1]);
+  if (!state.apart) given.set("apart", "no");
+  if (state.sentence) given.set("sentence", state.sentence + 1);
+  const bent = state.bent.flatMap((sentences, side) => [...sentences].flatMap(([sentence, words]) =>
+    [...words].map(([word, level]) => [side, sentence, word, LEVELS[level].code].join("."))));
+  if (bent.length) given.set("bent", bent.join("_"));
+  const picks = state.picks.flatMap((sentences, side) => [...sentences].map((pair) => [side, ...pair].join(".")));
+  if (picks.length) given.set("pick", picks.join("_"));
+  return `#${given}`;
+}

@@ -1,0 +1,164 @@
+/* One sentence and its translation: words above and below, threads between them, handles to bend. */
+import { FREE, LEVELS } from "/state.js";
+
+/** An element with attributes; children that are strings become text, never markup. */
+export function make(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes))
+    if (value !== undefined && value !== null && value !== false) made.setAttribute(key, value === true ? "" : value);
+  made.append(...children);
+  return made;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+const FAINT = 0.04; // threads of less weight would only be grey
+
+/** A word as a button. */
+function word(text, label) {
+  const name = make("button", { type: "button", class: "name", "aria-pressed": "false", "aria-label": label, title: label });
+  name.append(make("bdi", {}, text));
+  return name;
+}
+
+/** A handle with five places; `bend(level)` is called with the one that was chosen. */
+function handle(text, level, own, bend) {
+  const says = make("span", { class: "says" });
+  const track = make("span", { class: "track" });
+  const knob = make("span", { class: "knob" });
+  const last = LEVELS.length - 1;
+  for (let i = 0; i <= last; i++) {
+    const dot = make("span", { class: "dot" });
+    dot.style.top = `${(100 * (last - i)) / last}%`;
+    track.append(dot);
+  }
+  track.append(knob);
+  const made = make("div", {
+    class: "handle", role: "slider", tabindex: 0, "aria-label": `Fertility of ${text}`, "aria-orientation": "vertical",
+    "aria-valuemin": 0, "aria-valuemax": last,
+  }, track, says);
+  let shown = level;
+  const show = (next) => {
+    shown = Math.min(Math.max(next, 0), last);
+    const { says: short, tells } = LEVELS[shown];
+    const long = shown === FREE ? `as the model has it${own}` : tells || short;
+    says.textContent = short;
+    knob.style.top = `${(100 * (last - shown)) / last}%`;
+    made.classList.toggle("bent", shown !== FREE);
+    made.setAttribute("aria-valuenow", shown);
+    made.setAttribute("aria-valuetext", long);
+    made.title = `${text}: ${long}`;
+  };
+  const at = (event) => {
+    const box = track.getBoundingClientRect();
+    return Math.round((last * (box.bottom - event.clientY)) / box.height);
+  };
+  made.addEventListener("pointerdown", (event) => {
+    made.setPointerCapture(event.pointerId);
+    made.focus();
+    show(at(event));
+    const moved = (next) => show(at(next));
+    const stop = (next) => {
+      made.removeEventListener("pointermove", moved);
+      made.removeEventListener("pointerup", stop);
+      made.removeEventListener("pointercancel", stop);
+      if (next.type === "pointercancel") show(level);
+      else if (shown !== level) bend(shown);
+    };
+    made.addEventListener("pointermove", moved);
+    made.addEventListener("pointerup", stop);
+    made.addEventListener("pointercancel", stop);
+    event.preventDefault();
+  });
+  made.addEventListener("keydown", (event) => {
+    const to = {
+      ArrowUp: shown + 1, ArrowRight: shown + 1, ArrowDown: shown - 1, ArrowLeft: shown - 1, Home: 0, End: last,
+      Delete: FREE, Backspace: FREE,
+    }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    show(to);
+    if (shown !== level) bend(shown);
+  });
+  show(level);
+  return made;
+}
+
+/**
+ * Draw a sentence with one of its translations.
+ * `levels` (word -> level) and `bend(word, level)` are for models with fertilities, else null.
+ * Returns the element, `focus({side, word})` and `redraw()`.
+ */
+export function weave({ answer, translation, levels, bend, chosen }) {
+  const columns = [...answer.source_words, ...(answer.sink ? ["sink"] : [])];
+  const weights = translation.attention;
+  const source = make("div", { class: "row", role: "group", "aria-label": "Words of the sentence" });
+  const said = make("div", { class: "row said", role: "group", "aria-label": "Words of the translation" });
+  const threads = document.createElementNS(SVG, "svg");
+  threads.setAttribute("class", "threads");
+  threads.setAttribute("aria-hidden", "true");
+  const above = columns.map((text, place) => {
+    const isSink = place === answer.source_words.length;
+    const unknown = answer.unknown.includes(place);
+    const name = word(text, isSink ? "the sink: attention that no word shall get"
+      : `${text}: see what came from it${unknown ? "; the model does not know this word" : ""}`);
+    if (unknown) name.classList.add("unknown");
+    const box = make("div", { class: isSink ? "word sink" : "word" });
+    if (levels && !isSink) {
+      const most = answer.bounds && answer.bounds[place].most;
+      const bent = levels.has(place);
+      const own = most === null || bent ? "" : ` (${+most.toFixed(2)})`;
+      box.append(handle(text, bent ? levels.get(place) : FREE, own, (level) => bend(place, level)));
+    }
+    box.append(name);
+    name.addEventListener("click", () => chosen({ side: "source", word: place }));
+    source.append(box);
+    return name;
+  });
+  const below = translation.words.map((text, place) => {
+    const name = word(text, `${text}: see where it came from`);
+    name.addEventListener("click", () => chosen({ side: "target", word: place }));
+    said.append(make("div", { class: "word" }, name));
+    return name;
+  });
+  const element = make("div", { class: "weave" }, source, threads, said);
+  let focused = null;
+
+  const weight = (row, column) => (weights ? weights[row][column] : 0);
+
+  function redraw() {
+    threads.replaceChildren();
+    const box = threads.getBoundingClientRect();
+    if (!box.width || !weights) return;
+    const middle = (name) => {
+      const place = name.getBoundingClientRect();
+      return place.left + place.width / 2 - box.left;
+    };
+    const from = above.map(middle), to = below.map(middle);
+    to.forEach((x, row) => from.forEach((above, column) => {
+      const share = weight(row, column);
+      if (share < FAINT) return;
+      const path = document.createElementNS(SVG, "path");
+      path.setAttribute("d", `M${above} 0C${above} 38 ${x} 38 ${x} 76`);
+      path.setAttribute("stroke-width", (0.75 + 4.25 * share).toFixed(2));
+      const off = focused && focused.word !== (focused.side === "source" ? column : row);
+      path.setAttribute("opacity", (off ? 0.05 : 0.12 + 0.73 * share).toFixed(3));
+      threads.append(path);
+    }));
+  }
+
+  /** Emphasise a word and what belongs to it; null: nothing. */
+  function focus(next) {
+    focused = next;
+    const shade = (names, side, share) => names.forEach((name, place) => {
+      const own = next !== null && next.side === side && next.word === place;
+      name.setAttribute("aria-pressed", String(own));
+      const value = next === null || next.side === side ? 0 : share(place);
+      name.style.setProperty("--share", value < FAINT ? 0 : value);
+    });
+    shade(above, "source", (place) => (next && next.word < below.length ? weight(next.word, place) : 0));
+    shade(below, "target", (place) => (next && next.word < above.length ? weight(place, next.word) : 0));
+    redraw();
+  }
+
+  return { element, focus, redraw };
+}

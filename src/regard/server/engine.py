@@ -1,0 +1,271 @@
+"""A model that answers a batch of sentences; one sentence's mistake is its own answer."""
+
+import itertools
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from regard.data.text import TextPair
+from regard.decoding.config import SearchConfig
+from regard.decoding.scoring import score_lines
+from regard.decoding.translate import Line, Translator
+from regard.errors import DataError, RegardError, UsageError
+from regard.models.base import TranslationModel
+from regard.server.answers import score_answer, sentence_answer
+
+if TYPE_CHECKING:
+    from regard.experiment import LoadedModel
+
+__all__ = ["Engine", "PairJob", "ScoreSettings", "SearchSettings", "SentenceJob", "load_engines"]
+
+_log = logging.getLogger(__name__)
+
+Job = TypeVar("Job")
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """What translations of one batch share.
+
+    Attributes:
+        nbest: How many of each sentence.
+        beam: How wide; none: as the model has it.
+    """
+
+    nbest: int = 1
+    beam: int | None = None
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """What scores of one batch share: nothing; told apart from translations."""
+
+
+@dataclass(frozen=True)
+class SentenceJob:
+    """A sentence to translate.
+
+    Attributes:
+        text: The sentence, without line breaks.
+        fertilities: Word, the least attention it must receive and the most it may; none: as the model has it.
+            Each piece of a word gets what the word gets.
+        attention: Whether the weights are wanted.
+        tokens: Whether those of tokens are wanted, too.
+    """
+
+    text: str
+    fertilities: tuple[tuple[int, float, float | None], ...] = ()
+    attention: bool = True
+    tokens: bool = False
+
+
+@dataclass(frozen=True)
+class PairJob:
+    """A sentence and a translation to score."""
+
+    source: str
+    target: str
+
+
+class Engine:
+    """A model with its name.
+
+    Args:
+        name: What requests call it.
+        model: The model.
+        text: How its two sides are written.
+        search: How it searches, unless told otherwise.
+        facts: What `GET /models` tells of it beyond the name.
+        batch: The most sentences translated together.
+        longest: The most tokens of a sentence.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: TranslationModel,
+        text: TextPair,
+        search: SearchConfig,
+        facts: dict[str, Any],
+        batch: int,
+        longest: int,
+    ) -> None:
+        """Keep the model; nothing is computed."""
+        self.name, self.model, self.text, self.facts = name, model, text, facts
+        limits = replace(search.batch, sentences=batch, longest=min(search.batch.longest, longest))
+        self.search = replace(search, batch=limits)
+        self._translator = lru_cache(64)(self._make)
+
+    def beam(self, settings: SearchSettings) -> int:
+        """How wide a search is."""
+        return max(settings.beam or self.search.beam, settings.nbest)
+
+    def work(self, settings: Any, jobs: Sequence[Any]) -> list[dict[str, Any] | Exception]:
+        """Answers, or what went wrong, of a batch; what a `Batcher` calls.
+
+        Args:
+            settings: `SearchSettings` to translate `SentenceJob`s, `ScoreSettings` to score `PairJob`s.
+            jobs: They.
+        """
+        if isinstance(settings, ScoreSettings):
+            return _each(self._score, jobs)
+        return _each(lambda sentences: self._translate(settings, sentences), jobs)
+
+    def _make(self, settings: SearchSettings) -> Translator:
+        search = replace(self.search, beam=self.beam(settings), nbest=settings.nbest)
+        return Translator(self.model, self.text, search)
+
+    def _translate(
+        self, settings: SearchSettings, jobs: Sequence[SentenceJob]
+    ) -> Iterator[dict[str, Any] | Exception]:
+        fields: list[str | RegardError] = []
+        for job in jobs:
+            try:
+                fields.append(self._fields(job))
+            except RegardError as mistake:
+                fields.append(mistake)
+        lines = [
+            Line(number, job.text, fertility=field)
+            for number, (job, field) in enumerate(zip(jobs, fields, strict=True), 1)
+            if isinstance(field, str)
+        ]
+        results = iter(self._translator(settings).block(lines))
+        for job, field in zip(jobs, fields, strict=True):
+            if isinstance(field, RegardError):
+                yield field
+                continue
+            result = next(results)
+            yield DataError(result.refused) if result.refused else sentence_answer(job, result, self.text)
+
+    def _fields(self, job: SentenceJob) -> str:
+        """The fertilities of a sentence as a line that `read_fertilities` reads; empty where none is given.
+
+        Raises:
+            UsageError: if the model has no fertilities, or the sentence no such word.
+        """
+        if not job.fertilities:
+            return ""
+        if self.text.budget is None:
+            raise UsageError(
+                f"{self.name} has no fertilities: it was trained without data.fertility, "
+                "and its attention cannot be bounded"
+            )
+        words = self.text.source.word_ids(self.text.source.tokenize(job.text))
+        count = words[-1] + 1 if words else 0
+        given: dict[int, str] = {}
+        for word, least, most in job.fertilities:
+            if word >= count:
+                raise UsageError(f"fertility of word {word}: the sentence has {count} words, counted from 0")
+            given[word] = f"{least!r}:{'' if most is None else repr(most)}"
+        return " ".join(given.get(word, "-") for word in words)
+
+    def _score(self, jobs: Sequence[PairJob]) -> Iterator[dict[str, Any] | Exception]:
+        pairs = [(job.source, job.target) for job in jobs]
+        problems = [self._problem(job) for job in jobs]
+        readable = [pair for pair, problem in zip(pairs, problems, strict=True) if problem is None]
+        scores = score_lines(self.model, self.text, readable, self.search)
+        for job, problem in zip(jobs, problems, strict=True):
+            if problem is not None:
+                yield DataError(problem)
+                continue
+            found = next(scores)
+            if found.hypothesis is None:
+                yield DataError("one side has too many tokens for the model")
+            else:
+                yield score_answer(job.source, job.target, found, self.text)
+
+    def _problem(self, job: PairJob) -> str | None:
+        """Why a pair cannot be scored, as far as a glance at the text tells."""
+        for side, line in ((self.text.source, job.source), (self.text.target, job.target)):
+            if problem := side.problem(line):
+                return problem
+        return None if job.source.split() and self.text.source.tokenize(job.source) else "the source is empty"
+
+
+def _each(
+    work: Callable[[Sequence[Job]], Iterator[dict[str, Any] | Exception]], jobs: Sequence[Job]
+) -> list[dict[str, Any] | Exception]:
+    """The answers to jobs; where they fail together, each alone, so that one's failure is no other's."""
+    try:
+        return list(work(jobs))
+    except Exception as error:
+        if len(jobs) == 1:
+            return [error]
+        _log.debug("a batch of %d failed, each alone now: %s", len(jobs), error)
+    return list(itertools.chain.from_iterable(_each(work, [job]) for job in jobs))
+
+
+def load_engines(
+    folders: Sequence[Path],
+    device: str = "auto",
+    precision: str = "float32",
+    *,
+    batch: int = 32,
+    words: int = 150,
+) -> list[Engine]:
+    """Trained models from their folders.
+
+    Args:
+        folders: The folders.
+        device: `auto`, `cpu`, `cuda`...
+        precision: `float32` or `bfloat16`.
+        batch: The most sentences translated together.
+        words: The most words of a sentence.
+
+    Raises:
+        CheckpointError: if a model folder is missing or broken.
+        UsageError: if a folder is given twice, or the precision is not known.
+    """
+    import torch
+
+    from regard.experiment import load_model
+    from regard.training.device import as_precision
+
+    names = _names(folders)
+    chosen = as_precision(precision)
+    engines = []
+    for name, folder in zip(names, folders, strict=True):
+        loaded = load_model(folder, device, chosen)
+        model = loaded.model.to(getattr(torch, chosen))
+        engine = Engine(name, model, loaded.text, loaded.config.search, _facts(loaded), batch, 4 * words)
+        # The first translation compiles kernels: no user shall wait for that.
+        engine.work(SearchSettings(), [SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))])
+        engines.append(engine)
+    return engines
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """The shortest ends of the folders' paths that tell them apart."""
+    parts = [folder.absolute().parts for folder in folders]
+    if len(set(parts)) < len(parts):
+        raise UsageError("a model folder is given twice: expected each once")
+    for count in range(1, max(map(len, parts), default=0) + 1):
+        names = ["/".join(one[-count:]) for one in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise UsageError("no model folder: expected one or more")
+
+
+def _facts(loaded: "LoadedModel") -> dict[str, Any]:
+    """What a person may want to know of a model."""
+    config, text = loaded.config, loaded.text
+    attention = getattr(config.model, "attention", None)
+    data = config.data
+    return {
+        "kind": config.model.kind,
+        "attention": getattr(attention, "kind", "none"),
+        "map": getattr(attention, "map", None),
+        "fertility": None if text.budget is None else text.budget.config.kind,
+        "sink": bool(text.sink),
+        "beam": config.search.beam,
+        "parameters": sum(math.prod(one.shape) for one in loaded.model.parameters()),
+        "tokenizers": [data.source_tokenizer.kind, data.target_tokenizer.kind],
+        "languages": [
+            getattr(one, "language", None) for one in (data.source_tokenizer, data.target_tokenizer)
+        ],
+        "vocabulary": [len(text.source.vocabulary), len(text.target.vocabulary)],
+    }

@@ -1,0 +1,8 @@
+"""Phrase-based translation: Kneser-Ney language model, phrase table, stack decoder, tuning.
+
+Reading order: `trie` (n-grams as numbers), `language_model`, `kneser_ney`, `arpa`; `extraction`, `lexical`,
+`phrase_table`, `moses`; `features`, `options`, `stacks`, `nbest`, `decoder`; `bleu`, `mert`, `tuning`;
+`config`, `model`, `training`.
+"""
+
+__all__: list[str] = []

@@ -1,0 +1,242 @@
+r"""Language models as ARPA files, plain or gzip: the format of SRILM, KenLM and Moses.
+
+\data\
+    ngram 1=COUNT ...
+
+\1-grams:
+LOG10_PROBABILITY <tab> WORDS <tab> LOG10_BACKOFF (left out where there is none)
+...
+\end\
+"""
+
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from regard.data.corpus import read_lines
+from regard.errors import DataError
+from regard.smt.kneser_ney import SPECIALS
+from regard.smt.language_model import LanguageModel
+from regard.smt.trie import ABSENT, Trie, assemble
+
+__all__ = ["read_arpa", "write_arpa"]
+
+_NEVER = -99.0
+"""What ARPA files write for the logarithm of 0."""
+
+
+def write_arpa(model: LanguageModel, path: Path) -> None:
+    """Write a model; through gzip where the name ends in `.gz`. The file appears whole or not at all.
+
+    Raises:
+        DataError: if it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with _writing(temporary, path.suffix == ".gz") as file:
+            _write(model, file)
+        temporary.replace(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _writing(path: Path, zipped: bool) -> Iterator[TextIO]:
+    if zipped:
+        with gzip.open(path, "wt", compresslevel=4, encoding="utf-8", newline="\n") as file:
+            yield file
+    else:
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+
+
+def _write(model: LanguageModel, file: TextIO) -> None:
+    trie, order = model.trie, model.order
+    file.write("\\data\\\n")
+    for length in range(1, order + 1):
+        nodes = trie.nodes(length)
+        file.write(f"ngram {length}={nodes.stop - nodes.start}\n")
+    parents = trie.parents()
+    texts: list[str] = []
+    for length in range(1, order + 1):
+        nodes, above = trie.nodes(length), trie.nodes(length - 1)
+        last = [model.spelling[word] for word in trie.words[nodes].tolist()]
+        if length == 1:
+            texts = last
+        else:
+            # `texts` are the n-grams of one word less.
+            rows = (parents[nodes] - above.start).tolist()
+            texts = [f"{texts[row]} {word}" for row, word in zip(rows, last, strict=True)]
+        file.write(f"\n\\{length}-grams:\n")
+        numbers = model.log_probs[nodes].tolist()
+        if length == order:
+            file.writelines(f"{p:.7g}\t{text}\n" for p, text in zip(numbers, texts, strict=True))
+        else:
+            backoffs = model.backoffs[nodes].tolist()
+            entries = zip(numbers, texts, backoffs, strict=True)
+            file.writelines(f"{p:.7g}\t{text}\t{b:.7g}\n" for p, text, b in entries)
+    file.write("\n\\end\\\n")
+
+
+def read_arpa(path: Path | str) -> LanguageModel:
+    """Read a model; blank lines may stand anywhere, and anything before the counts.
+
+    Raises:
+        DataError: if the file cannot be read, a section is missing, has more or fewer n-grams than the head
+            of the file says, or a line is no n-gram; names the line.
+    """
+    return _Reader(path).read()
+
+
+class _Reader:
+    """An ARPA file as it is read."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = path
+        self._lines = self._filled(path)
+        self._number = 0
+        self._numbers = {word: number for number, word in enumerate(SPECIALS)}
+        self._levels = [0, 1]
+        self._words = [np.array([ABSENT])]
+        self._children: list[np.ndarray] = []
+        self._values = [np.zeros((1, 2))]
+        self._suffixes = [np.array([0])]
+
+    def _filled(self, path: Path | str) -> Iterator[str]:
+        for self._number, line in enumerate(read_lines(path), 1):
+            if stripped := line.strip():
+                yield stripped
+
+    def _wrong(self, what: str) -> DataError:
+        return DataError(f"{self._path}: line {self._number}: {what}")
+
+    def _next(self, expected: str) -> str:
+        line = next(self._lines, None)
+        if line is None:
+            raise DataError(f"{self._path}: ends after line {self._number}; expected {expected}")
+        return line
+
+    def read(self) -> LanguageModel:
+        """The model."""
+        counts, line = self._head()
+        for length, count in enumerate(counts, 1):
+            if line != f"\\{length}-grams:":
+                raise self._wrong(f"{line[:60]!r}; expected the section \\{length}-grams:")
+            line = self._section(length, count, length == len(counts))
+        if line != "\\end\\":
+            raise self._wrong(f"{line[:60]!r}; expected \\end\\")
+        self._children.append(np.zeros(self._levels[-1] - self._levels[-2], dtype=np.int64))
+        trie = assemble(self._levels, self._children, self._words)
+        values = np.concatenate(self._values).astype(np.float32)
+        suffixes = np.concatenate(self._suffixes)
+        return LanguageModel(tuple(self._numbers), trie, values[:, 0], values[:, 1], suffixes)
+
+    def _head(self) -> tuple[list[int], str]:
+        """The counts, and the line after them."""
+        while self._next("the section \\data\\") != "\\data\\":
+            pass
+        counts: list[int] = []
+        while (line := self._next("ngram counts")).startswith("ngram "):
+            order, _, count = line.removeprefix("ngram ").partition("=")
+            if order.strip() != str(len(counts) + 1) or not count.strip().isdecimal():
+                raise self._wrong(f"{line!r}; expected 'ngram {len(counts) + 1}=COUNT'")
+            counts.append(int(count))
+        if not counts:
+            raise self._wrong(f"{line!r}; expected 'ngram 1=COUNT'")
+        return counts, line
+
+    def _section(self, length: int, count: int, last: bool) -> str:
+        """Read one section, and the line after it."""
+        flat: list[int] = []
+        values: list[tuple[float, float]] = []
+        places: list[int] = []
+        while not (line := self._next(f"{count} {length}-grams")).startswith("\\"):
+            fields = line.split("\t")
+            if len(fields) < 2:  # some tools write blanks throughout
+                parts = line.split()
+                fields = [parts[0], " ".join(parts[1 : length + 1]), *parts[length + 1 :]]
+            words = fields[1].split()
+            if len(words) != length or len(fields) > 3:
+                raise self._wrong(f"{line[:60]!r}; expected PROBABILITY, {length} words, BACKOFF")
+            try:
+                values.append((float(fields[0]), float(fields[2]) if len(fields) == 3 and not last else 0.0))
+            except ValueError:
+                raise self._wrong(f"{line[:60]!r}; probability and backoff are numbers") from None
+            if values[-1][0] > 0:
+                raise self._wrong(f"log10 probability {fields[0]} is above 0")
+            if length == 1:
+                flat.append(self._numbers.setdefault(words[0], len(self._numbers)))
+            else:
+                try:
+                    flat.extend([self._numbers[word] for word in words])
+                except KeyError as error:
+                    raise self._wrong(f"the word {error} is not among the 1-grams") from None
+            places.append(self._number)
+        if len(values) != count:
+            raise self._wrong(f"{len(values)} {length}-grams before it, the head of the file says {count}")
+        rows = np.array(flat, dtype=np.int64).reshape(-1, length)
+        if length == 1:
+            self._unigrams(rows[:, 0], np.array(values), places)
+        else:
+            self._ngrams(rows, np.array(values).reshape(-1, 2), places)
+        return line
+
+    def _unigrams(self, words: np.ndarray, values: np.ndarray, places: list[int]) -> None:
+        size = len(self._numbers)
+        self._refuse_twice(words, places)
+        table = np.zeros((size, 2))
+        table[:, 0] = _NEVER
+        # Where the unknown word is left out, it is as likely as nothing can be.
+        table[words] = values
+        self._values.append(table)
+        self._suffixes.append(np.zeros(size, dtype=np.int64))
+        self._words.append(np.arange(size))
+        self._levels.append(1 + size)
+        self._children.append(np.array([size]))
+
+    def _ngrams(self, rows: np.ndarray, values: np.ndarray, places: list[int]) -> None:
+        length = rows.shape[1]
+        parents = self._walk(rows[:, :-1])
+        missing = np.flatnonzero(parents == ABSENT)
+        if len(missing):
+            self._number = places[missing[0]]
+            raise self._wrong(f"its first {length - 1} words are not among the {length - 1}-grams")
+        size = len(self._numbers)
+        keys = parents * size + rows[:, -1]
+        self._refuse_twice(keys, places)
+        order = np.argsort(keys)
+        start, end = self._levels[-2:]
+        suffixes = np.full(len(rows), ABSENT)
+        for first in range(1, length):
+            open_ = suffixes == ABSENT
+            suffixes[open_] = self._walk(rows[open_, first:])
+        self._children.append(np.bincount(parents - start, minlength=end - start))
+        self._suffixes.append(suffixes[order])
+        self._words.append(rows[order, -1])
+        self._values.append(values[order])
+        self._levels.append(end + len(rows))
+
+    def _walk(self, rows: np.ndarray) -> np.ndarray:
+        """The nodes of n-grams among those read so far."""
+        nodes = 1 + rows[:, 0]
+        if rows.shape[1] == 1:
+            return nodes
+        closing = np.zeros(self._levels[-1] - self._levels[-2], dtype=np.int64)
+        trie: Trie = assemble(self._levels, [*self._children, closing], self._words)
+        for column in range(1, rows.shape[1]):
+            nodes = trie.find(nodes, rows[:, column])
+        return nodes
+
+    def _refuse_twice(self, keys: np.ndarray, places: list[int]) -> None:
+        order = np.argsort(keys, kind="stable")
+        again = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+        if len(again):
+            row = order[again[0] + 1]
+            self._number = places[row]
+            raise self._wrong(f"an n-gram that stands there already, in line {places[order[again[0]]]}")

@@ -1,0 +1,201 @@
+"""Interpolated modified Kneser-Ney smoothing. Chen & Goodman (1998), Eq. 24 to 26, in KenLM's conventions.
+
+    p(w | h) = max(a(h w) - D(a(h w)), 0) / a(h .) + gamma(h) p(w | h')
+    gamma(h) = (D1 N1(h .) + D2 N2(h .) + D3 N3+(h .)) / a(h .)
+    Dj       = j - (j + 1) Y t_{j+1} / t_j,    Y = t1 / (t1 + 2 t2)
+
+a is the count of the n-gram where it has the highest order or starts with `<s>`, else the number of distinct
+words that stand before it (its continuation count); Nj(h .) how many words follow h with a = j; t_j how many
+n-grams of the order have a = j; h' is h without its first word. Single words are interpolated with the
+uniform distribution over all words, `</s>` and `<unk>` included and `<s>` left out; `<unk>` has that share
+alone.
+"""
+
+import logging
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.errors import DataError
+from regard.smt.language_model import BEGIN, END, UNKNOWN, LanguageModel
+from regard.smt.trie import ABSENT, Trie, assemble, grow
+
+__all__ = ["FALLBACK", "Counts", "count_ngrams", "discounts", "estimate", "estimate_ids", "smooth"]
+
+_log = logging.getLogger(__name__)
+
+SPECIALS = ("<unk>", "<s>", "</s>")
+FALLBACK = (0.5, 1.0, 1.5)
+"""Discounts where the counts of counts give none: small or artificial text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """The n-grams of a text.
+
+    Attributes:
+        trie: Them.
+        adjusted: int64 [nodes]: a of each n-gram; 0 for `<s>` and words that do not occur.
+        suffixes: int64 [nodes]: each n-gram without its first word.
+    """
+
+    trie: Trie
+    adjusted: np.ndarray
+    suffixes: np.ndarray
+
+
+def estimate(sentences: Iterable[Sequence[str]], order: int, name: str = "the text") -> LanguageModel:
+    """A model of sentences.
+
+    Args:
+        sentences: Words; words spelt `<s>`, `</s>` or `<unk>` count as unknown.
+        order: The most words of an n-gram.
+        name: What to call the text in messages.
+
+    Raises:
+        DataError: if there is no word, or no n-gram of that order.
+    """
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    for special in SPECIALS:
+        numbers[special]
+    flat, number = array("i"), numbers.__getitem__
+    for sentence in sentences:
+        flat.append(BEGIN)
+        flat.extend(map(number, sentence))
+        flat.append(-1)
+    tokens = np.frombuffer(flat, dtype=np.int32).copy() if flat else np.empty(0, dtype=np.int32)
+    # What opens and closes a sentence is told from words of the same spelling by its place.
+    starts = np.concatenate([[True], tokens[:-1] == -1])[: len(tokens)]
+    tokens[(tokens == END) | ((tokens == BEGIN) & ~starts)] = UNKNOWN
+    tokens[tokens == -1] = END
+    return estimate_ids(tokens, tuple(numbers), order, name)
+
+
+def estimate_ids(
+    tokens: np.ndarray, spelling: tuple[str, ...], order: int, name: str = "the text"
+) -> LanguageModel:
+    """A model of a text in numbers.
+
+    Args:
+        tokens: int32: the words of all sentences, each opened by `BEGIN` and closed by `END`.
+        spelling: The words by their numbers.
+        order: The most words of an n-gram.
+        name: What to call the text in messages.
+
+    Raises:
+        DataError: if there is no word, or no n-gram of that order.
+    """
+    if not ((tokens != BEGIN) & (tokens != END)).any():
+        raise DataError(f"{name}: holds no word to estimate a language model from")
+    return smooth(count_ngrams(tokens, len(spelling), order, name), spelling)
+
+
+def count_ngrams(tokens: np.ndarray, size: int, order: int, name: str = "the text") -> Counts:
+    """Count the n-grams that lie within a sentence, `<s>` and `</s>` belonging to it.
+
+    Args:
+        tokens: As in `estimate_ids`.
+        size: Words of the vocabulary.
+        order: The most words of an n-gram.
+        name: What to call the text in messages.
+
+    Raises:
+        DataError: if there is no n-gram of that order.
+    """
+    ends = np.flatnonzero(tokens == END)
+    left = np.repeat(ends, np.diff(np.concatenate([[-1], ends]))) - np.arange(len(tokens))
+    nodes = 1 + tokens.astype(np.int64)  # at each place the n-gram that starts there
+    levels, words = [0, 1, 1 + size], [np.array([ABSENT]), np.arange(size)]
+    children = [np.array([size])]
+    counts = [np.array([0]), np.bincount(tokens, minlength=size)]
+    suffixes = [np.array([0]), np.zeros(size, dtype=np.int64)]
+    opens = [np.array([False]), np.arange(size) == BEGIN]  # whether it starts with <s>
+    for length in range(2, order + 1):
+        places = np.flatnonzero(left >= length - 1)
+        if not len(places):
+            raise DataError(
+                f"{name}: no sentence has {length} words, <s> and </s> counted: order {order} is higher than "
+                f"the text allows; the highest is {length - 1}"
+            )
+        level = grow(nodes[places], tokens[places + length - 1], size)
+        start, end = levels[-2:]
+        distinct = len(level.words)
+        children.append(np.bincount(level.parents - start, minlength=end - start))
+        counts.append(np.bincount(level.members, minlength=distinct))
+        suffix = np.empty(distinct, dtype=np.int64)
+        suffix[level.members] = nodes[places + 1]
+        suffixes.append(suffix)
+        opens.append(opens[-1][level.parents - start])
+        words.append(level.words)
+        levels.append(end + distinct)
+        nodes[places] = end + level.members
+    children.append(np.zeros(levels[-1] - levels[-2], dtype=np.int64))
+    trie = assemble(levels, children, words)
+    for length in range(1, order):
+        start, end = levels[length], levels[length + 1]
+        distinct = np.bincount(suffixes[length + 1] - start, minlength=end - start)
+        counts[length] = np.where(opens[length], counts[length], distinct)
+    counts[1][BEGIN] = 0  # it is never said
+    return Counts(trie, np.concatenate(counts).astype(np.int64), np.concatenate(suffixes))
+
+
+def discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, float]:
+    """D1, D2 and D3+ from counts; `FALLBACK`, and a warning, where they give none.
+
+    Args:
+        adjusted: The counts.
+        name: What was counted, for the warning.
+    """
+    t = [int((adjusted == j).sum()) for j in range(5)]
+    if all(t[1:4]):
+        y = t[1] / (t[1] + 2 * t[2])
+        found = tuple(j - (j + 1) * y * t[j + 1] / t[j] for j in (1, 2, 3))
+        if all(0 <= amount <= j for j, amount in enumerate(found, 1)):
+            return found[0], found[1], found[2]
+    _log.warning(
+        "no Kneser-Ney discounts from the %s (%s of count 1, 2, 3, 4: small or artificial text); taking "
+        "%s, %s and %s",
+        name,
+        ", ".join(map(str, t[1:])),
+        *FALLBACK,
+    )
+    return FALLBACK
+
+
+def smooth(counts: Counts, spelling: tuple[str, ...]) -> LanguageModel:
+    """The model of counts.
+
+    Args:
+        counts: Of n-grams.
+        spelling: The words by their numbers.
+    """
+    trie, adjusted = counts.trie, counts.adjusted
+    parents = trie.parents()
+    probs = np.zeros(len(trie))
+    backoffs = np.ones(len(trie))
+    probs[0] = 1 / (len(spelling) - 1)  # <s> is never said
+    for order in range(1, trie.order + 1):
+        nodes = trie.nodes(order)
+        above = trie.nodes(order - 1)
+        counted, parent = adjusted[nodes], parents[nodes] - above.start
+        size = above.stop - above.start
+        discount = np.array([0.0, *discounts(counted, f"{order}-grams")])[np.minimum(counted, 3)]
+        total = np.bincount(parent, counted, minlength=size)
+        kept = np.bincount(parent, discount, minlength=size)
+        gamma = np.divide(kept, total, out=np.ones(size), where=total > 0)
+        lower = probs[counts.suffixes[nodes]]
+        share = np.divide(counted - discount, total[parent], out=np.zeros(len(parent)), where=counted > 0)
+        probs[nodes] = share + gamma[parent] * lower
+        backoffs[above] = gamma
+    probs[1 + BEGIN] = 1.0
+    floor = np.finfo(np.float32).tiny
+    log_probs = np.minimum(np.log10(np.maximum(probs, floor)), 0)
+    logged = np.log10(np.maximum(backoffs, floor))
+    logged[0] = 0.0  # what nothing precedes backs off to nothing
+    return LanguageModel(
+        spelling, trie, log_probs.astype(np.float32), logged.astype(np.float32), counts.suffixes
+    )

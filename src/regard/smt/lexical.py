@@ -1,0 +1,133 @@
+"""Lexical weights: how well the words of a phrase pair translate each other. Koehn et al. (2003), Eq. 4.
+
+    lex(t | s, a) = prod_j mean_{i : (i, j) in a} w(t_j | s_i)        w(t | s) = c(s, t) / sum_t' c(s, t')
+
+c counts links in the text; a word without links is linked to the null word.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from regard.alignment.corpus import Corpus
+from regard.alignment.symmetrize import LinkTable
+
+__all__ = ["WordTable", "lexical_weights", "word_table"]
+
+
+@dataclass(frozen=True, eq=False)
+class WordTable:
+    """w in both directions.
+
+    Attributes:
+        size: Words of the target vocabulary; the null word has this number there, and the size of the source
+            vocabulary on the other side.
+        null: Words of the source vocabulary.
+        keys: int64, `source * (size + 1) + target`, ascending.
+        forward: float64, w(target | source).
+        backward: float64, w(source | target).
+    """
+
+    size: int
+    null: int
+    keys: np.ndarray
+    forward: np.ndarray
+    backward: np.ndarray
+
+
+def word_table(corpus: Corpus, links: LinkTable) -> WordTable:
+    """Count the links of a text."""
+    source, target = corpus.source, corpus.target
+    size, null = len(target.words), len(source.words)
+    rows = np.repeat(np.arange(len(corpus)), np.diff(links.offsets))
+    left, right = source.starts[rows] + links.source, target.starts[rows] + links.target
+    linked = source.tokens[left].astype(np.int64), target.tokens[right].astype(np.int64)
+    alone_s = _unlinked(source.tokens, source.starts, source.lengths, left)
+    alone_t = _unlinked(target.tokens, target.starts, target.lengths, right)
+    sources = np.concatenate([linked[0], alone_s, np.full(len(alone_t), null)])
+    targets = np.concatenate([linked[1], np.full(len(alone_s), size), alone_t])
+    keys, counts = np.unique(sources * (size + 1) + targets, return_counts=True)
+    s, t = keys // (size + 1), keys % (size + 1)
+    forward = counts / np.bincount(s, counts)[s]
+    backward = counts / np.bincount(t, counts)[t]
+    return WordTable(size, null, keys, forward, backward)
+
+
+def _unlinked(tokens: np.ndarray, starts: np.ndarray, lengths: np.ndarray, linked: np.ndarray) -> np.ndarray:
+    """The words that have no link."""
+    places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
+    return tokens[places[~np.isin(places, linked)]].astype(np.int64)
+
+
+def lexical_weights(
+    table: WordTable,
+    sources: tuple[np.ndarray, np.ndarray],
+    targets: tuple[np.ndarray, np.ndarray],
+    pairs: tuple[np.ndarray, np.ndarray],
+    links: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log lex(t | s) and log lex(s | t) of phrase pairs, in nats.
+
+    Args:
+        table: The words.
+        sources: Words and offsets of the source phrases.
+        targets: The same of the target phrases.
+        pairs: Which source phrase and which target phrase each pair is.
+        links: Of each pair, as in `Extracted`.
+    """
+    forward, backward = np.empty(len(links)), np.empty(len(links))
+    _weigh(
+        table.keys, table.forward, table.size, table.null, *sources, *targets, *pairs, links, False, forward
+    )
+    _weigh(
+        table.keys, table.backward, table.size, table.null, *sources, *targets, *pairs, links, True, backward
+    )
+    return forward, backward
+
+
+@njit(nogil=True, cache=True)
+def _weigh(
+    keys,
+    values,
+    size,
+    null,
+    source_words,
+    source_offsets,
+    target_words,
+    target_offsets,
+    sources,
+    targets,
+    links,
+    backward,
+    found,
+):
+    for row in range(len(links)):
+        s0, s1 = source_offsets[sources[row]], source_offsets[sources[row] + 1]
+        t0, t1 = target_offsets[targets[row]], target_offsets[targets[row] + 1]
+        m, n = s1 - s0, t1 - t0
+        total = 0.0
+        # The words that are weighed are the target's, or the source's.
+        for one in range(m if backward else n):
+            weight, linked = 0.0, 0
+            for other in range(n if backward else m):
+                i, j = (one, other) if backward else (other, one)
+                if links[row] >> (7 * i + j) & 1:
+                    key = source_words[s0 + i] * (size + 1) + target_words[t0 + j]
+                    weight += _value(keys, values, key)
+                    linked += 1
+            if not linked:
+                key = (
+                    source_words[s0 + one] * (size + 1) + size
+                    if backward
+                    else (null * (size + 1) + target_words[t0 + one])
+                )
+                weight, linked = _value(keys, values, key), 1
+            total += np.log(max(weight / linked, 1e-7))
+        found[row] = total
+
+
+@njit(nogil=True, cache=True)
+def _value(keys, values, key):
+    place = np.searchsorted(keys, key)
+    return values[place] if place < len(keys) and keys[place] == key else 0.0

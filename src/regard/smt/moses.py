@@ -1,0 +1,154 @@
+"""Phrase tables as text, a pair a line, plain or gzip, much like those of Moses.
+
+    source words ||| target words ||| p(t|s) lex(t|s) p(s|t) lex(s|t) ||| 0-0 1-1 ||| 6 orientations
+
+Scores are probabilities. The links go from source to target, counted within the phrases. The last field is
+the probability of monotone, swap and discontinuous looking back, then looking ahead; where it is left out,
+each is 1/3. (Moses writes p(s|t) first, and orientations to a file of their own.)
+"""
+
+import gzip
+import math
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from regard.alignment.corpus import Words
+from regard.data.corpus import read_lines
+from regard.data.files import write_atomic
+from regard.data.links import parse_links
+from regard.errors import DataError
+from regard.smt.extraction import LONGEST
+from regard.smt.phrase_table import Pairs, PhraseTable, build_table
+
+__all__ = ["read_table", "write_table"]
+
+_FIELDS = (4, 5)
+
+
+def write_table(table: PhraseTable, source: Sequence[str], target: Sequence[str], path: Path) -> None:
+    """Write a phrase table; through gzip where the name ends in `.gz`.
+
+    Args:
+        table: The table.
+        source: The source words by their numbers.
+        target: The target words.
+        path: The file.
+
+    Raises:
+        DataError: if it cannot be written.
+    """
+    lines: list[str] = []
+    parents, trie = table.trie.parents(), table.trie
+    spelled = [""] * len(trie)
+    scores, reordering = np.exp(table.scores), np.exp(table.reordering)
+    for node in range(1, len(trie)):
+        word = source[int(trie.words[node])]
+        above = spelled[int(parents[node])]
+        spelled[node] = f"{above} {word}" if above else word
+        for entry in range(int(table.entries[node]), int(table.entries[node + 1])):
+            words = [target[int(number)] for number in table.target(entry)]
+            mask = int(table.links[entry])
+            links = [f"{k // LONGEST}-{k % LONGEST}" for k in range(LONGEST**2) if mask >> k & 1]
+            fields = (
+                spelled[node],
+                " ".join(words),
+                " ".join(f"{value:.6g}" for value in scores[entry]),
+                " ".join(links),
+                " ".join(f"{value:.6g}" for value in reordering[entry]),
+            )
+            lines.append(" ||| ".join(fields) + "\n")
+    content = "".join(lines).encode()
+    write_atomic(path, gzip.compress(content, compresslevel=4) if path.suffix == ".gz" else content)
+
+
+def read_table(path: Path | str, source: Words, target: Words) -> PhraseTable:
+    """Read a phrase table.
+
+    Args:
+        path: The file.
+        source: The source words: those of the file that are not among them are refused.
+        target: The target words.
+
+    Raises:
+        DataError: if the file cannot be read or holds no pair, or a line has the wrong number of fields or
+            scores, phrases that are empty or too long, unknown words, or links beyond its words; names it.
+    """
+    sides = _Phrases(source, "source"), _Phrases(target, "target")
+    rows: tuple[array[int], array[int]] = array("q"), array("q")
+    scores: list[list[float]] = []
+    orientations: list[list[float]] = []
+    masks = array("q")
+    for number, line in enumerate(read_lines(path), 1):
+        where = f"{path}:{number}"
+        fields = [field.strip() for field in line.split("|||")]
+        if len(fields) not in _FIELDS:
+            raise DataError(
+                f"{where}: {len(fields)} fields; expected SOURCE ||| TARGET ||| SCORES ||| LINKS, "
+                "and perhaps ||| ORIENTATIONS"
+            )
+        lengths = [side.add(field, row, where) for side, field, row in zip(sides, fields, rows, strict=False)]
+        scores.append(_logs(fields[2], 4, "scores", where))
+        orientations.append(
+            _logs(fields[4], 6, "orientations", where) if len(fields) > 4 else [math.log(1 / 3)] * 6
+        )
+        mask = 0
+        for i, j in parse_links(fields[3], where):
+            if i >= lengths[0] or j >= lengths[1]:
+                raise DataError(f"{where}: link {i}-{j} points beyond the phrases")
+            mask |= 1 << (LONGEST * i + j)
+        masks.append(mask)
+    pairs = Pairs(
+        sides[0].arrays(),
+        sides[1].arrays(),
+        (np.array(rows[0]), np.array(rows[1])),
+        np.array(scores),
+        np.array(masks),
+        np.array(orientations),
+    )
+    return build_table(pairs, len(source))
+
+
+class _Phrases:
+    """The distinct phrases of one side, as they come."""
+
+    def __init__(self, words: Words, name: str) -> None:
+        self._words, self._name = words, name
+        self._rows: dict[str, int] = {}
+        self._flat, self._lengths = array("q"), array("q")
+
+    def add(self, text: str, rows: "array[int]", where: str) -> int:
+        """Take the phrase of a line; how many words it has."""
+        tokens = text.split()
+        if not 0 < len(tokens) <= LONGEST:
+            raise DataError(f"{where}: a {self._name} phrase of {len(tokens)} words; expected 1 to {LONGEST}")
+        row = self._rows.setdefault(text, len(self._rows))
+        if row == len(self._lengths):
+            numbers = self._words.numbers(tokens)
+            if min(numbers) < 0:
+                word = tokens[numbers.index(min(numbers))]
+                raise DataError(f"{where}: the {self._name} word {word!r} is not in the vocabulary")
+            self._flat.extend(numbers)
+            self._lengths.append(len(tokens))
+        rows.append(row)
+        return len(tokens)
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Words and offsets."""
+        offsets = np.concatenate([[0], np.cumsum(np.array(self._lengths, dtype=np.int64))])
+        return np.array(self._flat, dtype=np.int64), offsets.astype(np.int64)
+
+
+def _logs(text: str, count: int, name: str, where: str) -> list[float]:
+    """Probabilities as logarithms."""
+    try:
+        found = [float(field) for field in text.split()]
+    except ValueError:
+        raise DataError(f"{where}: {text[:60]!r}: {name} are numbers") from None
+    if len(found) != count:
+        raise DataError(f"{where}: {len(found)} {name}, expected {count}")
+    if not all(0 < value <= 1 for value in found):
+        raise DataError(f"{where}: {text[:60]!r}: {name} are probabilities, above 0 and at most 1")
+    return [math.log(value) for value in found]

@@ -1,0 +1,213 @@
+"""The best distinct translations that search left in its stacks, with their features.
+
+Recombined hypotheses make a lattice. It is read from its end: what a hypothesis is worth is known exactly, so
+paths come out in the order of their scores (A* with a perfect estimate).
+"""
+
+import numpy as np
+from numba import njit
+
+from regard.smt.features import (
+    AHEAD,
+    BACK,
+    DISTORTION,
+    FEATURES,
+    LANGUAGE,
+    PHRASES,
+    TABLE,
+    UNKNOWN,
+    WORDS,
+)
+from regard.smt.language_model import END, Tables, score_word
+from regard.smt.options import LN10, Options, Phrases
+from regard.smt.stacks import OPTION, OTHER, PREVIOUS, Rows
+
+__all__ = ["best_paths", "path_features"]
+
+TRIES = 100
+"""Paths read for each translation wanted, at most: many say the same."""
+
+
+@njit(nogil=True, cache=True)
+def best_paths(rows: Rows, options: Options, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best translations, the best first, no two of the same words; the rows are put in order for it.
+
+    Args:
+        rows: What search made.
+        options: Of the sentence.
+        most: How many.
+
+    Returns:
+        int32 [found, S], the options of each path from left to right of the target; int32 [found], how many
+        they are; float64 [found], the scores.
+    """
+    n = options.spans.shape[0]
+    paths, lengths, scores = np.empty((most, n), np.int32), np.zeros(most, np.int32), np.zeros(most)
+    said = np.zeros(most, np.uint64)
+    # An item is a row in its place on a path; its parent is the one after it.
+    keys, places, parents = np.empty(1024), np.empty(1024, np.int64), np.empty(1024, np.int64)
+    heap, size, used, found = np.empty(1024, np.int64), 0, 0, 0
+    ranked = np.zeros(len(rows.scores), np.bool_)
+    tries = TRIES * most
+    item = -1
+    while found < most and tries:
+        # What an item leads to: the best row of the place before it, and the next best row of its own place.
+        for step in range(2):
+            if step == 0:
+                row = rows.final if item < 0 else rows.numbers[places[item], PREVIOUS]
+                if row <= 0:
+                    continue
+                if not ranked[row]:
+                    _rank(rows, row)
+                    ranked[row] = True
+                key = rows.scores[row] if item < 0 else keys[item]
+                parent = item
+            else:
+                row = -1 if item < 0 else rows.numbers[places[item], OTHER]
+                if row < 0:
+                    continue
+                key = keys[item] - rows.scores[places[item]] + rows.scores[row]
+                parent = parents[item]
+            if used == len(keys):
+                keys, places, parents, heap = _double(keys), _double(places), _double(parents), _double(heap)
+            keys[used], places[used], parents[used] = key, row, parent
+            size = _push(heap, size, keys, used)
+            used += 1
+        if size == 0:
+            break
+        item = heap[0]
+        size = _pop(heap, size, keys)
+        if rows.numbers[places[item], PREVIOUS] == 0:
+            tries -= 1
+            length, place = 0, item
+            while place >= 0:
+                paths[found, length] = rows.numbers[places[place], OPTION]
+                length, place = length + 1, parents[place]
+            code = _code(options, paths[found, :length])
+            fresh = True
+            for other in range(found):
+                fresh &= said[other] != code
+            if fresh:
+                lengths[found], scores[found], said[found] = length, keys[item], code
+                found += 1
+    return paths[:found], lengths[:found], scores[:found]
+
+
+@njit(nogil=True, cache=True)
+def path_features(
+    path: np.ndarray,
+    options: Options,
+    phrases: Phrases,
+    tables: Tables,
+    start: int,
+    lexicalised: bool,
+) -> np.ndarray:
+    """The features of one path: float64 [FEATURES].
+
+    Args:
+        path: Its options.
+        options: Of the sentence.
+        phrases: The phrase table.
+        tables: The language model.
+        start: Its state at the start of a sentence.
+        lexicalised: Whether orientations are scored.
+    """
+    found = np.zeros(FEATURES)
+    state, first, last, previous = start, 0, 0, -2
+    n = options.spans.shape[0]
+    for option in path:
+        entry = options.entries[option]
+        begin, end = options.offsets[option], options.offsets[option + 1]
+        for k in range(begin, end):
+            said, state = score_word(tables, state, options.words[k])
+            found[LANGUAGE] += said * LN10
+        found[WORDS] -= end - begin
+        found[PHRASES] -= 1
+        i, j = options.bounds[option, 0], options.bounds[option, 1]
+        found[DISTORTION] -= abs(i - last)
+        if entry < 0:
+            found[UNKNOWN] += 1
+        else:
+            for kind in range(4):
+                found[TABLE + kind] += phrases.scores[entry, kind]
+        if lexicalised:
+            kind = 0 if i == last else 1 if j == first else 2
+            found[BACK + kind] += _orientation(phrases, entry, kind)
+            if previous > -2:
+                found[AHEAD + kind] += _orientation(phrases, previous, 3 + kind)
+        first, last, previous = i, j, entry
+    said, state = score_word(tables, state, END)
+    found[LANGUAGE] += said * LN10
+    if lexicalised:
+        kind = 0 if last == n else 2
+        found[AHEAD + kind] += _orientation(phrases, previous, 3 + kind)
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _rank(rows, first):
+    """Put the ways to one place in the order of their scores; the first is the best already."""
+    count, row = 0, rows.numbers[first, OTHER]
+    while row >= 0:
+        count, row = count + 1, rows.numbers[row, OTHER]
+    others, keys = np.empty(count, np.int64), np.empty(count)
+    row = rows.numbers[first, OTHER]
+    for place in range(count):
+        others[place], keys[place] = row, -rows.scores[row]
+        row = rows.numbers[row, OTHER]
+    last = first
+    for place in np.argsort(keys, kind="mergesort"):
+        rows.numbers[last, OTHER] = others[place]
+        last = others[place]
+    rows.numbers[last, OTHER] = -1
+
+
+@njit(nogil=True, cache=True)
+def _orientation(phrases, entry, column):
+    return phrases.reordering[entry, column] if entry >= 0 else np.log(1 / 3)
+
+
+@njit(nogil=True, cache=True)
+def _code(options, path):
+    """A number for the words of a path; a copied word has that of its place."""
+    code = np.uint64(1469598103934665603)
+    for option in path:
+        copied = options.entries[option] < 0
+        for k in range(options.offsets[option], options.offsets[option + 1]):
+            word = -1 - options.bounds[option, 0] if copied else options.words[k]
+            code = (code ^ np.uint64(word + (1 << 32))) * np.uint64(0x9E3779B97F4A7C15)
+            code ^= code >> np.uint64(31)
+    return code
+
+
+@njit(nogil=True, cache=True)
+def _double(array):
+    return np.concatenate((array, np.empty_like(array)))
+
+
+@njit(nogil=True, cache=True)
+def _push(heap, size, keys, item):
+    place = size
+    while place and keys[heap[(place - 1) >> 1]] < keys[item]:
+        heap[place] = heap[(place - 1) >> 1]
+        place = (place - 1) >> 1
+    heap[place] = item
+    return size + 1
+
+
+@njit(nogil=True, cache=True)
+def _pop(heap, size, keys):
+    size -= 1
+    item, place = heap[size], 0
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        if below + 1 < size and keys[heap[below + 1]] > keys[heap[below]]:
+            below += 1
+        if keys[heap[below]] <= keys[item]:
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = item
+    return size

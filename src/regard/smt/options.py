@@ -1,0 +1,198 @@
+"""What the phrases of one sentence may be translated as, and what is still to pay for uncovered words.
+
+A translation option is a span of source words with a phrase pair of the table, or a single word that is
+copied since the table knows nothing for it alone. Its estimate is its weighted score with the language model
+as far as it can be known from the phrase alone. `future[i, j]` is the highest sum of estimates of options
+that cover the words from i to j: what search adds for words not covered yet (Koehn et al. 2003, Section 3.3).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from regard.smt.features import AHEAD, BACK, LANGUAGE, PHRASES, TABLE, UNKNOWN, WORDS
+from regard.smt.language_model import UNKNOWN as STRANGE
+from regard.smt.language_model import Tables, score_word
+from regard.smt.trie import child
+
+__all__ = ["LN10", "Options", "Phrases", "collect", "future_costs"]
+
+LN10 = np.log(10.0)
+THIRD = np.log(1 / 3)
+
+
+class Phrases(NamedTuple):
+    """A phrase table as compiled loops read it; see `PhraseTable` and `Trie`."""
+
+    first: np.ndarray
+    words: np.ndarray
+    entries: np.ndarray
+    targets: np.ndarray
+    scores: np.ndarray
+    reordering: np.ndarray
+    ahead: np.ndarray
+    target_words: np.ndarray
+    target_offsets: np.ndarray
+
+
+class Options(NamedTuple):
+    """The translation options of a sentence, those of a span side by side, the best estimate first.
+
+    Attributes:
+        spans: int32 [S, longest, 2]: the first option of the span that starts at a word and has so many words
+            (less one), and how many there are.
+        bounds: int32 [options, 2]: the source words each covers.
+        entries: int64 [options]: its pair in the table, -1 for a word that is copied.
+        scores: float64 [options]: its weighted score without language model, jumps and orientations.
+        estimates: float64 [options]: that and what the language model says of the phrase alone.
+        back: float64 [options, 3]: the weighted score of each orientation looking back.
+        ahead: float64 [options, 3]: the same looking ahead.
+        classes: int32 [options]: equal for options whose `ahead` is.
+        offsets: int32 [options + 1]: where the words of each start in `words`.
+        words: int32: its target words as the language model numbers them.
+    """
+
+    spans: np.ndarray
+    bounds: np.ndarray
+    entries: np.ndarray
+    scores: np.ndarray
+    estimates: np.ndarray
+    back: np.ndarray
+    ahead: np.ndarray
+    classes: np.ndarray
+    offsets: np.ndarray
+    words: np.ndarray
+
+
+@njit(nogil=True, cache=True)
+def collect(
+    source: np.ndarray,
+    phrases: Phrases,
+    tables: Tables,
+    language_ids: np.ndarray,
+    weights: np.ndarray,
+    longest: int,
+    most: int,
+    lexicalised: bool,
+) -> Options:
+    """The translation options of a sentence.
+
+    Args:
+        source: int64: its words, -1 for unknown ones.
+        phrases: The phrase table.
+        tables: The language model.
+        language_ids: Its number of each target word.
+        weights: Of the features.
+        longest: The most words of a source phrase.
+        most: The most options of a span.
+        lexicalised: Whether orientations are scored.
+    """
+    n = len(source)
+    spans = np.zeros((n, longest, 2), np.int32)
+    nodes = np.full((n, longest), -1, np.int64)
+    room = 0
+    for i in range(n):
+        node = 0
+        for length in range(1, min(longest, n - i) + 1):
+            node = child(phrases.first, phrases.words, node, source[i + length - 1])
+            if node < 0:
+                break
+            nodes[i, length - 1] = node
+            count = phrases.entries[node + 1] - phrases.entries[node]
+            spans[i, length - 1, 1] = min(most, count)
+            room += min(most, count)
+        if spans[i, 0, 1] == 0:
+            spans[i, 0, 1] = 1
+            room += 1
+    bounds = np.empty((room, 2), np.int32)
+    entries = np.full(room, -1, np.int64)
+    scores, estimates = np.empty(room), np.empty(room)
+    back, ahead = np.zeros((room, 3)), np.zeros((room, 3))
+    classes = np.zeros(room, np.int32)
+    offsets = np.zeros(room + 1, np.int32)
+    words = np.empty(room * 16, np.int32)
+    used = 0
+    for i in range(n):
+        for length in range(1, min(longest, n - i) + 1):
+            count = spans[i, length - 1, 1]
+            spans[i, length - 1, 0] = used
+            if count == 0:
+                continue
+            start, end, entry, order = 0, 1, 0, np.zeros(1, np.int64)
+            node = nodes[i, length - 1]
+            known = node >= 0 and phrases.entries[node + 1] > phrases.entries[node]
+            if known:
+                start, end = phrases.entries[node], phrases.entries[node + 1]
+                found = np.empty(end - start)
+                for entry in range(start, end):
+                    score, guess = _weigh(entry, phrases, tables, language_ids, weights)
+                    found[entry - start] = -(score + guess)
+                order = np.argsort(found, kind="mergesort")
+            for place in range(count):
+                bounds[used, 0], bounds[used, 1] = i, i + length
+                size = offsets[used]
+                if known:
+                    entry = start + order[place]
+                    entries[used] = entry
+                    score, guess = _weigh(entry, phrases, tables, language_ids, weights)
+                    first, last = _target(phrases, entry)
+                    if size + last - first > len(words):
+                        words = np.concatenate((words, np.empty(len(words) + last - first, np.int32)))
+                    for k in range(first, last):
+                        words[size] = language_ids[phrases.target_words[k]]
+                        size += 1
+                    classes[used] = phrases.ahead[entry] + 1
+                else:
+                    score = -weights[WORDS] - weights[PHRASES] + weights[UNKNOWN]
+                    guess = weights[LANGUAGE] * LN10 * tables.log_probs[1 + STRANGE]
+                    words[size] = STRANGE
+                    size += 1
+                if lexicalised:
+                    for kind in range(3):
+                        one = phrases.reordering[entry, kind] if known else THIRD
+                        other = phrases.reordering[entry, 3 + kind] if known else THIRD
+                        back[used, kind] = weights[BACK + kind] * one
+                        ahead[used, kind] = weights[AHEAD + kind] * other
+                else:
+                    classes[used] = 0
+                scores[used], estimates[used] = score, score + guess
+                offsets[used + 1] = size
+                used += 1
+    return Options(spans, bounds, entries, scores, estimates, back, ahead, classes, offsets, words)
+
+
+@njit(nogil=True, cache=True)
+def _target(phrases, entry):
+    row = phrases.targets[entry]
+    return phrases.target_offsets[row], phrases.target_offsets[row + 1]
+
+
+@njit(nogil=True, cache=True)
+def _weigh(entry, phrases, tables, language_ids, weights):
+    """The weighted score of a pair, and what the language model says of its words alone."""
+    first, last = _target(phrases, entry)
+    score = -weights[WORDS] * (last - first) - weights[PHRASES]
+    for kind in range(4):
+        score += weights[TABLE + kind] * phrases.scores[entry, kind]
+    guess, state = 0.0, 0
+    for k in range(first, last):
+        said, state = score_word(tables, state, language_ids[phrases.target_words[k]])
+        guess += said
+    return score, weights[LANGUAGE] * LN10 * guess
+
+
+@njit(nogil=True, cache=True)
+def future_costs(options: Options) -> np.ndarray:
+    """float64 [S, S + 1]: the highest estimate of the words from i up to, not including, j."""
+    n, longest = options.spans.shape[0], options.spans.shape[1]
+    future = np.full((n, n + 1), -np.inf)
+    for length in range(1, n + 1):
+        for i in range(n - length + 1):
+            j = i + length
+            if length <= longest:
+                if options.spans[i, length - 1, 1]:
+                    future[i, j] = options.estimates[options.spans[i, length - 1, 0]]
+            for middle in range(i + 1, j):
+                future[i, j] = max(future[i, j], future[i, middle] + future[middle, j])
+    return future

@@ -1,0 +1,276 @@
+"""The phrase table: what each source phrase may be translated as, and how well. Koehn et al. (2003).
+
+    scores      log p(t | s), log lex(t | s), log p(s | t), log lex(s | t), in nats
+    reordering  log p(orientation | s, t): monotone, swap, discontinuous, looking back; the same looking ahead
+
+Phrase probabilities are relative frequencies, by default smoothed by modified Kneser-Ney (Foster et al.
+2006): most phrase pairs are seen once, and their relative frequency of 1 says little. Orientations are
+smoothed with those of the whole text (Koehn et al. 2005).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from regard.alignment.corpus import Corpus, Text
+from regard.alignment.symmetrize import LinkTable
+from regard.errors import DataError
+from regard.smt.extraction import extract
+from regard.smt.kneser_ney import discounts
+from regard.smt.lexical import lexical_weights, word_table
+from regard.smt.store import read_arrays, write_arrays
+from regard.smt.trie import Trie, grow, phrases_trie
+
+__all__ = ["SCORES", "Pairs", "PhraseTable", "build_table", "train_table"]
+
+Smoothing = Literal["kneser-ney", "none"]
+
+SCORES = ("p(t|s)", "lex(t|s)", "p(s|t)", "lex(s|t)")
+MOST = 50
+"""The most translations kept of a source phrase: those of the highest p(t | s)."""
+SIGMA = 0.5
+"""How many occurrences the text's orientations count for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Phrase pairs before they are put in order.
+
+    Attributes:
+        sources: Words and offsets of the distinct source phrases.
+        targets: The same of the distinct target phrases.
+        pairs: int64: which source phrase and which target phrase each pair is.
+        scores: float32 [pairs, 4]: see `SCORES`.
+        links: int64: within each pair; see `Extracted`.
+        reordering: float32 [pairs, 6].
+    """
+
+    sources: tuple[np.ndarray, np.ndarray]
+    targets: tuple[np.ndarray, np.ndarray]
+    pairs: tuple[np.ndarray, np.ndarray]
+    scores: np.ndarray
+    links: np.ndarray
+    reordering: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseTable:
+    """Phrase pairs by source phrase.
+
+    Attributes:
+        trie: The source phrases and all they start with.
+        entries: int64 [nodes + 1]: where the pairs of each node start; the likeliest first.
+        targets: int32 [pairs]: the target phrase of each.
+        scores: float32 [pairs, 4].
+        links: int64 [pairs].
+        reordering: float32 [pairs, 6].
+        ahead: int32 [pairs]: equal for pairs with equal reordering scores looking ahead.
+        target_words: int32: the words of the target phrases, one phrase after the other.
+        target_offsets: int64 [target phrases + 1].
+    """
+
+    trie: Trie
+    entries: np.ndarray
+    targets: np.ndarray
+    scores: np.ndarray
+    links: np.ndarray
+    reordering: np.ndarray
+    ahead: np.ndarray
+    target_words: np.ndarray
+    target_offsets: np.ndarray
+
+    def __len__(self) -> int:
+        """How many pairs there are."""
+        return len(self.targets)
+
+    def target(self, entry: int) -> np.ndarray:
+        """The target words of a pair."""
+        start, end = self.target_offsets[self.targets[entry] : self.targets[entry] + 2]
+        return self.target_words[start:end]
+
+    def lookup(self, source: Sequence[int]) -> range:
+        """The pairs of a source phrase."""
+        node = np.zeros(1, dtype=np.int64)
+        for word in source:
+            node = self.trie.find(node, np.array([word]))
+        if node[0] < 0:
+            return range(0)
+        return range(int(self.entries[node[0]]), int(self.entries[node[0] + 1]))
+
+    def save(self, folder: Path) -> None:
+        """Write the table into a folder that exists.
+
+        Raises:
+            DataError: if it cannot be written.
+        """
+        arrays = {name: getattr(self, name) for name in _NAMES}
+        tree = {"first": self.trie.first, "words": self.trie.words, "levels": np.array(self.trie.levels)}
+        write_arrays(folder, "phrases", arrays | tree)
+
+    @classmethod
+    def load(cls, folder: Path) -> "PhraseTable":
+        """Open what `save` wrote; the arrays are memory-mapped.
+
+        Raises:
+            DataError: if a file is missing or broken; names it.
+        """
+        found = read_arrays(folder, "phrases", (*_NAMES, "first", "words", "levels"))
+        trie = Trie(tuple(found.pop("levels").tolist()), found.pop("first"), found.pop("words"))
+        return cls(trie, **found)
+
+
+_NAMES = tuple(name for name in PhraseTable.__dataclass_fields__ if name != "trie")
+
+
+def build_table(pairs: Pairs, size: int) -> PhraseTable:
+    """Put phrase pairs in order, and leave out the least likely translations of phrases that have many.
+
+    Args:
+        pairs: The phrase pairs.
+        size: Words of the source vocabulary.
+
+    Raises:
+        DataError: if there is none.
+    """
+    if not len(pairs.links):
+        raise DataError("no phrase pair: nothing to make a phrase table of")
+    trie, nodes = phrases_trie(*pairs.sources, size)
+    node = nodes[pairs.pairs[0]]
+    # Of equally likely ones the first target phrase: the order of the pairs does not matter.
+    order = np.lexsort((pairs.pairs[1], -pairs.scores[:, 1], -pairs.scores[:, 0], node))
+    ordered = node[order]
+    rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    order = order[rank < MOST]
+    used, targets = np.unique(pairs.pairs[1][order], return_inverse=True)
+    words, offsets = _phrases(*pairs.targets, used)
+    entries = np.concatenate([[0], np.cumsum(np.bincount(node[order], minlength=len(trie)))])
+    reordering = pairs.reordering[order].astype(np.float32)
+    _, ahead = np.unique(reordering[:, 3:], axis=0, return_inverse=True)
+    return PhraseTable(
+        trie,
+        entries.astype(np.int64),
+        targets.astype(np.int32),
+        pairs.scores[order].astype(np.float32),
+        pairs.links[order],
+        reordering,
+        ahead.reshape(-1).astype(np.int32),
+        words.astype(np.int32),
+        offsets,
+    )
+
+
+def _phrases(words: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Some of the phrases."""
+    lengths = offsets[rows + 1] - offsets[rows]
+    ends = np.cumsum(lengths)
+    places = np.repeat(offsets[rows] - ends + lengths, lengths) + np.arange(int(lengths.sum()))
+    return words[places], np.concatenate([[0], ends]).astype(np.int64)
+
+
+def train_table(
+    corpus: Corpus, links: LinkTable, longest: int = 7, smoothing: Smoothing = "kneser-ney"
+) -> PhraseTable:
+    """The phrase table of a text.
+
+    Args:
+        corpus: The sentence pairs.
+        links: Their links.
+        longest: The most words of a phrase.
+        smoothing: Of the phrase probabilities.
+
+    Raises:
+        DataError: if there is no phrase pair.
+    """
+    found = extract(corpus, links, longest)
+    if not len(found):
+        raise DataError("no phrase pair: the text has no word links")
+    left = _number(corpus.source, found.rows, found.source_starts, found.source_lengths)
+    right = _number(corpus.target, found.rows, found.target_starts, found.target_lengths)
+    size = len(right.offsets) - 1
+    keys, members, counts = np.unique(left.rows * size + right.rows, return_inverse=True, return_counts=True)
+    pairs = keys // size, keys % size
+    sides = (left.words, left.offsets), (right.words, right.offsets)
+    links_of = _most_frequent(members, found.links, len(keys))
+    lexical = lexical_weights(word_table(corpus, links), *sides, pairs, links_of)
+    columns = (
+        _probabilities(counts, pairs[0], pairs[1], smoothing),
+        lexical[0],
+        _probabilities(counts, pairs[1], pairs[0], smoothing),
+        lexical[1],
+    )
+    reordering = np.concatenate(
+        [_orientations(members, kinds, len(keys)) for kinds in (found.back, found.ahead)], axis=1
+    )
+    scores = np.stack(columns, axis=1)
+    return build_table(Pairs(*sides, pairs, scores, links_of, reordering), len(corpus.source.words))
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbered:
+    """Distinct phrases, and which of them each occurrence is."""
+
+    words: np.ndarray
+    offsets: np.ndarray
+    rows: np.ndarray
+
+
+def _number(text: Text, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> _Numbered:
+    """Number the phrases of one side."""
+    places = text.starts[rows] + starts
+    size = len(text.words)
+    nodes = 1 + text.tokens[places].astype(np.int64)
+    base = 1 + size
+    for length in range(2, int(lengths.max()) + 1):
+        longer = np.flatnonzero(lengths >= length)
+        level = grow(nodes[longer], text.tokens[places[longer] + length - 1], size)
+        nodes[longer] = base + level.members
+        base += len(level.words)
+    _, first, members = np.unique(nodes, return_index=True, return_inverse=True)
+    sizes = lengths[first].astype(np.int64)
+    ends = np.cumsum(sizes)
+    spots = np.repeat(places[first] - ends + sizes, sizes) + np.arange(int(sizes.sum()))
+    words = text.tokens[spots].astype(np.int64)
+    return _Numbered(
+        words, np.concatenate([[0], ends]).astype(np.int64), members.reshape(-1).astype(np.int64)
+    )
+
+
+def _most_frequent(members: np.ndarray, links: np.ndarray, size: int) -> np.ndarray:
+    """The links each pair has most often; of equally frequent ones those of the least number."""
+    order = np.lexsort((links, members))
+    m, k = members[order], links[order]
+    starts = np.flatnonzero(np.concatenate([[True], (m[1:] != m[:-1]) | (k[1:] != k[:-1])]))
+    counts = np.diff(np.concatenate([starts, [len(m)]]))
+    best = np.lexsort((k[starts], -counts, m[starts]))
+    _, first = np.unique(m[starts][best], return_index=True)
+    return k[starts][best][first]
+
+
+def _probabilities(
+    counts: np.ndarray, given: np.ndarray, other: np.ndarray, smoothing: Smoothing
+) -> np.ndarray:
+    """Log p(other | given) of each pair, in nats.
+
+    Args:
+        counts: How often each pair was seen.
+        given: What each pair is a pair of.
+        other: And what.
+        smoothing: Kneser-Ney takes its lower distribution from how many phrases each `other` goes with.
+    """
+    totals = np.bincount(given, counts)[given]
+    if smoothing == "none":
+        return np.log(counts / totals)
+    taken = np.array([0.0, *discounts(counts, "phrase pairs")])[np.minimum(counts, 3)]
+    left = np.bincount(given, taken)[given]
+    spread = np.bincount(other)[other] / len(other)
+    return np.log(np.maximum(counts - taken, 0) / totals + left / totals * spread)
+
+
+def _orientations(members: np.ndarray, kinds: np.ndarray, size: int) -> np.ndarray:
+    """Log p(orientation | pair), smoothed."""
+    counts = np.bincount(members * 3 + kinds, minlength=3 * size).reshape(size, 3).astype(np.float64)
+    overall = (counts.sum(axis=0) + 1) / (counts.sum() + 3)
+    return np.log((counts + SIGMA * overall) / (counts.sum(axis=1, keepdims=True) + SIGMA))

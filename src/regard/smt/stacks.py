@@ -1,0 +1,257 @@
+"""Beam search over stacks. Koehn et al. (2003), Section 3; Koehn (2004).
+
+A hypothesis covers some source words; hypotheses that cover equally many compete in one stack. Each is
+extended by the options of spans that are still uncovered. Two that nothing to come can tell apart (same words
+covered, same state of the language model, same last phrase as far as the next jump sees it) are recombined:
+the better goes on, the other is kept as another way to the same place, for n-best lists.
+
+Which words are covered is said by the first gap, the first word that is not, and a bitmap of what follows:
+no phrase ends more than `limit` words after the first gap, so one integer does for sentences of any length.
+The same rule sees to it that the gap can always be reached again.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from regard.smt.features import DISTORTION, LANGUAGE
+from regard.smt.language_model import END, Tables, score_word
+from regard.smt.options import LN10, Options
+
+__all__ = ["FARTHEST", "Rows", "search"]
+
+FARTHEST = 60
+"""The highest distortion limit: the bitmap is one integer."""
+
+PREVIOUS, OPTION, GAP, MASK, FIRST, LAST, STATE, CLASS, OTHER, NEXT, ALIVE = range(11)
+"""The columns of `Rows.numbers`: the hypothesis it extends and by which option; the first uncovered word and
+the bitmap from there; the span of its last phrase; the state of the language model; the class of the option;
+another way to the same place; the next of its stack; whether it is in its stack."""
+COLUMNS = 11
+
+
+class Rows(NamedTuple):
+    """Hypotheses, the first the empty one.
+
+    Attributes:
+        numbers: int64 [rows, COLUMNS].
+        scores: float64 [rows]: the weighted score so far.
+        totals: float64 [rows]: that and the future cost.
+        final: The best of those that cover everything; its `OTHER` are the rest.
+    """
+
+    numbers: np.ndarray
+    scores: np.ndarray
+    totals: np.ndarray
+    final: int
+
+
+@njit(nogil=True, cache=True)
+def search(
+    options: Options,
+    future: np.ndarray,
+    tables: Tables,
+    start: int,
+    weights: np.ndarray,
+    limit: int,
+    size: int,
+    width: float,
+) -> Rows:
+    """All hypotheses that search made.
+
+    Args:
+        options: Of the sentence, which has a word or more.
+        future: See `future_costs`.
+        tables: The language model.
+        start: Its state at the start of a sentence.
+        weights: Of the features.
+        limit: How far a phrase may jump, in source words; at most `FARTHEST`.
+        size: How many hypotheses of each stack are extended.
+        width: How far below the best of its stack a hypothesis may be, in units of the score.
+    """
+    n, longest = options.spans.shape[0], options.spans.shape[1]
+    lexicalised = np.any(options.back != 0) or np.any(options.ahead != 0)
+    language = weights[LANGUAGE] * LN10
+    numbers = np.zeros((1024, COLUMNS), np.int64)
+    scores, totals = np.zeros(1024), np.zeros(1024)
+    table = np.full(4096, -1, np.int64)
+    heads, counts = np.full(n + 1, -1, np.int64), np.zeros(n + 1, np.int64)
+    best, bounds = np.full(n + 1, -np.inf), np.full(n + 1, -np.inf)
+    numbers[0, PREVIOUS], numbers[0, OPTION], numbers[0, STATE] = -1, -1, start
+    numbers[0, OTHER] = numbers[0, NEXT] = -1
+    used, final, heads[0] = 1, -1, 0
+    for covered in range(n):
+        rows = _kept(covered, heads, numbers, totals, size, best[covered] - width)
+        for row in rows:
+            gap, mask = numbers[row, GAP], numbers[row, MASK]
+            first, last, option = numbers[row, FIRST], numbers[row, LAST], numbers[row, OPTION]
+            state, score = numbers[row, STATE], scores[row]
+            for i in range(max(gap, last - limit), min(n, last + limit + 1)):
+                if i - gap < 63 and mask >> (i - gap) & 1:
+                    continue
+                for length in range(1, min(longest, n - i) + 1):
+                    j = i + length
+                    if i != gap and j - gap > limit:
+                        break
+                    if j - 1 - gap < 63 and mask >> (j - 1 - gap) & 1:
+                        break
+                    begin, count = options.spans[i, length - 1, 0], options.spans[i, length - 1, 1]
+                    if count == 0:
+                        continue
+                    new_gap, new_mask = gap, mask | ((1 << length) - 1) << (i - gap)
+                    while new_mask & 1:
+                        new_gap += 1
+                        new_mask >>= 1
+                    stack = covered + length
+                    rest = _rest(future, n, new_gap, new_mask)
+                    kind = 0 if i == last else 1 if j == first else 2
+                    jump = -weights[DISTORTION] * abs(i - last)
+                    if option >= 0:
+                        jump += options.ahead[option, kind]
+                    for place in range(begin, begin + count):
+                        floor = max(bounds[stack], best[stack] - width)
+                        value = score + jump + options.back[place, kind] + options.scores[place]
+                        after = state
+                        for k in range(options.offsets[place], options.offsets[place + 1]):
+                            said, after = score_word(tables, after, options.words[k])
+                            value += language * said
+                        if stack == n:
+                            said, after = score_word(tables, after, END)
+                            value += language * said + options.ahead[place, 0 if j == n else 2]
+                        total = value + rest
+                        if total < floor:
+                            continue
+                        if used == len(scores):
+                            numbers = np.concatenate((numbers, np.zeros((used, COLUMNS), np.int64)))
+                            scores = np.concatenate((scores, np.zeros(used)))
+                            totals = np.concatenate((totals, np.zeros(used)))
+                            table = _rehash(numbers, used, 8 * used)
+                        new = numbers[used]
+                        new[PREVIOUS], new[OPTION], new[OTHER], new[NEXT] = row, place, -1, -1
+                        new[GAP], new[MASK] = new_gap, new_mask
+                        if stack == n:
+                            # Nothing comes that could tell one from another.
+                            new[FIRST] = new[LAST] = new[STATE] = new[CLASS] = 0
+                        else:
+                            new[FIRST], new[LAST] = i if lexicalised else 0, j
+                            new[STATE], new[CLASS] = after, options.classes[place]
+                        scores[used], totals[used] = value, total
+                        best[stack] = max(best[stack], total)
+                        here = _recombine(numbers, scores, totals, table, used)
+                        used += 1
+                        if stack == n:
+                            final = here
+                        elif not numbers[here, ALIVE]:
+                            numbers[here, ALIVE] = 1
+                            numbers[here, NEXT], heads[stack] = heads[stack], here
+                            counts[stack] += 1
+                            if counts[stack] >= 4 * size:
+                                bounds[stack] = _thin(stack, heads, counts, numbers, totals, size)
+    return Rows(numbers[:used], scores[:used], totals[:used], final)
+
+
+@njit(nogil=True, cache=True)
+def _rest(future, n, gap, mask):
+    """The future cost of what is uncovered from the first gap on."""
+    total, start, place = 0.0, gap, gap
+    while mask:
+        if mask & 1:
+            if place > start:
+                total += future[start, place]
+            start = place + 1
+        mask >>= 1
+        place += 1
+    return total + future[start, n] if start < n else total
+
+
+@njit(nogil=True, cache=True)
+def _kept(stack, heads, numbers, totals, size, floor):
+    """The hypotheses of a stack that are extended, the best first."""
+    count, row = 0, heads[stack]
+    while row >= 0:
+        count += 1
+        row = numbers[row, NEXT]
+    rows, keys = np.empty(count, np.int64), np.empty(count)
+    row = heads[stack]
+    for place in range(count):
+        rows[place], keys[place] = row, -totals[row]
+        row = numbers[row, NEXT]
+    order = np.argsort(keys, kind="mergesort")[:size]
+    if stack == 0:
+        return rows
+    enough = 0
+    while enough < len(order) and -keys[order[enough]] >= floor:
+        enough += 1
+    return rows[order[:enough]]
+
+
+@njit(nogil=True, cache=True)
+def _thin(stack, heads, counts, numbers, totals, size):
+    """Leave the best of a stack in it; what the worst of them is worth."""
+    rows = np.empty(counts[stack], np.int64)
+    row = heads[stack]
+    for place in range(len(rows)):
+        rows[place] = row
+        row = numbers[row, NEXT]
+    keys = totals[rows]
+    bound = np.partition(keys, len(keys) - size)[len(keys) - size]
+    heads[stack], counts[stack] = -1, 0
+    for row in rows:
+        if totals[row] >= bound and counts[stack] < size:
+            numbers[row, NEXT], heads[stack] = heads[stack], row
+            counts[stack] += 1
+        else:
+            numbers[row, ALIVE] = 0
+    return bound
+
+
+@njit(nogil=True, cache=True)
+def _hash(row, size):
+    value = np.uint64(row[GAP])
+    for column in (MASK, FIRST, LAST, STATE, CLASS):
+        value = (value ^ np.uint64(row[column])) * np.uint64(0x9E3779B97F4A7C15)
+        value ^= value >> np.uint64(29)
+    return np.int64(value & np.uint64(size - 1))
+
+
+@njit(nogil=True, cache=True)
+def _same(one, other):
+    for column in (GAP, MASK, FIRST, LAST, STATE, CLASS):
+        if one[column] != other[column]:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _rehash(numbers, used, size):
+    """A larger table of the hypotheses that others were recombined into."""
+    table = np.full(size, -1, np.int64)
+    for row in range(1, used):
+        place = _hash(numbers[row], size)
+        # Of those recombined the first made stands for all.
+        while table[place] >= 0 and not _same(numbers[table[place]], numbers[row]):
+            place = (place + 1) & (size - 1)
+        if table[place] < 0:
+            table[place] = row
+    return table
+
+
+@njit(nogil=True, cache=True)
+def _recombine(numbers, scores, totals, table, new):
+    """The row that stands for all that are like a new one, which is the better of them from now on."""
+    place = _hash(numbers[new], len(table))
+    while table[place] >= 0:
+        old = table[place]
+        if _same(numbers[old], numbers[new]):
+            if scores[new] > scores[old]:
+                # They change places: the old row stays the one that others know.
+                for column in (PREVIOUS, OPTION):
+                    numbers[old, column], numbers[new, column] = numbers[new, column], numbers[old, column]
+                scores[old], scores[new] = scores[new], scores[old]
+                totals[old], totals[new] = totals[new], totals[old]
+            numbers[new, OTHER], numbers[old, OTHER] = numbers[old, OTHER], new
+            return old
+        place = (place + 1) & (len(table) - 1)
+    table[place] = new
+    return new

@@ -1,0 +1,147 @@
+"""A phrase-based system from prepared text: align, extract, count, tune."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from regard.alignment.base import Setting, default_threads
+from regard.alignment.both import train_both
+from regard.alignment.corpus import Corpus, Text, Words
+from regard.alignment.symmetrize import LinkTable
+from regard.data.corpus import read_lines
+from regard.data.prepared import Prepared
+from regard.data.text import TextPair
+from regard.data.vocabulary import UNK
+from regard.smt.config import PhraseConfig
+from regard.smt.features import START
+from regard.smt.kneser_ney import estimate
+from regard.smt.language_model import LanguageModel
+from regard.smt.model import PhraseModel, make_decoder, save_phrases
+from regard.smt.phrase_table import PhraseTable, train_table
+from regard.smt.tuning import tune
+
+__all__ = ["align_corpus", "train_phrases"]
+
+_log = logging.getLogger(__name__)
+
+
+def train_phrases(
+    config: PhraseConfig, prepared: Prepared, folder: Path, seed: int, threads: int = 0
+) -> PhraseModel:
+    """Train and tune a system, and write it into a model folder.
+
+    The same text, settings and seed give the same system, whatever the threads.
+
+    Args:
+        config: Its settings.
+        prepared: The text: tables come from `train`, weights from `valid`.
+        folder: The model folder; it exists.
+        seed: Of the aligner and of tuning.
+        threads: Of compiled work; 0: as many as there are processors.
+
+    Raises:
+        DataError: if a pair has an empty side, nothing can be aligned, or no sentence is long enough for the
+            language model's order.
+        CheckpointError: if the folder cannot be written.
+    """
+    threads = threads or default_threads()
+    corpus = Corpus.from_prepared(prepared)
+    _log.info("aligning %d sentence pairs", len(corpus))
+    links = align_corpus(corpus, config, seed, threads)
+    table = train_table(corpus, links, config.max_phrase, config.smoothing)
+    _log.info("%d phrase pairs", len(table))
+    model = _language_model(config, prepared)
+    _log.info("language model: %d n-grams of order %d", len(model.trie) - 1, model.order)
+    decoder = make_decoder(table, model, prepared.text, START, config)
+    system = PhraseModel(decoder, prepared.text, 0.0)
+    found = _tuned(config, prepared, system, seed, threads)
+    return _saved(folder, table, model, prepared.text, config, *found)
+
+
+def _saved(
+    folder: Path,
+    table: PhraseTable,
+    model: LanguageModel,
+    text: TextPair,
+    config: PhraseConfig,
+    weights: np.ndarray,
+    bleu: float,
+) -> PhraseModel:
+    decoder = make_decoder(table, model, text, weights, config)
+    save_phrases(folder, decoder, bleu)
+    return PhraseModel(decoder, text, bleu)
+
+
+def align_corpus(corpus: Corpus, config: PhraseConfig, seed: int, threads: int) -> LinkTable:
+    """The links of a text: both directions, put together by grow-diag-final-and.
+
+    Args:
+        corpus: The sentence pairs.
+        config: The aligner, and whether it ignores case.
+        seed: Of all that is drawn at random.
+        threads: Of compiled work.
+    """
+    plain = Corpus(_lowered(corpus.source), _lowered(corpus.target)) if config.lowercase else corpus
+    aligner = train_both(plain, config.aligner, Setting(threads=threads, seed=seed))
+    return aligner.align(plain, threads=threads)
+
+
+def _lowered(text: Text) -> Text:
+    """A side with words that differ in case alone made one."""
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    new = np.array([numbers[word.lower()] for word in text.words.spelling], dtype=np.int32)
+    return Text(Words(tuple(numbers)), new[text.tokens], text.starts, text.lengths)
+
+
+def _language_model(config: PhraseConfig, prepared: Prepared) -> LanguageModel:
+    """The language model of the target text."""
+    target = prepared.text.target
+    rows = prepared.split("train")
+    spelling = target.vocabulary.tokens
+
+    def sentences() -> Iterable[list[str]]:
+        for row in range(len(rows)):
+            yield [spelling[number] for number in rows.example(row)[1][:-1].tolist()]
+        for path in config.monolingual:
+            for line in read_lines(path):
+                if tokens := target.tokenizer.encode(line):
+                    yield tokens
+
+    return estimate(sentences(), config.order, "the target text")
+
+
+def _tuned(
+    config: PhraseConfig, prepared: Prepared, system: PhraseModel, seed: int, threads: int
+) -> tuple[np.ndarray, float]:
+    """The weights that the validation text asks for, and its BLEU with them."""
+    text, tuning = prepared.text, config.tuning
+    strange: defaultdict[str, int] = defaultdict()
+    strange.default_factory = lambda: -2 - len(strange)
+
+    def target_ids(tokens: list[str]) -> list[int]:
+        ids = text.target.vocabulary.ids(tokens)
+        pairs = zip(tokens, ids, strict=True)
+        return [strange[token] if number == UNK else number for token, number in pairs]
+
+    sources, references, copies = [], [], []
+    for source, target in zip(*prepared.split("valid").raw(), strict=True):
+        tokens = text.source.tokenize(source)
+        sources.append(system.source_ids(tokens))
+        copies.append(target_ids(tokens))
+        references.append(target_ids(text.target.tokenize(target)))
+    best = tune(
+        system.decoder,
+        sources,
+        references,
+        copies,
+        tuning.rounds,
+        tuning.nbest if tuning.rounds else 1,
+        tuning.restarts,
+        seed,
+        threads,
+    )
+    return best.weights, best.bleu

@@ -1,0 +1,42 @@
+"""Training a phrase-based system as a run: its result in the form of the trainer's."""
+
+import time
+from pathlib import Path
+
+from regard.data.prepared import Prepared
+from regard.smt.config import PhraseConfig
+from regard.smt.model import PHRASE_FOLDER, load_phrases
+from regard.smt.training import train_phrases
+from regard.training.progress import Progress
+from regard.training.trainer import Result
+
+__all__ = ["is_phrase_folder", "run_phrases"]
+
+
+def is_phrase_folder(folder: Path) -> bool:
+    """Whether a model folder holds a trained phrase-based system."""
+    return (folder / PHRASE_FOLDER).is_dir()
+
+
+def run_phrases(
+    config: PhraseConfig, prepared: Prepared, folder: Path, seed: int, threads: int = 0
+) -> Result:
+    """Train a system, or find that the folder holds it already: one that was stopped starts anew.
+
+    Args:
+        config: Its settings.
+        prepared: The text.
+        folder: The model folder; it exists.
+        seed: Of all that is drawn at random.
+        threads: Of compiled work; 0: as many as there are processors.
+
+    Raises:
+        DataError: if the text is not fit for it; see `regard.smt.training.train_phrases`.
+        CheckpointError: if the folder is broken or cannot be written.
+    """
+    begun = time.monotonic()
+    if is_phrase_folder(folder):
+        bleu = load_phrases(folder, config).bleu
+        return Result("an earlier run had finished", None, Progress(best=bleu))
+    bleu = train_phrases(config, prepared, folder, seed, threads).bleu
+    return Result("tuning", None, Progress(seconds=time.monotonic() - begun, best=bleu))

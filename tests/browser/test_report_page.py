@@ -1,0 +1,205 @@
+"""The report's page in a browser: found, sorted, opened, looked at, on a desk, on a phone, in print."""
+
+import re
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
+
+from playwright.sync_api import Locator, Page, expect
+
+from made_report import PAIRS, make_page
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(make_page(), encoding="utf-8")
+    return path.as_uri()
+
+
+def lines(page: Page) -> list[int]:
+    """The sentences shown, in their order."""
+    cards = page.locator("#list .sentence").evaluate_all("all => all.map((card) => card.id)")
+    return [int(card[1:]) for card in cards]
+
+
+def cell(place: Locator, row: int, column: int) -> Locator:
+    """A cell of the map in a place."""
+    return place.locator(f"rect[data-row='{row}'][data-column='{column}']")
+
+
+def open_line(page: Page, address: str, line: int) -> Page:
+    page.goto(f"{address}#s{line}")
+    expect(page.locator(f"#s{line} .detail")).to_be_visible()
+    return page
+
+
+def test_all_text_is_shown_as_text(page, address):
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("dialog", lambda dialog: pytest.fail(f"a script of the text ran: {dialog.message}"))
+    page.goto(address)
+    cards = page.locator("#list .sentence")
+    expect(cards).to_have_count(len(PAIRS))
+    for card, (source, reference) in zip(cards.all(), PAIRS, strict=True):
+        assert card.locator(".source dd").text_content().split() == source.split()
+        assert card.locator(".reference dd").text_content().split() == reference.split()
+    assert page.locator(".sentence img, .sentence script, h1 b").count() == 0
+    expect(page.locator("h1")).to_have_text("Report </title><b>")
+    expect(page.locator("#table tbody th").nth(1)).to_have_text("<b>bounded</b>")
+    # Nothing but the page itself (and its icon, which is none).
+    assert {url for url in asked if not url.startswith("data:")} == {address}
+    expect(page.locator(".chart svg").first).to_be_visible()
+
+
+def test_faults_are_marked(page, address):
+    page.goto(address)
+    said = page.locator("#s1 .output").first
+    assert said.locator(".word.repeated").all_text_contents() == ["dog", "dog"]
+    assert page.locator("#s6 .source .dropped").all_text_contents() == ["schläft"]
+    assert "dropped by soft" in str(page.locator("#s6 .source .dropped").get_attribute("title"))
+
+
+def test_words_are_searched_in_all_texts(page, address):
+    page.goto(address)
+    for query, found in (("KATZE", [6]), ("house", [5]), ("ein dog", [1]), ("<script>", [2]), ("zebra", [])):
+        page.locator("#search").fill(query)
+        assert lines(page) == found
+    expect(page.locator("#found")).to_have_text("0 of 6 sentences")
+    page.locator("#clear").click()
+    assert lines(page) == [1, 2, 3, 4, 5, 6]
+
+
+def test_sentences_are_sorted_and_filtered_by_figures_of_a_system_and_by_differences(page, address):
+    page.goto(address)
+    page.locator("#sort").select_option(label="repetitions")
+    assert lines(page)[0] == 1
+    page.locator("#low").fill("1")
+    assert lines(page) == [1, 5]
+    page.locator("#of").select_option(label="<b>bounded</b>")
+    assert lines(page) == []
+    page.locator("#of").select_option(label="<b>bounded</b> − soft")
+    page.locator("#low").fill("")
+    page.locator("#high").fill("-1")
+    assert lines(page) == [5, 1]
+    page.locator("#order").click()
+    assert lines(page) == [1, 5]
+    page.locator("#clear").click()
+    page.locator("#sort").select_option(label="source words")
+    assert lines(page)[0] == 4
+    page.locator("#sort").select_option(label="entropy (nats)")
+    # A sentence with no such figure comes last.
+    assert lines(page)[-1] == 4
+
+
+def test_a_cell_is_read_under_the_pointer_and_zeros_are_white(page, address):
+    open_line(page, address, 1)
+    map = page.locator("#s1 .regard-map").first
+    strong, none = cell(map, 0, 0), cell(map, 0, 1)
+    assert none.get_attribute("fill") == "#ffffff" and none.get_attribute("data-weight") == "0"
+    assert strong.get_attribute("fill") != "#ffffff"
+    strong.hover()
+    expect(page.locator("#s1 .value").first).to_have_text("a ← ein 1.00")
+    # Links of the aligner are drawn, and may be left out.
+    assert map.locator("circle.link").count() > 0
+    page.get_by_label("word links").uncheck()
+    expect(page.locator("#s1 .regard-map circle.link")).to_have_count(0)
+
+
+def test_heads_and_priors_are_chosen(page, address):
+    open_line(page, address, 1)
+    found = cell(page.locator("#s1 .of-system.system-1"), 0, 1)
+    # The first head looks at it with 0.75 of the step, the second not at all; before, all words were alike.
+    expect(found).to_have_attribute("data-weight", re.compile(r"^0\.37"))
+    page.get_by_label("Head").select_option("1")
+    expect(found).to_have_attribute("data-weight", re.compile(r"^0\.7[45]"))
+    page.get_by_label("Head").select_option("2")
+    expect(found).to_have_attribute("data-weight", "0")
+    page.locator("#s1 .tools").get_by_label("Attention").select_option("1")
+    expect(found).to_have_attribute("data-weight", re.compile(r"^0\.20"))
+
+
+def test_a_step_is_chosen_and_what_it_looked_at_is_said(page, address):
+    open_line(page, address, 1)
+    page.locator("#s1 .of-system.system-1").get_by_label("Step").select_option("1")
+    expect(page.locator("#s1 .of-system.system-1 .value")).to_contain_text(
+        "red ← Hund 0.37, läuft 0.37, roter 0.25"
+    )
+
+
+def test_two_systems_are_subtracted_where_they_say_the_same(page, address):
+    open_line(page, address, 1)
+    expect(page.locator("#s1 .apart")).to_contain_text("translations differ")
+    page.get_by_role("button", name="Led through the reference").click()
+    named = page.locator("#s1 .map").filter(has_text="soft − <b>bounded</b>")
+    expect(named).to_have_count(1)
+    expect(cell(named, 0, 1)).to_have_attribute("data-weight", re.compile(r"^-0\.37"))
+
+
+def test_attention_received_stands_against_fertility(page, address):
+    open_line(page, address, 1)
+    said = page.locator("#s1 .of-system.system-1 .bound title").first.text_content()
+    assert said is not None and "of at most 1" in said
+    assert page.locator("#s1 .of-system.system-0 .bound").count() == 0
+
+
+def test_a_link_opens_its_sentence_and_the_keyboard_goes_on(page, address):
+    open_line(page, address, 5)
+    assert page.url.endswith("#s5")
+    page.keyboard.press("j")
+    expect(page.locator("#s6 .detail")).to_be_visible()
+    assert page.url.endswith("#s6") and page.locator(".detail").count() == 1
+    page.keyboard.press("k")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#s4 .detail")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".detail")).to_have_count(0)
+    page.keyboard.press("/")
+    page.keyboard.type("jk haus")
+    expect(page.locator("#search")).to_have_value("jk haus")
+
+
+def test_cells_are_reached_by_keyboard(page, address):
+    open_line(page, address, 1)
+    page.locator("#s1 .regard-map").first.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    expect(page.locator("#s1 .value").first).to_contain_text("dog ← roter")
+    # The arrows moved in the map, not on to another sentence.
+    assert page.url.endswith("#s1")
+
+
+def test_it_is_dark_where_the_system_is_and_where_the_button_says(opened, address):
+    page = opened(color_scheme="dark")
+    page.goto(address)
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(ground)
+    assert sum(map(int, dark[4:-1].split(", "))) < 150
+    page.locator("#theme").click()
+    assert sum(map(int, page.evaluate(ground)[4:-1].split(", "))) > 600
+    page.emulate_media(color_scheme="light")
+    page.locator("#theme").click()
+    assert page.evaluate(ground) == dark
+
+
+def test_a_phone_scrolls_down_alone(phone, address):
+    open_line(phone, address, 1)
+    assert phone.evaluate("() => document.documentElement.scrollWidth") == 360
+    box = phone.locator("#s1 .map-box").first
+    assert box.evaluate(
+        "box => box.scrollWidth <= box.clientWidth || getComputedStyle(box).overflowX === 'auto'"
+    )
+    phone.locator("#s2 .open").tap()
+    expect(phone.locator("#s2 .detail")).to_be_visible()
+    assert phone.evaluate("() => document.documentElement.scrollWidth") == 360
+
+
+def test_what_is_printed_is_the_text_and_not_its_controls(page, address):
+    open_line(page, address, 1)
+    page.emulate_media(media="print", color_scheme="dark")
+    for name in ("#controls", "nav", "#theme", "#s1 .tools"):
+        expect(page.locator(name)).to_be_hidden()
+    expect(page.locator("#s1 .regard-map").first).to_be_visible()
+    expect(page.locator("#table")).to_be_visible()
+    assert page.evaluate("() => getComputedStyle(document.body).color") == "rgb(0, 0, 0)"

@@ -1,0 +1,201 @@
+"""The served page in a browser: type, look, bend, compare, link, dark mode, a phone."""
+
+import re
+import threading
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("playwright.sync_api")
+
+import uvicorn
+from playwright.sync_api import expect
+
+from regard.server.app import create_app
+from regard.server.config import ServeConfig
+from regard.server.engine import load_engines
+from server.served import save_model
+
+TEXT = "a b c d e! F g a b c"  # a single letter with a dot would be an initial
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """The address of a server in this process, with a model that can be bent and one that cannot."""
+    expect.set_options(timeout=15_000)  # a busy machine is no mistake
+    folder = tmp_path_factory.mktemp("page")
+    paths = [save_model(folder / "bounded", seed=1, fertility=2.0), save_model(folder / "plain")]
+    app = create_app(load_engines(paths, "cpu"), ServeConfig())
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(30)
+
+
+def visit(page, address, text=TEXT):
+    page.goto(address)
+    page.locator("#text").fill(text)
+    expect(page.locator("#output-0 .sentence:not(.waiting)")).to_have_count(len(text.split("!")))
+    expect(page.locator(".card .regard-map").first).to_be_visible()
+    return page
+
+
+def contrast(page, selector, ground):
+    """The contrast of a text's colour with the colour of an element around it, as WCAG reckons it."""
+    script = """([selector, ground]) => {
+      const light = (colour) => {
+        const part = (value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+        const [r, g, b] = colour.match(/[0-9.]+/g).slice(0, 3).map((value) => part(value / 255));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      const ink = light(getComputedStyle(document.querySelector(selector)).color);
+      const paper = light(getComputedStyle(document.querySelector(ground)).backgroundColor);
+      return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+    }"""
+    return page.evaluate(script, [selector, ground])
+
+
+def test_typing_translates_each_sentence_and_draws_its_map(page, served):
+    visit(page, served)
+    assert all(text.strip() for text in page.locator("#output-0 .sentence").all_inner_texts())
+    expect(page.locator("#look-title")).to_have_text("Sentence 1 of 2")
+    # "Set punctuation apart": five words and a mark, and the sink.
+    expect(page.locator(".row:not(.said) .word")).to_have_count(7)
+    words = page.locator(".row.said .word").count()
+    assert page.locator(".regard-map rect[data-row]").count() == 7 * words
+
+
+def test_hovering_tells_the_weight_of_a_cell(page, served):
+    visit(page, served)
+    page.locator('.regard-map rect[data-row="0"][data-column="1"]').hover()
+    expect(page.locator(".reading")).to_have_text(re.compile(r"^\S+ ← b: "))
+
+
+def test_a_source_word_shows_what_came_from_it_and_a_target_word_where_it_came_from(page, served):
+    visit(page, served)
+    word = page.locator(".row:not(.said) .name").nth(1)
+    word.click()
+    expect(word).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".reading")).to_have_text(re.compile("^b → .*received"))
+    page.locator(".row.said .name").first.click()
+    expect(page.locator(".reading")).to_have_text(re.compile("^[A-G<].* ← "))
+    expect(word).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_word_stepped_to_never_receives_nothing_and_the_sentence_changes(page, served):
+    visit(page, served)
+    said = page.locator("#output-0 .sentence").first
+    before = said.inner_text()
+    handle = page.locator(".handle").nth(0)
+    expect(handle).to_have_attribute("aria-valuetext", "as the model has it (2)")
+    handle.focus()
+    page.keyboard.press("Home")
+    expect(page.locator(".handle").nth(0)).to_have_attribute("aria-valuetext", "never")
+    expect(said).not_to_have_text(before)
+    cells = page.locator('.regard-map rect[data-column="0"]')
+    expect(cells.first).to_have_attribute("data-weight", "0")
+    assert {cell.get_attribute("data-weight") for cell in cells.all()} == {"0"}
+    assert "bent=0.0.0.never" in page.url
+    # The handle keeps the keyboard, so that one may go on.
+    expect(page.locator(".handle").nth(0)).to_be_focused()
+    page.keyboard.press("Delete")
+    expect(said).to_have_text(before)
+
+
+def test_a_handle_is_dragged(page, served):
+    visit(page, served)
+    track = page.locator(".track").nth(2)
+    box = track.bounding_box()
+    page.mouse.move(box["x"] + 2, box["y"] + box["height"] / 4)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 2, box["y"] + box["height"] * 3 / 4, steps=4)
+    page.mouse.up()
+    expect(page.locator(".handle").nth(2)).to_have_attribute("aria-valuetext", "at most once")
+    assert "bent=0.0.2.once" in page.url
+
+
+def test_another_translation_can_be_chosen(page, served):
+    visit(page, served)
+    third = page.locator(".best button").nth(2)
+    text = third.locator("bdi").inner_text()
+    third.click()
+    expect(page.locator("#output-0 .sentence").first).to_have_text(text)
+    expect(page.locator(".best button").nth(2)).to_have_attribute("aria-checked", "true")
+
+
+def test_two_models_stand_side_by_side_and_one_cannot_be_bent(page, served):
+    visit(page, served)
+    page.locator("#compare").click()
+    expect(page.locator(".card")).to_have_count(2)
+    expect(page.locator(".card").nth(1)).to_contain_text("cannot be bent")
+    expect(page.locator(".card").nth(1).locator(".handle")).to_have_count(0)
+    expect(page.locator("#output-1 .sentence:not(.waiting)")).to_have_count(2)
+
+
+def test_a_link_brings_back_all_there_is_to_see(page, opened, served):
+    visit(page, served)
+    page.locator("#compare").click()
+    page.locator("#output-0 .sentence").nth(1).click()
+    expect(page.locator(".card")).to_have_count(2)
+    page.locator(".handle").nth(1).focus()
+    page.keyboard.press("Home")
+    expect(page.locator(".card.stale")).to_have_count(0)
+    expect(page.locator(".card .free")).to_have_count(1)
+    other = opened(viewport={"width": 1200, "height": 900})
+    other.goto(page.url)
+    expect(other.locator("#text")).to_have_value(TEXT)
+    expect(other.locator(".card")).to_have_count(2)
+    expect(other.locator("#look-title")).to_have_text("Sentence 2 of 2")
+    expect(other.locator(".handle").nth(1)).to_have_attribute("aria-valuetext", "never")
+    expect(other.locator("#output-0")).to_have_text(page.locator("#output-0").inner_text())
+    assert urlsplit(other.url).fragment == urlsplit(page.url).fragment
+
+
+def test_text_is_shown_as_text(page, served):
+    odd = "<img src=x onerror=alert(1)> \u202bab\u202c 👩‍👩‍👧‍👦 e\u0301"
+    page.goto(served)
+    page.locator("#text").fill(odd)
+    expect(page.locator(".row:not(.said) .word")).to_have_count(len(odd.split()) + 1)
+    assert page.locator("main img").count() == 0
+    names = page.locator(".row:not(.said) .name bdi").all_text_contents()
+    assert names[:-1] == odd.split()
+
+
+def test_dark_and_light_are_readable(opened, served):
+    for scheme in ("light", "dark"):
+        page = visit(opened(color_scheme=scheme), served)
+        for selector, ground in (
+            ("#text", ".pane"),
+            (".told", ".card"),
+            (".says", ".card"),
+            ("#status", "body"),
+            (".name", ".name"),
+            (".tag", ".tag"),
+        ):
+            assert contrast(page, selector, ground) >= 4.5, (scheme, selector)
+
+
+def test_a_phone_needs_no_sideways_scrolling(phone, served):
+    visit(phone, served, "a b c d e f g a b c d e f g! A b c")
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+    phone.locator(".row:not(.said) .name").first.tap()
+    expect(phone.locator(".reading")).not_to_be_empty()
+
+
+def test_the_keyboard_reaches_everything(page, served):
+    visit(page, served)
+    page.locator("#output-0 .sentence").nth(1).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#look-title")).to_have_text("Sentence 2 of 2")
+    page.locator(".regard-map").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".reading")).to_have_text(re.compile(" ← "))
+    page.locator(".best button[aria-checked=true]").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".best button").nth(1)).to_have_attribute("aria-checked", "true")

@@ -1,0 +1,153 @@
+"""`regard report`: its page says what `translate`, `evaluate` and `analyse` say of the same files."""
+
+import json
+import re
+
+import pytest
+from test_translate import run, save_model
+
+from regard.alignment import Corpus, Setting, train_both
+from regard.alignment.ibm import IBM1Config
+from regard.errors import DataError, UsageError
+
+SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
+GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A model without fertilities, and one with."""
+    folder = tmp_path_factory.mktemp("models")
+    free, bound = save_model(folder / "free"), save_model(folder / "bound", fertility=0.75)
+    (free / "record.jsonl").write_text('{"kind": "train", "update": 50, "perplexity": 9.5}\nbroken\n')
+    return free, bound
+
+
+@pytest.fixture(scope="module")
+def aligner(tmp_path_factory):
+    """Each word is linked to its capital."""
+    pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
+    folder = tmp_path_factory.mktemp("aligner") / "kept"
+    train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(folder)
+    return folder
+
+
+@pytest.fixture
+def files(tmp_path):
+    texts = {"in.txt": SOURCE, "ref.txt": [line.upper() for line in SOURCE], "gold.talp": GOLD}
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+def report(models, files, *arguments):
+    """The data of the page."""
+    page = files / "report.html"
+    options = ("--test", files / "in.txt", files / "ref.txt", "--threads", 1, "--no-meteor", "-o", page)
+    result = run("report", *models, *options, *arguments)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "" and "report.html" in result.stderr
+    return read(page)
+
+
+def read(page):
+    found = re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def test_its_numbers_are_those_of_the_other_commands(models, aligner, files):
+    data = report(models, files, "--aligner", aligner, "--gold", files / "gold.talp", "--tokenize", "none")
+    table = {metric["key"]: metric["systems"] for metric in data["metrics"]}
+    out, scores = files / "out.txt", files / "scores.json"
+    texts = (files / "in.txt", files / "ref.txt")
+    for place, model in enumerate(models):
+        run("translate", model, "--input", texts[0], "--output", out)
+        outputs = [" ".join(sentence["systems"][place]["output"]) for sentence in data["sentences"]]
+        assert outputs == out.read_text().splitlines()
+        run("evaluate", out, texts[1], "--metric", "bleu,chrf,rep", "--tokenize", "none", "--json", scores)
+        expected = json.loads(scores.read_text())
+        for key in ("bleu", "chrf", "rep"):
+            assert table[key][place]["value"] == pytest.approx(expected[key], abs=1e-4)
+            if place == 0:
+                assert table[key][0]["interval"] == pytest.approx(expected["intervals"][key], abs=1e-4)
+        options = ("--source", texts[0], "--reference", texts[1], "--json", scores, "--threads", 1)
+        run("analyse", model, "--worst", "--aligner", aligner, *options)
+        expected = json.loads(scores.read_text())
+        assert table["drop"][place]["value"] == pytest.approx(expected["drop"], abs=1e-4)
+        for sentence in expected["sentences"]:
+            own = data["sentences"][sentence["line"] - 1]["systems"][place]
+            assert own["dropped"] == sentence["dropped"]
+            assert own.get("repeated", []) == sentence["repeated"]
+            assert own.get("received") == (
+                None if sentence["attention"] is None else pytest.approx(sentence["attention"], abs=1e-3)
+            )
+        run("analyse", model, "--attention", "--gold", files / "gold.talp", *options)
+        (expected,) = json.loads(scores.read_text())["models"].values()
+        assert table["aer"][place]["value"] == pytest.approx(100 * expected["aer"], abs=1e-3)
+        assert data["systems"][place]["perplexity"] == pytest.approx(expected["perplexity"], abs=1e-3)
+        for key in ("entropy", "coverage", "accuracy", "support"):
+            assert data["attention"][place][key] == pytest.approx(expected[key], abs=1e-4)
+        assert data["attention"][place]["entropies"] == expected["entropies"]
+
+
+def test_a_file_of_translations_stands_beside_a_model(models, files):
+    given = files / "given.txt"
+    given.write_text("A\n" * len(SOURCE))
+    data = report([given, models[0]], files, "--names", "theirs,ours")
+    assert [system["name"] for system in data["systems"]] == ["theirs", "ours"]
+    assert data["systems"][0]["own"] == [] and data["systems"][1]["own"] == [[1, None, False]]
+    assert [sentence["systems"][0]["output"] for sentence in data["sentences"]] == [["A"]] * len(SOURCE)
+
+
+def test_the_first_lines_alone_and_what_is_left_out_is_said(models, files):
+    data = report(models[:1], files, "--lines", 2, "--gold", files / "gold.talp", "--title", "Mine")
+    assert len(data["sentences"]) == 2 and data["title"] == "Mine"
+    notes = " ".join(data["notes"])
+    assert "first 2 of 6 lines" in notes and "--aligner" in notes and "--gold" not in notes
+    assert "1 lines of its record.jsonl" in notes
+    assert data["systems"][0]["curves"]["train"] == [[50.0, 9.5]]
+
+
+def test_without_a_test_text_it_is_the_models_own(models, files, monkeypatch):
+    monkeypatch.chdir(files)
+    # What the model's config names.
+    for name in ("s", "t"):
+        (files / name).write_text("a b\nc\n")
+    result = run("report", models[0], "--threads", 1, "--no-meteor")
+    assert result.exit_code == 0 and len(read(files / "report.html")["sentences"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (["--maps", "some"], UsageError, "--maps 'some': expected last or all"),
+        (["--tokenize", "blanks"], UsageError, "blanks"),
+        (["--names", "one,two"], UsageError, "2 names to 1 models"),
+        (["--aligner", "no-aligner"], DataError, "no-aligner"),
+        (["--gold", "no.talp"], DataError, r"no\.talp"),
+        (["--output", "nowhere/page.html"], DataError, "nowhere/page.html"),
+    ],
+)
+def test_mistakes_are_named_and_leave_nothing(models, files, monkeypatch, arguments, error, message):
+    monkeypatch.chdir(files)
+    before = sorted(files.iterdir())
+    with pytest.raises(error, match=message):
+        run("report", models[0], "--test", "in.txt", "ref.txt", "--threads", 1, *arguments)
+    assert sorted(files.iterdir()) == before
+
+
+def test_links_and_translations_of_another_text_are_named(models, files):
+    (files / "short.txt").write_text("A\n")
+    (files / "beyond.talp").write_text("0-9\n" + "\n" * 5)
+    with pytest.raises(DataError, match=r"short\.txt has 1 lines, .*in\.txt has 6"):
+        report([models[0], files / "short.txt"], files)
+    (files / "short.talp").write_text("0-0\n")
+    with pytest.raises(DataError, match=r"short\.talp has 1 lines, .*in\.txt and .*ref\.txt has 6"):
+        report([models[0]], files, "--gold", files / "short.talp")
+    with pytest.raises(DataError, match=r"beyond\.talp:1: link 0-9 points beyond the reference"):
+        report([models[0]], files, "--gold", files / "beyond.talp")
+    with pytest.raises(UsageError, match="neither a model folder nor a file"):
+        report([files / "nothing"], files)
+    with pytest.raises(UsageError, match="give --test"):
+        run("report", files / "short.txt")

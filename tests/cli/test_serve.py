@@ -1,0 +1,61 @@
+"""`regard serve` at the command line; what it serves is tested in tests/server."""
+
+import importlib.util
+import socket
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli.main import app
+from regard.errors import CheckpointError, ConfigError, UsageError
+from server.served import save_model
+
+
+def serve(*arguments):
+    result = CliRunner().invoke(app, ["serve", *map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_without_the_extra_it_says_how_to_install_it(monkeypatch, tmp_path):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "uvicorn" else find(name))
+    with pytest.raises(UsageError, match=r"uvicorn.*pip install 'regard\[serve\]'"):
+        serve(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--set", "windw=3"], "window"),
+        (["--port", "70000"], "port"),
+        (["--set", "batch=0"], "batch"),
+        (["--set", "queue=10"], "queue"),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path, arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        serve(tmp_path, *arguments)
+
+
+def test_a_folder_that_holds_no_model_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match="nothing-here"):
+        serve(tmp_path / "nothing-here")
+
+
+def test_a_model_given_twice_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="twice"):
+        serve(tmp_path, tmp_path)
+
+
+def test_a_taken_port_is_named(tmp_path, monkeypatch):
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        monkeypatch.setenv(name, "16")  # what the command would set for good
+    folder = save_model(tmp_path / "model")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=str(port)):
+            serve(folder, "--port", port)

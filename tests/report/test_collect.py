@@ -1,0 +1,180 @@
+"""What is collected of models: the same numbers as of the commands that look at one thing each."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import from_dict
+from regard.data.fertility import Budget, ConstantFertilityConfig
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.decoding.analysis import force_lines
+from regard.decoding.config import SearchConfig
+from regard.decoding.translate import Translator, number_lines
+from regard.metrics.alignment import join_words
+from regard.metrics.translation import bleu, chrf
+from regard.models import build_model
+from regard.models.lstm_config import LstmConfig
+from regard.report.collect import collect_lines, collect_model, link_system, system_maps
+from regard.report.curves import read_curves
+from regard.report.maps import MapKind
+from regard.report.scores import score_systems
+from regard.report.worst import corpus_scores
+
+PAIRS = [("a b c", "A B C"), ("", "E"), ("d e a", "D"), ("c c c c", "C C B A"), ("x " * 40, "X")]
+
+
+def make_translator(attention=None, fertility=None) -> Translator:
+    sides = [
+        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+        for words in ("a b c d e", "A B C D E")
+    ]
+    settings = {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 0.7}
+    if fertility is not None:
+        settings["attention"] = {"kind": "constrained"}
+    config = from_dict(LstmConfig, settings)
+    if attention is not None:
+        settings["decoder"]["feed"] = "context"
+        settings["attention"] = attention
+        config = from_dict(LstmConfig, settings)
+    budget = None
+    if fertility is not None:
+        budget = Budget.constant(ConstantFertilityConfig(value=fertility), len(sides[0].vocabulary))
+    torch.manual_seed(0)
+    size = len(sides[0].vocabulary)
+    search = {"beam": 2, "min_length": 2, "max_length_ratio": 1.0, "max_length_extra": 2}
+    search["batch"] = {"longest": 20}
+    return Translator(
+        build_model(config, size, size).eval(), TextPair(*sides, budget), from_dict(SearchConfig, search)
+    )
+
+
+def unseen(items, name, total):
+    yield from items
+
+
+def collect(translator, every=False):
+    return collect_model("m", Path("folder"), translator, PAIRS, unseen, every)
+
+
+@pytest.fixture(scope="module")
+def soft():
+    translator = make_translator()
+    return translator, collect(translator)
+
+
+def test_every_line_is_there_be_it_empty_or_too_long(soft):
+    _, system = soft
+    assert [one.sentence.line for one in system.sentences] == [1, 2, 3, 4, 5]
+    assert [one.refused is None for one in system.sentences] == [True] * 4 + [False]
+    assert [one.own is None for one in system.sentences] == [False, True, False, False, True]
+    assert [one.text == "" for one in system.sentences] == [False, True, False, False, True]
+    assert system.sentences[4].sentence.source == ("x",) * 40
+    assert [one is None for one in system.attention] == [False, True, False, False, True]
+
+
+def test_own_maps_are_those_of_the_translations(soft):
+    translator, system = soft
+    results = list(translator.translate(number_lines(source for source, _ in PAIRS)))
+    for shown, result in zip(system.sentences, results, strict=True):
+        assert shown.text == result.text
+        if shown.own is not None:
+            best = result.translations[0]
+            assert shown.own.rows == tuple(best.tokens) and shown.own.columns == shown.sentence.source
+            assert abs(shown.own.weights[0] / 255 - best.weights).max() <= 1 / 255
+            logs = best.hypothesis.token_log_probs
+            assert shown.log_prob == pytest.approx(best.hypothesis.log_probability / len(logs))
+
+
+def test_forced_maps_are_those_of_the_references(soft):
+    translator, system = soft
+    lines = force_lines(translator.model, translator.text, PAIRS, translator.search.batch)
+    for shown, line in zip(system.sentences, lines, strict=True):
+        assert (shown.forced is None) == (line is None)
+        if line is not None and shown.forced is not None:
+            words = join_words(line.beliefs[-1][:-1].mean(axis=1), line.source_words, line.target_words)
+            assert abs(shown.forced.weights[0] / 255 - words).max() <= 1 / 255
+            assert shown.forced.rows == tuple(line.target)
+
+
+def test_a_posterior_is_kept_beside_its_prior_on_request():
+    translator = make_translator({"kind": "posterior", "contexts": 2})
+    system = collect(translator, every=True)
+    kinds = (MapKind(1, None, False), MapKind(1, None, True))
+    assert system_maps(system, forced=False) == system_maps(system, forced=True) == kinds
+    results = list(translator.translate(number_lines(source for source, _ in PAIRS)))
+    for shown, result in zip(system.sentences, results, strict=True):
+        if shown.own is not None:
+            # What search saw before each token was known is the prior.
+            assert abs(shown.own.weights[1] / 255 - result.translations[0].weights).max() <= 1 / 255
+    assert any((one.own.weights[0] != one.own.weights[1]).any() for one in system.sentences if one.own)
+    assert system_maps(collect(translator), forced=False) == (MapKind(1, None),)
+
+
+def test_a_soft_model_has_one_map_though_all_are_wanted(soft):
+    assert system_maps(collect(soft[0], every=True), forced=True) == (MapKind(1, None),)
+
+
+def test_a_bounded_models_maps_have_a_column_for_its_sink():
+    system = collect(make_translator(fertility=1.0))
+    shown = system.sentences[0]
+    assert system.bounded and shown.own is not None and shown.own.columns == ("a", "b", "c", "<sink>")
+    received = shown.sentence.received
+    assert received is not None and received.fertility == (1.0,) * 3 and received.sink is not None
+    totals = shown.own.weights[0].sum(axis=0) / 255
+    assert totals == pytest.approx([*received.attention, received.sink], abs=0.05)
+
+
+def test_scores_are_those_of_the_metrics(soft):
+    _, system = soft
+    # A model that drops what it does not link: each word is linked to the one in its place.
+    linked = link_system(
+        system, lambda pairs: [frozenset((i, i) for i in range(min(map(len, pair)))) for pair in pairs]
+    )
+    copied = collect_lines("copy", Path("out.txt"), [reference for _, reference in PAIRS], PAIRS)
+    copied = link_system(copied, lambda pairs: [frozenset({(0, 0)})] * len(pairs))
+    scores = score_systems([linked, copied], PAIRS, "none", resamples=20)
+    outputs, references = [one.text for one in system.sentences], [[reference for _, reference in PAIRS]]
+    for key, score in (("bleu", bleu(outputs, references, "none")), ("chrf", chrf(outputs, references))):
+        assert scores.table[key][0].estimate.value == pytest.approx(score.score)
+        assert scores.table[key][1].estimate.value == pytest.approx(100)
+        assert scores.table[key][1].difference.value == pytest.approx(100 - score.score)
+    # Sentence by sentence, short ones that are right are right.
+    assert scores.each["bleu"][1] == pytest.approx([100] * len(PAIRS))
+    expected = corpus_scores([one.sentence for one in linked.sentences])
+    assert {key: scores.table[key][0].estimate.value for key in expected} == pytest.approx(expected)
+    assert set(expected) == {"rep", "drop"}
+    assert scores.attention[1] is None and scores.attention[0].sentences == 3
+    assert len(scores.missing) == 1 and "--gold" in scores.missing[0]
+
+
+def test_translations_from_a_file_are_cut_as_the_model_cuts(soft):
+    translator, _ = soft
+    lines = [reference for _, reference in PAIRS]
+    for text in (None, translator.text):
+        system = collect_lines("file", Path("out.txt"), lines, PAIRS, text)
+        assert [one.sentence.output for one in system.sentences] == [tuple(line.split()) for line in lines]
+        assert system.attention == () and system_maps(system, forced=False) == ()
+
+
+def test_a_damaged_record_costs_no_more_than_its_damage(tmp_path):
+    assert read_curves(tmp_path) is None
+    good = '{"kind": "train", "update": 50, "perplexity": 9.5}\n'
+    valid = '{"kind": "validation", "update": 60, "perplexity": 8.0, "bleu": 20.5, "best": true}\n'
+    bad = b'{"kind": "tr\n\n[1]\n\xff\xfe\n{"kind": "train", "update": "x", "perplexity": NaN}\n{"kind"'
+    (tmp_path / "record.jsonl").write_bytes((good + valid).encode() + bad)
+    curves = read_curves(tmp_path)
+    assert curves is not None and curves.broken == 4
+    assert curves.train == ((50.0, 9.5),) and curves.valid == ((60.0, 8.0),)
+    assert curves.scores == (("bleu", ((60.0, 20.5),)),) and curves.best == 60
+
+
+def test_a_long_record_is_thinned_and_keeps_its_end(tmp_path):
+    lines = [f'{{"kind": "train", "update": {i}, "perplexity": 2.0}}' for i in range(1, 2001)]
+    (tmp_path / "record.jsonl").write_text("\n".join(lines))
+    curves = read_curves(tmp_path)
+    assert curves is not None and len(curves.train) <= 400 and curves.train[-1][0] == 2000
+    assert np.unique(np.diff([x for x, _ in curves.train])).tolist() == [5]

@@ -1,0 +1,194 @@
+"""The report's page: offline, safe with any text, its numbers and maps those of the systems."""
+
+import base64
+import json
+import re
+import zlib
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from made_report import PAIRS, make_report
+from regard.report.maps import MapKind, MapPacker, WordMaps, drop_equal_priors, quantise, word_maps
+from regard.report.page import render, script_json
+
+
+class Reader(HTMLParser):
+    """What a browser makes of the page: scripts by their id, and what elements point to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.links: list[str] = []
+        self.scripts: dict[str, str] = {}
+        self.title = ""
+        self._open: str | None = None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.elements.append(tag)
+        self.links += [given[name] for name in ("src", "href") if name in given]
+        if tag in ("script", "title"):
+            self._open = given.get("id", "code") if tag == "script" else "title"
+
+    def handle_endtag(self, tag):
+        self._open = None
+
+    def handle_data(self, data):
+        if self._open == "title":
+            self.title += data
+        elif self._open is not None:
+            self.scripts[self._open] = self.scripts.get(self._open, "") + data
+
+
+@pytest.fixture(scope="module")
+def report():
+    return make_report()
+
+
+@pytest.fixture(scope="module")
+def page(report):
+    return render(report)
+
+
+@pytest.fixture(scope="module")
+def reader(page):
+    return Reader(page)
+
+
+@pytest.fixture(scope="module")
+def data(reader):
+    return json.loads(reader.scripts["data"])
+
+
+def chunk(reader, number):
+    return zlib.decompress(base64.b64decode(reader.scripts[f"maps-{number}"]))
+
+
+def test_nothing_is_fetched_from_elsewhere(page, reader):
+    assert all(link.startswith(("#", "data:,")) for link in reader.links)
+    # The name of SVG is the only address in the page, and no place to go to.
+    assert set(re.findall(r"https?://[^\"'\s]+", page)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"@import|url\(|\bfetch\(|XMLHttpRequest|\bimport\b", page)
+    assert "default-src 'none'" in page
+
+
+def test_text_that_wants_to_be_markup_is_data(page, reader, data):
+    assert reader.title == "Report </title><b>"
+    assert not {"img", "b", "i"} & set(reader.elements)
+    # Data, maps and one script of the page's own.
+    chunks = sum(name.startswith("maps-") for name in reader.scripts)
+    assert reader.elements.count("script") == 2 + chunks
+    for (source, reference), sentence in zip(PAIRS, data["sentences"], strict=True):
+        assert (sentence["source"], sentence["reference"]) == (source.split(), reference.split())
+    assert data["systems"][1]["name"] == "<b>bounded</b>"
+    inside = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert inside and not set("<>&\u2028\u2029") & set(inside[1])
+
+
+@given(st.text())
+def test_any_text_is_safe_in_a_script_and_comes_out_as_it_was(text):
+    written = script_json({"text": text})
+    assert not set("<>&\u2028\u2029") & set(written)
+    assert json.loads(written)["text"] == text
+
+
+def test_numbers_that_are_none_become_null_and_half_characters_a_question_mark():
+    assert (
+        script_json([float("nan"), float("inf"), 1.5, {"x": (float("-inf"),)}])
+        == '[null,null,1.5,{"x":[null]}]'
+    )
+    assert json.loads(script_json(["\ud800"])) == ["?"]
+
+
+@given(arrays(np.float64, st.tuples(st.integers(0, 4), st.integers(0, 4)), elements=st.floats(0, 1)))
+def test_zeros_alone_are_zero_and_the_others_nearly_what_they_were(weights):
+    found = quantise(weights)
+    assert ((found == 0) == (weights == 0)).all()
+    assert (abs(found / 255 - weights) <= 1 / 255).all()
+
+
+def test_the_maps_in_the_page_are_those_of_the_systems(report, reader, data):
+    for system, name in enumerate(("soft", "<b>bounded</b>")):
+        assert data["systems"][system]["name"] == name
+        for row, sentence in enumerate(data["sentences"]):
+            shown = report.systems[system].sentences[row]
+            for key, maps in (("own", shown.own), ("forced", shown.forced)):
+                kept = sentence["systems"][system].get(key)
+                assert (kept is None) == (maps is None)
+                if kept is None:
+                    continue
+                number, start = kept["at"]
+                content = chunk(reader, number)[start : start + maps.weights.size]
+                assert content == maps.weights.tobytes()
+                assert kept["shape"] == [len(maps.rows), len(maps.columns)]
+    soft = report.systems[0].sentences[0].own
+    assert soft.weights[0, 0].tolist() == [255, 0, 0, 0, 0]
+
+
+def test_each_layer_head_and_prior_is_named(data):
+    soft, bounded = data["systems"]
+    assert soft["own"] == soft["forced"] == [[1, None, False]]
+    assert bounded["own"] == [[1, 1, False], [1, 2, False], [1, 1, True], [1, 2, True]]
+
+
+def test_faults_are_where_they_are_counted(report, data):
+    first = data["sentences"][0]["systems"][0]
+    assert first["output"] == ["a", "dog", "dog", "dog", "runs", "."]
+    assert first["repeated"] == [2, 3] and ["dog", 2, 1] in first["again"]
+    assert data["sentences"][5]["systems"][0]["dropped"] == [2]
+    figures = {figure["key"]: figure["values"] for figure in data["figures"]}
+    for system, shown in enumerate(report.systems):
+        assert figures["rep"][system] == [one.sentence.sigma for one in shown.sentences]
+        assert figures["drop"][system] == [len(one.sentence.dropped) for one in shown.sentences]
+    table = {metric["key"]: metric["systems"] for metric in data["metrics"]}
+    assert table["rep"][0]["value"] == pytest.approx(report.scores.table["rep"][0].estimate.value, abs=1e-4)
+    assert set(table) == {"bleu", "chrf", "rep", "drop", "aer"}
+
+
+def test_a_page_is_the_same_each_time(report, page):
+    assert render(report) == page
+
+
+def test_only_maps_that_a_known_word_changed_have_a_prior():
+    weights = np.array([[[0.5, 0.5]], [[1.0, 0.0]]])
+    same = word_maps(("a", "b"), ("x", "y"), [weights], [weights], [0, 1], [0, 1], every=True)
+    other = word_maps(("a", "b"), ("x", "y"), [weights], [1 - weights], [0, 1], [0, 1], every=True)
+    assert [one.kinds for one in drop_equal_priors([same, None, same]) if one] == [(MapKind(1, None),)] * 2
+    assert drop_equal_priors([same, other]) == [same, other]
+
+
+def test_subwords_are_joined_and_the_sink_is_a_column():
+    weights = np.array([[[0.25, 0.25, 0.0, 0.5]], [[0.0, 0.5, 0.5, 0.0]]])
+    maps = word_maps(("said",), ("long", "word"), [weights], [weights], [0, 0, 1, -1], [0, 0])
+    assert maps.columns == ("long", "word", "<sink>")
+    assert maps.weights.tolist() == [[[128, 64, 64]]]
+    assert maps.kinds == (MapKind(1, None),)
+
+
+def test_heads_are_averaged_unless_all_are_wanted():
+    weights = np.array([[[1.0, 0.0], [0.0, 1.0]]])
+    ids = ([0, 1], [0])
+    one = word_maps(("a",), ("x", "y"), [weights, weights], [weights] * 2, *ids)
+    assert one.kinds == (MapKind(2, None),) and one.weights.tolist() == [[[128, 128]]]
+    every = word_maps(("a",), ("x", "y"), [weights, weights], [weights] * 2, *ids, every=True)
+    assert len(every.kinds) == 8 and every.weights[1].tolist() == [[0, 255]]
+
+
+def test_chunks_hold_what_was_put_in_behind_one_another():
+    generator = np.random.default_rng(0)
+    packer, kept = MapPacker(), []
+    for _ in range(30):
+        rows = int(generator.integers(1, 200))
+        weights = generator.integers(0, 256, (1, rows, 100), dtype=np.uint8)
+        maps = WordMaps(("a",) * rows, ("x",) * 100, weights, (MapKind(1, None),))
+        kept.append((packer.add(maps), weights.tobytes()))
+    chunks = [zlib.decompress(base64.b64decode(text)) for text in packer.chunks()]
+    assert len(chunks) > 1
+    for (number, start), content in kept:
+        assert chunks[number][start : start + len(content)] == content

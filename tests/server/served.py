@@ -1,0 +1,93 @@
+"""Model folders and servers small enough for tests."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import torch
+
+from regard.config import dump_toml, from_dict
+from regard.data.fertility import Budget, ConstantFertilityConfig
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig
+from regard.models import build_model
+from regard.server.app import create_app
+from regard.server.config import ServeConfig
+from regard.server.engine import Engine, load_engines
+from regard.training.store import write_tensors
+from regard.training.weights import MODEL_FILE, weights_of
+
+T = TypeVar("T")
+SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
+
+
+def save_model(
+    folder: Path, seed: int = 0, attention: dict[str, Any] | None = None, fertility: float = 0
+) -> Path:
+    """A model folder as training leaves it, with random weights; bounded, with a fertility."""
+    folder.mkdir(parents=True)
+    settings: dict[str, Any] = {
+        "data": {"train": [{"source": "s", "target": "t"}], "valid": {"source": "s", "target": "t"}},
+        "model": {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 1.5},
+        "search": {"beam": 3, "min_length": 2, "max_length_ratio": 1.0, "max_length_extra": 3},
+    }
+    if attention:
+        settings["model"]["attention"] = attention
+    if fertility:
+        settings["data"]["fertility"] = {"kind": "constant", "value": fertility}
+        settings["model"]["attention"] = {"kind": "constrained"}
+    config = from_dict(RunConfig, settings)
+    sides = [
+        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+        for words in (SOURCE, TARGET)
+    ]
+    budget = None
+    if fertility:
+        budget = Budget.constant(ConstantFertilityConfig(value=fertility), len(sides[0].vocabulary))
+    TextPair(*sides, budget).save(folder)
+    torch.manual_seed(seed)
+    model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
+    write_tensors(folder / MODEL_FILE, weights_of(model), {})
+    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    return folder
+
+
+def save_three(folder: Path) -> list[Path]:
+    """A plain model, one with fertilities, one without attention."""
+    return [
+        save_model(folder / "plain"),
+        save_model(folder / "bounded", seed=1, fertility=2.0),
+        save_model(folder / "blind", attention={"kind": "none"}),
+    ]
+
+
+def engines(folder: Path) -> list[Engine]:
+    """The same three, loaded."""
+    return load_engines(save_three(folder), "cpu")
+
+
+@asynccontextmanager
+async def client(engines: list[Engine], **settings: Any):
+    """A client of a server that runs in this process."""
+    app = create_app(engines, ServeConfig(**settings))
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://test") as one,
+    ):
+        yield one
+
+
+def ask(engines: list[Engine], work: Callable[[httpx.AsyncClient], Awaitable[T]], **settings: Any) -> T:
+    """What a piece of work with such a client comes to."""
+
+    async def run() -> T:
+        async with client(engines, **settings) as one:
+            return await work(one)
+
+    return asyncio.run(run())

@@ -1,0 +1,424 @@
+"""The API: answers, mistakes, limits, clients that go away."""
+
+import asyncio
+import json
+import logging
+import signal
+import subprocess
+import sys
+import threading
+
+import httpx
+import numpy as np
+import pytest
+
+from regard.decoding.translate import Line, Translator
+from regard.server.app import create_app
+from regard.server.config import ServeConfig
+from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob
+from server.served import ask, save_model
+
+LINES = ["a b c", "d", "e f g a b c d e", "c c c c", "x a y", "g f e", "a", "b d f a c e g"]
+ODD = [
+    "<script>alert(1)</script>",
+    "\"quoted\" 'words' &amp; <b>",
+    "\u200f\u202bمرحبا\u202c \u2067x\u2069",
+    "👩‍👩‍👧‍👦 🏳️‍🌈 🇩🇪",
+    "e\u0301 n\u0303 Z\u0351\u036b\u0343",
+    "a\x00b \x1b[31m \x7f",
+    "{{7*7}} ${x} %s \\u0041",
+]
+
+
+def post(engines, path, content, **settings) -> httpx.Response:
+    return ask(engines, lambda one: one.post(path, json=content), **settings)
+
+
+def alone(engine, line, **changes):
+    search = engine._make(SearchSettings(**changes))
+    return Translator(engine.model, engine.text, search.search).block([Line(1, line)])[0].translations
+
+
+def test_an_answer_is_that_of_the_model_alone_whatever_it_was_batched_with(engines):
+    async def work(one):
+        asked = [one.post("/translate", json={"text": line, "nbest": 2, "split": False}) for line in LINES]
+        return [found.json()["sentences"][0]["translations"] for found in await asyncio.gather(*asked)]
+
+    for line, found in zip(LINES, ask(engines, work, window=50.0), strict=True):
+        expected = alone(engines[0], line, nbest=2)
+        assert [one["text"] for one in found] == [one.text for one in expected]
+        assert np.allclose([one["score"] for one in found], [one.score for one in expected], atol=1e-4)
+        for one, other in zip(found, expected, strict=True):
+            assert np.allclose(one["attention"], other.weights, atol=1e-4)
+            assert one["alignment"] == sorted(map(list, other.links))
+
+
+def test_a_text_is_cut_into_sentences_and_comes_back_with_its_line_breaks(engines):
+    answer = post(engines, "/translate", {"texts": ["A b! C d?\n\n e", " ", "f"]}).json()
+    assert [one["source"] for one in answer["sentences"]] == ["A b!", "C d?", "e", "f"]
+    assert [one["text"] for one in answer["sentences"]] == [0, 0, 0, 2]
+    best = [one["translations"][0]["text"] for one in answer["sentences"]]
+    assert answer["texts"] == [f"{best[0]} {best[1]}\n\n {best[2]}", " ", best[3]]
+
+
+def test_a_stream_holds_what_the_whole_answer_holds(engines):
+    asked = {"texts": LINES, "split": False, "nbest": 2}
+    whole = post(engines, "/translate", asked).json()
+    stream = post(engines, "/translate", {**asked, "stream": True})
+    assert stream.headers["content-type"].startswith("application/x-ndjson")
+    *lines, last = [json.loads(line) for line in stream.text.splitlines()]
+    assert last == {"done": True, "texts": whole["texts"]}
+    by_place = {one["sentence"]: one for one in lines}
+    for one in whole["sentences"]:
+        said = [each["text"] for each in by_place[one["sentence"]]["translations"]]
+        assert said == [each["text"] for each in one["translations"]]
+
+
+def test_a_word_that_may_receive_nothing_receives_nothing(engines):
+    def fertility(**bounds):
+        return {"model": "bounded", "text": "a b c", "fertilities": [{"word": 1, **bounds}]}
+
+    free = post(engines, "/translate", {"model": "bounded", "text": "a b c"}).json()["sentences"][0]
+    never = post(engines, "/translate", fertility(most=0)).json()["sentences"][0]
+    assert free["bounds"] == [{"least": 0, "most": 2}] * 3 and free["translations"][0]["received"][1] > 0
+    assert never["bounds"][1] == {"least": 0, "most": 0} and never["translations"][0]["received"][1] == 0
+    assert all(row[1] == 0 for row in never["translations"][0]["attention"])
+    least = post(engines, "/translate", fertility(least=1)).json()["sentences"][0]
+    assert least["bounds"][1] == {"least": 1, "most": 2}
+    assert least["translations"][0]["received"][1] >= 0.5 - 1e-4
+
+
+def test_maps_have_a_column_for_the_sink_and_their_rows_sum_to_one(engines):
+    answer = post(engines, "/translate", {"model": "bounded", "text": "a b c", "tokens": True}).json()
+    (sentence,) = answer["sentences"]
+    best = sentence["translations"][0]
+    assert sentence["sink"] and np.shape(best["attention"]) == (len(best["words"]), 4)
+    assert np.allclose(np.sum(best["attention"], axis=1), 1, atol=1e-3)
+    assert np.shape(best["token_attention"]) == (len(best["tokens"]), 4)
+
+
+def test_a_model_without_attention_translates_and_shows_none(engines):
+    (sentence,) = post(engines, "/translate", {"model": "blind", "text": "a b c"}).json()["sentences"]
+    best = sentence["translations"][0]
+    assert best["text"] and best["attention"] is None and best["alignment"] == []
+
+
+def test_a_translation_is_scored_as_search_scored_it(engines):
+    found = alone(engines[0], "a b c")[0]
+    answer = post(engines, "/score", {"pairs": [{"source": "a b c", "target": found.text}] * 2}).json()
+    for pair in answer["pairs"]:
+        assert pair["log_probability"] == pytest.approx(found.hypothesis.log_probability, abs=1e-4)
+        assert pair["token_log_probs"] == pytest.approx(found.hypothesis.token_log_probs, abs=1e-4)
+        assert pair["score"] == pytest.approx(found.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_text_comes_back_unharmed(engines, text):
+    for stream in (False, True):
+        answer = post(engines, "/translate", {"text": text, "split": False, "stream": stream})
+        assert answer.status_code == 200
+        sentence = json.loads(answer.text.splitlines()[0])
+        sentence = sentence if stream else sentence["sentences"][0]
+        assert sentence["source"] == text and sentence["source_words"] == text.split()
+        assert "unknown" in sentence and answer.headers["x-content-type-options"] == "nosniff"
+
+
+MISTAKES = [
+    ("GET", "/nowhere", None, 404),
+    ("GET", "/translate", None, 405),
+    ("DELETE", "/health", None, 405),
+    ("POST", "/translate", b"{", 400),
+    ("POST", "/translate", b"\xff\xfe", 400),
+    ("POST", "/translate", b"[" * 100_000, 400),
+    ("POST", "/translate", b"9" * 5_000, 400),
+    ("POST", "/translate", b"null", 422),
+    ("POST", "/translate", b"{}", 422),
+    ("POST", "/translate", b'{"text": 1}', 422),
+    ("POST", "/translate", b'{"text": "a", "texts": ["a"]}', 422),
+    ("POST", "/translate", b'{"text": "a", "beams": 2}', 422),
+    ("POST", "/translate", b'{"text": "a", "nbest": 0}', 422),
+    ("POST", "/translate", b'{"text": "a", "nbest": 11}', 422),
+    ("POST", "/translate", b'{"text": "a", "beam": 1000000}', 422),
+    ("POST", "/translate", b'{"text": "a", "nbest": true}', 422),
+    ("POST", "/translate", b'{"text": "\\ud800"}', 422),
+    ("POST", "/translate", b'{"text": "a", "model": "\\ud800"}', 422),
+    ("POST", "/translate", b'{"text": "a", "model": "other"}', 404),
+    ("POST", "/translate", b'{"text": "a", "fertilities": [{"word": 0, "most": 1}]}', 422),
+    ("POST", "/score", b'{"pairs": [{"source": "", "target": "A"}]}', 422),
+    ("POST", "/score", b'{"pairs": [{"source": "a"}]}', 422),
+    ("POST", "/translate", b'{"text": "' + b"a" * 300_000 + b'"}', 413),
+    ("POST", "/translate", b'{"text": "' + b"a" * 21_000 + b'"}', 422),
+    ("POST", "/translate", b'{"text": "' + b"a " * 200 + b'"}', 422),
+    ("POST", "/translate", b'{"text": "' + b"a\\n" * 300 + b'"}', 422),
+]
+BENT = [
+    '{"word": 0, "most": NaN}',
+    '{"word": 0, "most": Infinity}',
+    '{"word": 0, "most": -1}',
+    '{"word": 0, "least": -Infinity}',
+    '{"word": 0, "most": 1e999}',
+    '{"word": 0, "least": 2, "most": 1}',
+    '{"word": -1, "most": 1}',
+    '{"word": 3, "most": 1}',
+    '{"word": 0, "sentence": 1, "most": 1}',
+    '{"word": "a"}',
+]
+MISTAKES += [
+    ("POST", "/translate", f'{{"text": "a b c", "model": "bounded", "fertilities": [{one}]}}'.encode(), 422)
+    for one in BENT
+]
+
+
+def test_every_mistake_has_the_one_shape_and_no_traceback(engines):
+    async def work(one):
+        header = {"content-type": "application/json"}
+        return [
+            await one.request(method, path, content=body, headers=header)
+            for method, path, body, _ in MISTAKES
+        ]
+
+    for (method, path, body, status), answer in zip(MISTAKES, ask(engines, work), strict=True):
+        assert answer.status_code == status, (method, path, body and body[:80], answer.text)
+        assert set(answer.json()) == {"error"} and answer.json()["error"], answer.text
+        assert "Traceback" not in answer.text and len(answer.text) < 1000
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert status != 405 or answer.headers["allow"]
+
+
+def test_a_body_that_is_not_said_to_be_json_is_refused(engines):
+    async def work(one):
+        simple = await one.post(
+            "/translate", content=b'{"text": "a"}', headers={"content-type": "text/plain"}
+        )
+        return simple, await one.post("/translate", content=b'{"text": "a"}')
+
+    assert [one.status_code for one in ask(engines, work)] == [415, 415]
+
+
+def test_one_sentence_s_mistake_is_no_other_s(engines):
+    bounded = engines[1]
+    bad = SentenceJob("a b", ((9, 0.0, 1.0),))
+    jobs = [SentenceJob("a b c"), bad, SentenceJob("d"), SentenceJob("a " * 900)]
+    found = bounded.work(SearchSettings(), jobs)
+    assert [isinstance(one, Exception) for one in found] == [False, True, False, True]
+    assert found[0]["translations"][0]["text"] == alone(bounded, "a b c")[0].text
+    scored = bounded.work(ScoreSettings(), [PairJob("", "A"), PairJob("a", "A"), PairJob("a", "A " * 900)])
+    assert [isinstance(one, Exception) for one in scored] == [True, False, True]
+
+
+def test_a_batch_that_fails_is_done_again_one_by_one(engines, monkeypatch):
+    block = Translator.block
+
+    def fails_on_d(self, lines):
+        if any(line.text == "d" for line in lines):
+            raise RuntimeError("d")
+        return block(self, lines)
+
+    monkeypatch.setattr(Translator, "block", fails_on_d)
+    found = engines[0].work(SearchSettings(), [SentenceJob(line) for line in LINES])
+    assert [isinstance(one, Exception) for one in found] == [line == "d" for line in LINES]
+
+
+def test_an_unexpected_failure_is_logged_under_the_identifier_it_answers(engines, monkeypatch, caplog):
+    def fails(self, lines):
+        raise RuntimeError("the secret cause")
+
+    monkeypatch.setattr(Translator, "block", fails)
+    with caplog.at_level(logging.ERROR):
+        answer = post(engines, "/translate", {"text": "a"})
+    assert answer.status_code == 500 and "secret" not in answer.text
+    assert answer.json()["identifier"] in caplog.text and "the secret cause" in caplog.text
+    stream = post(engines, "/translate", {"text": "a", "stream": True})
+    assert "identifier" in json.loads(stream.text.splitlines()[0])
+
+
+@pytest.fixture
+def held(engines, monkeypatch):
+    """The first model does not answer before this is set."""
+    event, begun = threading.Event(), threading.Event()
+    work = engines[0].work
+
+    def waits(settings, jobs):
+        begun.set()
+        assert event.wait(20)
+        return work(settings, jobs)
+
+    monkeypatch.setattr(engines[0], "work", waits)
+    event.begun = begun  # type: ignore[attr-defined]
+    yield event
+    event.set()
+
+
+async def until(condition):
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def test_a_full_queue_answers_429_and_when_to_come_again(engines, held):
+    async def work(one):
+        first = asyncio.ensure_future(one.post("/translate", json={"text": "a"}))
+        await until(held.begun.is_set)
+        second = asyncio.ensure_future(one.post("/translate", json={"text": "a\nb"}))
+        await asyncio.sleep(0.05)
+        refused = await one.post("/translate", json={"text": "a"})
+        held.set()
+        return refused, await first, await second
+
+    refused, first, second = ask(engines, work, queue=2, sentences=2)
+    assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
+    assert set(refused.json()) == {"error"}
+    assert first.status_code == second.status_code == 200
+
+
+def test_a_request_that_takes_too_long_answers_504_and_frees_its_place(engines, held):
+    async def work(one):
+        first = asyncio.ensure_future(one.post("/translate", json={"text": "a"}))
+        await until(held.begun.is_set)
+        late = await one.post("/translate", json={"text": "b"})
+        stream = await one.post("/translate", json={"text": "c", "stream": True})
+        waiting = (await one.get("/health")).json()["waiting"]
+        held.set()
+        await first
+        return late, stream, waiting
+
+    late, stream, waiting = ask(engines, work, seconds=0.2)
+    assert late.status_code == 504 and set(late.json()) == {"error"} and waiting == 0
+    assert "error" in json.loads(stream.text.splitlines()[0])
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_goes_away_frees_its_place(engines, held, stream):
+    async def work():
+        app = create_app(engines, ServeConfig())
+        desk = app.state.desk
+        body = json.dumps({"texts": LINES, "stream": stream}).encode()
+        gone = asyncio.Event()
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive():
+            if messages:
+                return messages.pop()
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            pass
+
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": "POST",
+            "path": "/translate",
+            "raw_path": b"/translate",
+            "query_string": b"",
+            "root_path": "",
+            "scheme": "http",
+            "headers": [(b"content-type", b"application/json")],
+        }
+        async with app.router.lifespan_context(app):
+            desk.queues["plain"].submit([SentenceJob("a")], SearchSettings(), [1])
+            await until(held.begun.is_set)
+            call = asyncio.ensure_future(app(scope, receive, send))
+            await until(lambda: desk.waiting == len(LINES))
+            gone.set()
+            await until(lambda: desk.waiting == 0)
+            await call
+            held.set()
+
+    asyncio.run(work())
+
+
+def test_no_other_origin_may_read_unless_it_is_allowed(engines):
+    async def work(one):
+        origin = {"origin": "https://a.example"}
+        asked = {
+            **origin,
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "content-type",
+        }
+        return await one.get("/health", headers=origin), await one.options("/translate", headers=asked)
+
+    plain, before = ask(engines, work)
+    assert not [name for name in (*plain.headers, *before.headers) if name.startswith("access-control")]
+    plain, before = ask(engines, work, origins=("https://a.example",))
+    assert plain.headers["access-control-allow-origin"] == "https://a.example" and before.status_code == 200
+    plain, _ = ask(engines, work, origins=("https://b.example",))
+    assert "access-control-allow-origin" not in plain.headers
+
+
+def test_the_page_and_its_parts_come_from_here_alone(engines):
+    async def work(one):
+        page = await one.get("/")
+        names = [part.split('"')[1] for part in page.text.replace("href=", "src=").split("src=")[1:]]
+        return page, {name: await one.get(name) for name in names}
+
+    page, parts = ask(engines, work)
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<script>" not in page.text and "<style" not in page.text and "style=" not in page.text
+    assert len(parts) >= 5 and all(name.startswith("/") for name in parts)
+    assert all(answer.status_code == 200 and answer.content for answer in parts.values())
+    assert all("http://" not in one.text.replace("http://www.w3.org", "") for one in parts.values())
+
+
+def test_models_health_and_metrics_tell_what_is_served(engines):
+    async def work(one):
+        await one.post("/translate", json={"texts": LINES})
+        await one.get("/translate")
+        return [await one.get(path) for path in ("/models", "/health", "/metrics")]
+
+    models, health, metrics = ask(engines, work)
+    assert [one["name"] for one in models.json()["models"]] == ["plain", "bounded", "blind"]
+    assert [one["fertility"] for one in models.json()["models"]] == [None, "constant", None]
+    assert models.json()["limits"]["beam"] == 10
+    assert health.json()["status"] == "ok" and health.json()["waiting"] == 0
+    assert 'regard_requests_total{path="/translate",status="200"} 1.0' in metrics.text
+    assert 'regard_requests_total{path="/translate",status="405"} 1.0' in metrics.text
+    assert f'regard_batch_sentences_sum{{model="plain"}} {float(len(LINES))}' in metrics.text
+
+
+def test_many_users_at_once_all_get_their_own(engines):
+    async def work(one):
+        asked = [
+            one.post(
+                "/translate", json={"text": line, "nbest": 1 + i % 3, "model": ["plain", "bounded"][i % 2]}
+            )
+            for i, line in enumerate(LINES * 2)
+        ]
+        return await asyncio.gather(*asked)
+
+    for i, found in enumerate(ask(engines, work)):
+        (sentence,) = found.json()["sentences"]
+        line = (LINES * 2)[i]
+        expected = alone(engines[i % 2], line, nbest=1 + i % 3)
+        assert sentence["source"] == line
+        assert [one["text"] for one in sentence["translations"]] == [one.text for one in expected]
+
+
+def test_sigterm_finishes_what_is_running_and_exits_with_0(tmp_path):
+    folder = save_model(tmp_path / "model")
+    command = [sys.executable, "-m", "regard", "serve", str(folder), "--port", "0", "--set", "window=1500"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        address = server.stderr.readline().split()[-1]
+        found: list[httpx.Response] = []
+
+        def translate():
+            found.append(httpx.post(f"{address}/translate", json={"text": "a b c"}, timeout=60))
+
+        user = threading.Thread(target=translate)
+        user.start()
+        while httpx.get(f"{address}/health").json()["waiting"] == 0:
+            assert user.is_alive()
+        server.send_signal(signal.SIGTERM)
+        user.join(60)
+        assert found and found[0].status_code == 200 and found[0].json()["texts"][0]
+        assert server.wait(60) == 0
+        assert server.stderr.read() == ""
+    finally:
+        server.kill()
+        server.wait()
+        if server.stderr:
+            server.stderr.close()

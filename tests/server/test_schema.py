@@ -1,0 +1,70 @@
+"""Schemathesis against the API's own description: seeded, bounded, in this process, and it finds nothing."""
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+
+from regard.server.app import create_app
+from regard.server.config import ServeConfig
+
+ADDRESSES = {
+    "POST /translate": 25,
+    "POST /score": 15,
+    "POST /split": 8,
+    "GET /models": 1,
+    "GET /health": 1,
+    "GET /metrics": 1,
+}
+CONFIG = schemathesis.Config.from_dict(
+    {
+        "seed": 7,
+        # What JSON Schema cannot say (the words of a sentence, a bound below another) is refused with 422.
+        "checks": {
+            "positive_data_acceptance": {"expected-statuses": ["2xx", "404", "422"]},
+            "negative_data_rejection": {"expected-statuses": ["400", "404", "413", "415", "422"]},
+        },
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def described(engines):
+    app = create_app(engines, ServeConfig())
+    return schemathesis.openapi.from_asgi("/openapi.json", app, config=CONFIG)
+
+
+def test_every_address_is_described_and_tried(described):
+    assert {one.ok().label for one in described.get_all_operations()} == set(ADDRESSES)
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize("label", ADDRESSES)
+def test_the_api_keeps_to_its_description(described, label, mode):
+    operation = described.find_operation_by_label(label)
+    if mode is GenerationMode.NEGATIVE and not label.startswith("POST"):
+        pytest.skip("there is nothing to get wrong")
+    tried = []
+
+    @settings(
+        max_examples=ADDRESSES[label],
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def keeps(case):
+        tried.append(case.call_and_validate().status_code)
+
+    keeps()
+    assert tried and (mode is GenerationMode.NEGATIVE or 200 in tried)
+
+
+def test_limits_and_refusals_are_described(described):
+    paths = described.raw_schema["paths"]
+    for path in ("/translate", "/score"):
+        assert {"405", "413", "422", "429", "503", "504"} <= set(paths[path]["post"]["responses"])
+    asked = described.raw_schema["components"]["schemas"]["TranslateRequest"]["properties"]
+    assert asked["nbest"]["maximum"] == ServeConfig().beam

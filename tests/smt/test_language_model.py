@@ -1,0 +1,211 @@
+"""The language model against its formulas, and ARPA files."""
+
+import gzip
+import itertools
+import math
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli.main import app
+from regard.errors import DataError, UsageError
+from regard.smt.arpa import read_arpa, write_arpa
+from regard.smt.kneser_ney import FALLBACK, estimate
+from regard.smt.language_model import LanguageModel
+
+
+def some_text(lines: int = 400) -> list[list[str]]:
+    """Words with habits: each depends on the one before it."""
+    draw = random.Random(3)
+    text = []
+    for _ in range(lines):
+        words, word = [], 0
+        for _ in range(draw.randint(1, 9)):
+            word = int(draw.paretovariate(0.7) + 3 * word) % 60
+            words.append(f"w{word}")
+        text.append(words)
+    return text
+
+
+TEXT = some_text()
+
+
+class Reference:
+    """Interpolated modified Kneser-Ney from the formulas, with dictionaries."""
+
+    def __init__(self, text: list[list[str]], order: int) -> None:
+        self.order = order
+        grams = Counter()
+        for words in text:
+            line = ("<s>", *words, "</s>")
+            for n in range(1, order + 1):
+                grams.update(line[i : i + n] for i in range(len(line) - n + 1))
+        self.words = {gram[0] for gram in grams if len(gram) == 1} - {"<s>"} | {"<unk>"}
+        self.adjusted: dict[tuple[str, ...], int] = {}
+        before = Counter(gram[1:] for gram in grams if len(gram) > 1)
+        for gram, count in grams.items():
+            if len(gram) == order or (gram[0] == "<s>" and len(gram) > 1):
+                self.adjusted[gram] = count
+            elif gram != ("<s>",):
+                self.adjusted[gram] = before[gram]
+        self.discounts = [self._discounts(n) for n in range(1, order + 1)]
+
+    def _discounts(self, n: int) -> tuple[float, ...]:
+        t = Counter(count for gram, count in self.adjusted.items() if len(gram) == n)
+        if not all(t[j] for j in (1, 2, 3)):
+            return (0.0, *FALLBACK)
+        y = t[1] / (t[1] + 2 * t[2])
+        found = tuple(j - (j + 1) * y * t[j + 1] / t[j] for j in (1, 2, 3))
+        return (0.0, *(found if all(0 <= d <= j for j, d in enumerate(found, 1)) else FALLBACK))
+
+    def prob(self, context: tuple[str, ...], word: str) -> float:
+        context = context[-(self.order - 1) :] if self.order > 1 else ()
+        followers = {w: self.adjusted.get((*context, w), 0) for w in self.words}
+        total = sum(followers.values())
+        lower = self.prob(context[1:], word) if context else 1 / len(self.words)
+        if not total:
+            return lower
+        d = self.discounts[len(context)]
+        count = followers.get(word, 0)
+        gamma = sum(d[min(3, c)] for c in followers.values()) / total
+        return (count - d[min(3, count)]) / total + gamma * lower
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_probabilities_are_those_of_the_formulas(order: int) -> None:
+    model, wanted = estimate(TEXT, order), Reference(TEXT, order)
+    sentences = [*TEXT[:20], ["w1", "new", "w2", "w3"], ["w59", "w58", "w57", "w59"], []]
+    for words in sentences:
+        said = [word if word in wanted.words else "<unk>" for word in words]
+        line = ("<s>", *said, "</s>")
+        expected = [math.log10(wanted.prob(line[:i], line[i])) for i in range(1, len(line))]
+        assert model.score(words) == pytest.approx(expected, abs=2e-5)
+
+
+@pytest.mark.parametrize("order", [1, 3])
+def test_probabilities_sum_to_one_after_any_context_seen_or_not(order: int) -> None:
+    model = estimate(TEXT, order)
+    said = [word for word in model.spelling if word not in ("<s>", "</s>")]
+    for context in (["w1"], ["w1", "w2"], ["w59", "w58"], ["never"], ["w3", "never"], TEXT[0], []):
+        total = sum(10 ** model.score([*context, word], end=False)[-1] for word in said)
+        total += 10 ** model.score(context)[-1]
+        assert total == pytest.approx(1, abs=1e-5)
+
+
+def test_a_bigram_model_worked_out_by_hand() -> None:
+    # a b / a c: few counts, so the discounts are the fallback, 0.5 for what was seen once.
+    model = estimate([["a", "b"], ["a", "c"]], 2)
+    # Continuation counts: a 1 (after <s>), b 1, c 1, </s> 2 (after b, c); in all 5; words and <unk> 5.
+    free = (0.5 * 3 + 1.0) / 5  # three of count 1 lose 0.5 each, one of count 2 loses 1
+    b = (1 - 0.5) / 5 + free / 5
+    after_a = 0.5 / 2 + (0.5 * 2 / 2) * b  # a b once, a c once
+    assert model.score(["a", "b"])[1] == pytest.approx(math.log10(after_a), abs=1e-6)
+
+
+def test_words_spelt_like_marks_are_unknown() -> None:
+    model = estimate([["a", "<s>", "b", "</s>", "c"], ["a", "b"]], 2)
+    assert model.score(["<s>"]) == model.score(["never seen"])
+    assert "<s>" not in {model.spelling[w] for w in model.trie.words[model.trie.nodes(2)]}
+
+
+def test_an_order_higher_than_the_text_allows_is_refused() -> None:
+    with pytest.raises(DataError, match="order 5 is higher than the text allows; the highest is 4"):
+        estimate([["a", "b"], ["c"]], 5, "tiny.en")
+    with pytest.raises(DataError, match="holds no word"):
+        estimate([[], []], 1)
+
+
+@pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
+def test_an_arpa_file_gives_the_model_back(tmp_path: Path, name: str) -> None:
+    model = estimate(TEXT, 3)
+    write_arpa(model, tmp_path / name)
+    again = read_arpa(tmp_path / name)
+    assert again.order == 3
+    for words in [*TEXT[:30], ["w1", "new", "w1"]]:
+        assert again.score(words) == pytest.approx(model.score(words), abs=1e-5)
+
+
+def test_a_folder_gives_the_model_back_exactly(tmp_path: Path) -> None:
+    model = estimate(TEXT, 3)
+    model.save(tmp_path)
+    again = LanguageModel.load(tmp_path)
+    assert [again.score(words) for words in TEXT] == [model.score(words) for words in TEXT]
+    (tmp_path / "language.words.npy").write_bytes(b"\x93NUMPY")
+    with pytest.raises(DataError, match=r"language\.words\.npy"):
+        LanguageModel.load(tmp_path)
+
+
+ARPA = r"""
+\data\
+ngram 1=4
+ngram 2=2
+
+\1-grams:
+-1.0	<unk>
+-99	<s>	-0.5
+-0.5	</s>
+-0.7	a	-0.3
+
+\2-grams:
+-0.2	<s> a
+-0.1	a </s>
+
+\end\
+"""
+
+
+def test_an_arpa_file_of_another_tool_backs_off(tmp_path: Path) -> None:
+    path = tmp_path / "x.arpa"
+    path.write_text(ARPA)
+    model = read_arpa(path)
+    assert model.score(["a"]) == pytest.approx([-0.2, -0.1])
+    assert model.score(["b", "a"]) == pytest.approx([-0.5 - 1.0, -0.7, -0.1])
+    assert model.score(["a", "a"]) == pytest.approx([-0.2, -0.3 - 0.7, -0.1])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("\\data\\", "", "expected the section"),
+        ("ngram 1=4", "ngram 1=5", "4 1-grams before it, the head of the file says 5"),
+        ("ngram 2=2\n", "ngram 3=2\n", "line 4: 'ngram 3=2'; expected 'ngram 2=COUNT'"),
+        ("\\2-grams:", "\\3-grams:", r"expected the section \\2-grams:"),
+        ("\\end\\", "", "ends after line"),
+        ("a </s>", "a b", "line 14: the word 'b' is not among the 1-grams"),
+        ("-0.1\ta </s>", "-0.1\ta", "line 14: "),
+        ("-0.1\ta", "minus\ta", "line 14: .*numbers"),
+        ("-0.1\ta </s>", "-0.1\t<s> a", "stands there already, in line 13"),
+        ("-0.5\t</s>", "0.5\t</s>", "line 9: .*above 0"),
+    ],
+)
+def test_a_damaged_arpa_file_is_refused_with_its_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    path = tmp_path / "x.arpa"
+    path.write_text(ARPA.replace(old, new, 1))
+    with pytest.raises(DataError, match=message) as caught:
+        read_arpa(path)
+    assert str(path) in str(caught.value)
+
+
+def test_the_command_writes_an_arpa_file_and_tells_the_perplexity(tmp_path: Path) -> None:
+    train, valid, out = tmp_path / "train", tmp_path / "valid", tmp_path / "out.arpa.gz"
+    train.write_text("".join(" ".join(words) + "\n" for words in TEXT))
+    valid.write_text("w1 w2 new\nw5\n")
+    run = CliRunner().invoke(
+        app, ["lm", str(train), "--order", "3", "-o", str(out), "--perplexity", str(valid)]
+    )
+    assert run.exit_code == 0, run.output
+    scores = list(itertools.chain(*(estimate(TEXT, 3).score(s) for s in (["w1", "w2", "new"], ["w5"]))))
+    shown = float(re.search(r"perplexity ([\d.]+);", run.output)[1])
+    assert shown == pytest.approx(10 ** (-sum(scores) / 6), rel=1e-4)
+    assert "1 unknown words" in run.output
+    assert gzip.decompress(out.read_bytes()).startswith(b"\\data\\\n")
+    again = CliRunner().invoke(app, ["lm", "--load", str(out), "--perplexity", str(valid)])
+    assert f"perplexity {shown:.2f}" in again.output
+    with pytest.raises(UsageError, match="nothing to do"):
+        CliRunner().invoke(app, ["lm", str(train)], catch_exceptions=False)

@@ -1,0 +1,155 @@
+"""A phrase-based system from its config to its translations, as a user runs it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli.main import app
+from regard.config import from_dict
+from regard.data.phrasebook import write
+from regard.decoding.phrases import PhraseTranslator
+from regard.decoding.translate import number_lines
+from regard.errors import CheckpointError, ConfigError, UsageError
+from regard.experiment import RunConfig, load_config, load_model
+from regard.smt.config import PhraseConfig
+from regard.smt.model import load_phrases
+
+SETTINGS = """
+seed = 1
+[data]
+folder = "{folder}/prepared"
+train = [{{ source = "{folder}/train.de", target = "{folder}/train.en" }}]
+valid = {{ source = "{folder}/valid.de", target = "{folder}/valid.en" }}
+[model]
+kind = "phrase"
+aligner = {{ kind = "ibm1" }}
+max_phrase = 4
+order = 3
+stack = 20
+tuning = {{ rounds = 1, nbest = 20, restarts = 0 }}
+"""
+
+
+def run(*arguments, input: str | None = None):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], input=input)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("phrases")
+    write(folder, {"train": 400, "valid": 30, "test": 30}, seed=1)
+    (folder / "run.toml").write_text(SETTINGS.format(folder=folder))
+    trained = run("train", folder / "run.toml", "threads=1", "--out", folder / "model")
+    assert "Best validation BLEU" in trained.output
+    return folder
+
+
+def translator(folder: Path) -> PhraseTranslator:
+    config = load_config(folder / "model")
+    assert isinstance(config.model, PhraseConfig)
+    return PhraseTranslator(load_phrases(folder / "model", config.model), config.search)
+
+
+def test_a_trained_system_says_most_words_of_the_references(folder: Path) -> None:
+    out = folder / "out.en"
+    run("translate", folder / "model", "--input", folder / "test.de", "--output", out, "--threads", 1)
+    texts = (path.read_text().splitlines() for path in (out, folder / "test.en"))
+    said, wanted = ([set(line.split()) for line in lines] for lines in texts)
+    assert len(said) == len(wanted) == 30
+    found = sum(len(one & other) for one, other in zip(said, wanted, strict=True))
+    assert found > 0.5 * sum(map(len, wanted))
+
+
+def test_attention_is_that_of_the_links(folder: Path) -> None:
+    links, maps = folder / "links", folder / "maps"
+    source = (folder / "test.de").read_text().splitlines()[:5]
+    lines = "".join(f"{line}\n" for line in [*source, "", "Unbekanntes"])
+    options = ("--alignment", links, "--attention", maps, "--threads", 1)
+    shown = run("translate", folder / "model", *options, input=lines).stdout.splitlines()
+    assert shown[5] == ""
+    assert shown[6] == "Unbekanntes"  # what nobody knows is copied
+    assert links.read_text().splitlines()[5:] == ["", "0-0"]
+    for entry in map(json.loads, maps.read_text().splitlines()):
+        if not entry["weights"]:
+            continue
+        (layer,) = np.array(entry["weights"])
+        assert layer.shape == (len(entry["target"]) + 1, 1, len(entry["source"]))
+        sums = layer.sum(axis=2)
+        assert np.all(np.isclose(sums, 1) | (sums == 0))
+
+
+def test_nbest_lists_are_ranked_and_distinct(folder: Path) -> None:
+    line = (folder / "test.de").read_text().splitlines()[0]
+    options = ("--nbest", 5, "--threads", 1)
+    rows = run("translate", folder / "model", *options, input=line + "\n").stdout.splitlines()
+    fields = [row.split(" ||| ") for row in rows]
+    scores = [float(field[2]) for field in fields]
+    assert len(rows) == 5 == len({field[1] for field in fields})
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_analyses_take_a_phrase_based_model(folder: Path) -> None:
+    texts = ("--source", folder / "test.de", "--reference", folder / "test.en", "--threads", 1)
+    assert "REP" in run("analyse", folder / "model", "--worst", *texts).output
+    assert "BLEU" in run("analyse", folder / "model", "--by-length", "--tokenize", "none", *texts).output
+
+
+def test_the_same_config_finds_the_trained_system_and_another_is_refused(folder: Path) -> None:
+    again = run("train", folder / "run.toml", "threads=1", "--out", folder / "model")
+    assert "an earlier run had finished" in again.output
+    with pytest.raises(ConfigError, match=r"model\.order"):
+        run("train", folder / "run.toml", "model.order=2", "--out", folder / "model")
+
+
+def test_lines_alone_and_together_are_translated_alike(folder: Path) -> None:
+    lines = (folder / "test.de").read_text().splitlines()[:6]
+    model = translator(folder)
+    together = [result.text for result in model.translate(number_lines(lines))]
+    alone = [result.text for line in lines for result in model.translate(number_lines([line]))]
+    assert together == alone
+
+
+@pytest.mark.parametrize(
+    "options", [("--sample",), ("--length-penalty", 1), ("--mbr", "chrf"), ("--set", "seed=2")]
+)
+def test_what_needs_a_neural_model_is_refused(folder: Path, options: tuple[object, ...]) -> None:
+    with pytest.raises(UsageError, match=f"{options[0]}: not for phrase-based models"):
+        run("translate", folder / "model", *options, input="a\n")
+
+
+def test_other_commands_say_that_they_need_a_neural_model(folder: Path) -> None:
+    with pytest.raises(UsageError, match="phrase-based"):
+        load_model(folder / "model")
+
+
+def test_settings_of_attention_are_refused(folder: Path) -> None:
+    pair = {"source": "s", "target": "t"}
+    data = {"train": [pair], "valid": pair, "fertility": {"kind": "constant", "value": 2.0}}
+    with pytest.raises(ConfigError, match="has no attention"):
+        from_dict(RunConfig, {"data": data, "model": {"kind": "phrase"}})
+
+
+def test_a_damaged_folder_is_refused(folder: Path) -> None:
+    model, config = folder / "model", load_config(folder / "model").model
+    path = model / "phrase" / "phrases.scores.npy"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-8])
+    with pytest.raises(CheckpointError, match=r"phrases\.scores\.npy: truncated or altered"):
+        load_phrases(model, config)
+    path.unlink()
+    with pytest.raises(CheckpointError, match=r"phrases\.scores\.npy"):
+        load_phrases(model, config)
+    path.write_bytes(whole)
+    about = model / "phrase" / "about.json"
+    kept = about.read_text()
+    about.write_text("{}")
+    with pytest.raises(CheckpointError, match=r"about\.json"):
+        load_phrases(model, config)
+    about.write_text(kept)

@@ -1,0 +1,151 @@
+"""Phrase pairs, their scores and their tables as text."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_table import drawn_text, link_table
+
+from regard.alignment.corpus import Corpus
+from regard.data.links import Links
+from regard.errors import DataError
+from regard.smt.extraction import extract
+from regard.smt.moses import read_table, write_table
+from regard.smt.phrase_table import PhraseTable, train_table
+
+
+def brute_force(m: int, n: int, links: Links, longest: int) -> set[tuple[int, int, int, int]]:
+    """All pairs of spans that some link joins and none leaves."""
+    found = set()
+    for i1 in range(m):
+        for i2 in range(i1 + 1, min(m, i1 + longest) + 1):
+            for j1 in range(n):
+                for j2 in range(j1 + 1, min(n, j1 + longest) + 1):
+                    inside = [(i1 <= i < i2, j1 <= j < j2) for i, j in links]
+                    if any(a and b for a, b in inside) and all(a == b for a, b in inside):
+                        found.add((i1, i2, j1, j2))
+    return found
+
+
+@pytest.mark.parametrize("longest", [1, 3, 7])
+def test_phrase_pairs_are_those_of_the_definition(longest: int) -> None:
+    text, links = drawn_text(5, 60, 9)
+    found = extract(Corpus.from_tokens(text), link_table(links), longest)
+    for row, ((source, target), linked) in enumerate(zip(text, links, strict=True)):
+        places = np.flatnonzero(found.rows == row)
+        spans = [
+            (
+                int(found.source_starts[k]),
+                int(found.source_starts[k] + found.source_lengths[k]),
+                int(found.target_starts[k]),
+                int(found.target_starts[k] + found.target_lengths[k]),
+            )
+            for k in places
+        ]
+        assert len(set(spans)) == len(spans)
+        assert set(spans) == brute_force(len(source), len(target), linked, longest)
+        for k, (i1, i2, j1, j2) in zip(places, spans, strict=True):
+            inside = {(i - i1, j - j1) for i, j in linked if i1 <= i < i2 and j1 <= j < j2}
+            assert {(b // 7, b % 7) for b in range(49) if int(found.links[k]) >> b & 1} == inside
+
+
+def test_orientations_follow_the_links_beside_a_phrase() -> None:
+    # Two words that swap, then one in its place.
+    text = [(["a", "b", "c"], ["B", "A", "C"])]
+    found = extract(Corpus.from_tokens(text), link_table([frozenset({(0, 1), (1, 0), (2, 2)})]), 1)
+    by_source = {
+        int(s): (int(back), int(ahead))
+        for s, back, ahead in zip(found.source_starts, found.back, found.ahead, strict=True)
+    }
+    monotone, swap, discontinuous = range(3)
+    assert by_source[1] == (discontinuous, swap)  # B opens, then A from its left
+    assert by_source[0] == (swap, discontinuous)
+    assert by_source[2] == (discontinuous, monotone)  # C closes both sentences
+
+
+TEXT = [(["a", "b"], ["A", "B"]), (["a"], ["A"]), (["a"], ["C"])]
+LINKS = [frozenset({(0, 0), (1, 1)}), frozenset({(0, 0)}), frozenset({(0, 0)})]
+
+
+def scores(table: PhraseTable, corpus: Corpus, source: str, target: str) -> list[float]:
+    numbers = corpus.target.words.numbers(target.split())
+    for entry in table.lookup(corpus.source.words.numbers(source.split())):
+        if table.target(entry).tolist() == numbers:
+            return np.exp(table.scores[entry]).tolist()
+    raise AssertionError(f"no {source} ||| {target}")
+
+
+def test_scores_worked_out_by_hand() -> None:
+    corpus = Corpus.from_tokens(TEXT)
+    table = train_table(corpus, link_table(LINKS), smoothing="none")
+    assert scores(table, corpus, "a", "A") == pytest.approx([2 / 3, 2 / 3, 1, 1])
+    assert scores(table, corpus, "a b", "A B") == pytest.approx([1, 2 / 3, 1, 1])
+    assert not table.lookup([99])
+
+
+def test_smoothed_probabilities_leave_less_than_all_to_what_was_seen() -> None:
+    text, links = drawn_text(5, 60)
+    corpus = Corpus.from_tokens(text)
+    table = train_table(corpus, link_table(links), 3)
+    for word in range(len(corpus.source.words)):
+        found = table.lookup([word])
+        total = np.exp(table.scores[found.start : found.stop, 0]).sum()
+        assert 0.5 < total < 1
+
+
+def test_a_table_as_text_is_the_same_table(tmp_path: Path) -> None:
+    text, links = drawn_text(7, 40)
+    corpus = Corpus.from_tokens(text)
+    table = train_table(corpus, link_table(links), 3)
+    words = corpus.source.words, corpus.target.words
+    write_table(table, words[0].spelling, words[1].spelling, tmp_path / "table.gz")
+    again = read_table(tmp_path / "table.gz", *words)
+    assert len(again) == len(table)
+    for source, _ in text:
+        for length in (1, 2, 3):
+            numbers = words[0].numbers(source[:length])
+            one, other = (
+                {
+                    tuple(t.target(e).tolist()): (*t.scores[e], *t.reordering[e], float(t.links[e]))
+                    for e in t.lookup(numbers)
+                }
+                for t in (table, again)
+            )
+            assert one.keys() == other.keys()
+            for key, values in one.items():
+                assert other[key] == pytest.approx(values, rel=1e-4, abs=1e-5)
+
+
+def test_a_table_from_its_folder_is_the_same_table(tmp_path: Path) -> None:
+    corpus = Corpus.from_tokens(TEXT)
+    table = train_table(corpus, link_table(LINKS))
+    table.save(tmp_path)
+    again = PhraseTable.load(tmp_path)
+    assert scores(again, corpus, "a b", "A B") == scores(table, corpus, "a b", "A B")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a ||| A ||| 1 1 1 1", ":2: 3 fields"),
+        ("a ||| A ||| 1 1 1 ||| 0-0", ":2: 3 scores, expected 4"),
+        ("a ||| A ||| 1 1 1 x ||| 0-0", ":2: .*numbers"),
+        ("a ||| A ||| 1 1 1 0 ||| 0-0", ":2: .*probabilities"),
+        ("a ||| A ||| 1 1 1 1 ||| 0-1", ":2: link 0-1 points beyond"),
+        ("a ||| A ||| 1 1 1 1 ||| 0:0", ":2: '0:0' is not a link"),
+        (" ||| A ||| 1 1 1 1 |||", ":2: a source phrase of 0 words"),
+        ("a ||| Z ||| 1 1 1 1 ||| 0-0", ":2: the target word 'Z' is not in the vocabulary"),
+        ("a ||| A ||| 1 1 1 1 ||| 0-0 ||| 1 1", ":2: 2 orientations, expected 6"),
+    ],
+)
+def test_a_wrong_line_of_a_table_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "table"
+    path.write_text(f"a ||| A ||| 1 1 1 1 ||| 0-0\n{line}\n")
+    corpus = Corpus.from_tokens(TEXT)
+    with pytest.raises(DataError, match=message):
+        read_table(path, corpus.source.words, corpus.target.words)
+
+
+def test_text_without_links_is_refused() -> None:
+    with pytest.raises(DataError, match="no phrase pair"):
+        train_table(Corpus.from_tokens(TEXT), link_table([frozenset()] * 3))

@@ -1,0 +1,83 @@
+"""BLEU's counts, the search along a line, and tuning."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from toy_table import toy_decoder
+
+from regard.metrics.translation import bleu as metric
+from regard.smt.bleu import bleu, bleu_counts
+from regard.smt.decoder import Beam
+from regard.smt.features import START
+from regard.smt.mert import Lists, line_search, maximise
+from regard.smt.tuning import tune
+
+
+def drawn_lists(seed: int, sentences: int = 12, features: int = 3) -> Lists:
+    random_ = np.random.default_rng(seed)
+    sizes = random_.integers(0, 9, sentences)
+    sizes[0] = 6
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    rows = [
+        bleu_counts([random_.integers(0, 4, random_.integers(4, 9)).tolist()], random_.integers(0, 4, 7))[0]
+        for _ in range(offsets[-1])
+    ]
+    values = random_.normal(size=(offsets[-1], features)).round(1)  # parallel and equal lines among them
+    return Lists(offsets, values, np.array(rows))
+
+
+def test_bleu_is_that_of_sacrebleu() -> None:
+    draw = random.Random(2)
+    said = [[draw.randint(0, 6) for _ in range(draw.randint(1, 12))] for _ in range(30)]
+    references = [[draw.randint(0, 6) for _ in range(draw.randint(1, 12))] for _ in range(30)]
+    total = sum(bleu_counts([one], other)[0] for one, other in zip(said, references, strict=True))
+    lines, wanted = ([" ".join(map(str, words)) for words in side] for side in (said, references))
+    assert 100 * bleu(total) == pytest.approx(metric(lines, [wanted], tokenize="none").score)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_line_search_equals_a_fine_grid(seed: int) -> None:
+    lists = drawn_lists(seed)
+    random_ = np.random.default_rng(seed)
+    weights, direction = random_.normal(size=3), random_.normal(size=3)
+    step, value = line_search(lists, weights, direction, 8.0)
+    assert abs(step) <= 8
+    assert lists.bleu(weights + step * direction) == pytest.approx(value, abs=1e-9)
+    grid = [lists.bleu(weights + x * direction) for x in np.linspace(-8, 8, 4001)]
+    assert value >= max(grid) - 1e-12
+
+
+def test_an_endless_line_is_searched_too() -> None:
+    lists = drawn_lists(3)
+    weights, direction = np.ones(3), np.array([1.0, -1.0, 0.5])
+    step, value = line_search(lists, weights, direction)
+    assert lists.bleu(weights + step * direction) == pytest.approx(value)
+    assert value >= line_search(lists, weights, direction, 2.0)[1]
+
+
+def test_the_search_never_ends_below_its_start_and_keeps_what_is_not_free() -> None:
+    for seed in range(4):
+        lists, weights = drawn_lists(seed), np.array([1.0, -0.5, 0.3])
+        free = np.array([0, 2])
+        found, value = maximise(lists, weights, free, 2, np.random.default_rng(1))
+        assert value >= lists.bleu(weights)
+        assert value == pytest.approx(lists.bleu(found))
+        assert found[1] == weights[1]
+
+
+def test_tuning_improves_bleu_and_depends_on_its_seed_alone() -> None:
+    decoder, corpus = toy_decoder(21, Beam(stack=20))
+    start = replace(decoder, weights=START * np.where(np.arange(len(START)) == 0, -1, 1))
+    sources = [corpus.source.sentence(row).tolist() for row in range(len(corpus))]
+    references = [corpus.target.sentence(row).tolist() for row in range(len(corpus))]
+    seen = []
+    runs = [
+        tune(start, sources, references, sources, 3, 20, 1, seed=5, threads=threads, report=seen.append)
+        for threads in (1, 2)
+    ]
+    assert runs[0].bleu > seen[0].bleu
+    assert runs[0].bleu == max(one.bleu for one in seen)
+    assert np.array_equal(runs[0].weights, runs[1].weights)
+    assert runs[0].weights[3] == START[3]
