@@ -13,9 +13,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 SLOW = 15_000  # milliseconds that a busy machine may take to do what is waited for
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    """The installed browser."""
+    """The installed browser; as long as it is open an event loop runs, so no longer than for a module."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:

@@ -151,7 +151,7 @@ def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] 
 
 
 def _load(name: str, folder: Path, analysed: Analysed) -> _Model:
-    from regard.cli.models import load_models, search_settings
+    from regard.api.loading import load_models, search_settings
 
     model, text, base = load_models([folder], analysed.device, analysed.precision)
     return _Model(name, model, text, search_settings(base, {"batch": analysed.batch}).batch)
@@ -259,15 +259,11 @@ def _maps(
     options: AttentionOptions,
 ) -> dict[str, str]:
     """The maps of a line side by side, and the difference of each model and the first."""
-    import numpy as np
-
     from regard.metrics.alignment import join_words
-    from regard.metrics.attention import map_difference
-    from regard.report.difference import svg_difference
-    from regard.report.heatmap import svg_map
+    from regard.report.difference import difference_pictures
 
     words: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    maps: list[np.ndarray] = []
+    maps: dict[str, np.ndarray] = {}
     for model in models:
         (line,) = model.lines([pairs[number - 1]])
         if line is None:
@@ -278,13 +274,7 @@ def _maps(
             return {}
         words = (line.source, line.target)
         weights = options.weights(line, model.name)[:-1].mean(axis=1)
-        maps.append(join_words(weights, line.source_words, line.target_words))
+        maps[model.name] = join_words(weights, line.source_words, line.target_words)
     assert words is not None
     links = None if gold is None else gold[number - 1]
-    names, title = [model.name for model in models], f"Line {number}"
-    pictures = {f"maps-{number}.svg": svg_map(np.stack(maps), *words, title, names, links)}
-    for name, map in zip(names[1:], maps[1:], strict=True):
-        file = f"difference-{number}.svg" if len(models) == 2 else f"difference-{number}-{name}.svg"
-        differences = map_difference(map, maps[0])
-        pictures[file] = svg_difference(differences, *words, (name, names[0]), title, gold=links)
-    return pictures
+    return difference_pictures(number, maps, *words, gold=links)

@@ -51,7 +51,7 @@ def exported_translator(
     if len(folders) > 1:
         raise UsageError("several models: --engine ctranslate2 has no ensembles")
 
-    from regard.cli.models import search_settings
+    from regard.api.loading import search_settings
     from regard.export.engine import ExportedTranslator, load_exported
 
     model = load_exported(folders[0], device, threads)

@@ -43,7 +43,7 @@ def load_translator(
         UsageError: if an option is not for the model, or models do not fit together.
         CheckpointError: if a folder is missing or broken.
     """
-    from regard.cli.models import load_models, search_settings
+    from regard.api.loading import load_models, search_settings
     from regard.decoding.translate import Translator
 
     if is_phrase_based(folders):
@@ -76,7 +76,7 @@ def phrase_translator(
 
     from dataclasses import replace
 
-    from regard.cli.models import search_settings
+    from regard.api.loading import search_settings
     from regard.decoding.phrases import PhraseTranslator
     from regard.experiment import load_config
     from regard.smt.config import PhraseConfig

@@ -56,7 +56,7 @@ def score(
 
     Example: regard score runs/first input.txt translation.txt --json scores.json
     """
-    from regard.cli.models import load_models, search_settings
+    from regard.api.loading import load_models, search_settings
     from regard.cli.output import open_output, write_json
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs

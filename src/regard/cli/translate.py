@@ -160,8 +160,8 @@ def translate(
     if engine not in ("regard", "ctranslate2"):
         raise UsageError(f"--engine {engine!r}: expected regard or ctranslate2")
 
+    from regard.api.loading import load_models, search_settings
     from regard.cli.exported import exported_translator, refuse_exported
-    from regard.cli.models import load_models, search_settings
     from regard.cli.phrases import is_phrase_based, phrase_translator
     from regard.config import from_dict
     from regard.decoding.config import SamplingConfig

@@ -52,7 +52,7 @@ def tune(
 
     from dataclasses import asdict
 
-    from regard.cli.models import load_models, search_settings
+    from regard.api.loading import load_models, search_settings
     from regard.cli.output import write_json
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs

@@ -3,7 +3,7 @@
 Shankar & Sarawagi (2019), Figure 2. Exactly equal weights are white, all others are not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -12,10 +12,11 @@ from rich.cells import cell_len
 
 from regard.data.links import GoldLinks
 from regard.errors import DataError
+from regard.metrics.attention import map_difference
 from regard.report.grid import Ramp, clip_label, make_grid, printable
-from regard.report.heatmap import BROKEN, Paint, draw_grid
+from regard.report.heatmap import BROKEN, Paint, draw_grid, svg_map
 
-__all__ = ["svg_difference"]
+__all__ = ["difference_pictures", "svg_difference"]
 
 _REDS = Ramp(((253, 238, 232), (246, 178, 147), (217, 95, 70), (168, 22, 40), (92, 0, 24)))
 _BLUES = Ramp(((234, 242, 251), (156, 198, 232), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
@@ -54,6 +55,37 @@ def svg_difference(
         raise DataError(f"the two systems of a difference are both called {names[0]!r}")
     grid = make_grid(differences, source, target, captions)
     return draw_grid(grid, _paint(*(clip_label(printable(name), _NAME) for name in names)), title, gold)
+
+
+def difference_pictures(
+    line: int,
+    maps: Mapping[str, Float[np.ndarray, "T S"]],
+    source: Sequence[str],
+    target: Sequence[str],
+    gold: GoldLinks | None = None,
+) -> dict[str, str]:
+    """The maps of systems that say the same words, beside each other and less the first one's.
+
+    Args:
+        line: The sentence's number, for names and titles.
+        maps: Of each system, by its name.
+        source: Source words, as many as columns.
+        target: Target words, as many as rows.
+        gold: Gold links to outline.
+
+    Returns:
+        SVG files by their names: `maps-LINE.svg`, and `difference-LINE.svg` or one for each system.
+    """
+    (first, base), *others = maps.items()
+    title = f"Line {line}"
+    pictures = {
+        f"maps-{line}.svg": svg_map(np.stack(list(maps.values())), source, target, title, list(maps), gold)
+    }
+    for name, weights in others:
+        file = f"difference-{line}.svg" if len(others) == 1 else f"difference-{line}-{name}.svg"
+        differences = map_difference(weights, base)
+        pictures[file] = svg_difference(differences, source, target, (name, first), title, gold=gold)
+    return pictures
 
 
 def _fill(difference: float) -> str:

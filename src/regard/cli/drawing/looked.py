@@ -96,8 +96,7 @@ def draw_difference(given: Given) -> Figure:
     import numpy as np
 
     from regard.metrics.attention import map_difference
-    from regard.report.difference import svg_difference
-    from regard.report.heatmap import svg_map
+    from regard.report.difference import difference_pictures
 
     if not given.files:
         raise UsageError("figure difference is drawn --from model folders, with --source and --reference")
@@ -109,15 +108,11 @@ def draw_difference(given: Given) -> Figure:
     for name, one in others:
         if (one.source, one.target) != (base.source, base.target):
             raise DataError(f"{name} cuts line {given.line} into other words than {first}")
-    words, title = (base.source, base.target), f"Line {given.line}"
-    maps = np.stack([one.weights for one in found.values()])
-    pictures = {f"maps-{given.line}.svg": svg_map(maps, *words, title, list(found))}
+    maps = {name: one.weights for name, one in found.items()}
+    pictures = difference_pictures(given.line, maps, base.source, base.target)
     rows = [["system", "differs from", "sum of differences", "largest"]]
     for name, one in others:
         apart = map_difference(one.weights, base.weights)
-        end = "" if len(others) == 1 else f"-{name}"
-        picture = svg_difference(apart, *words, (name, first), title)
-        pictures[f"difference-{given.line}{end}.svg"] = picture
         total, most = float(np.abs(apart).sum()), float(np.abs(apart).max(initial=0.0))
         rows.append([name, first, digits(total), digits(most)])
     numbers = {"line": given.line, "systems": {name: one.record() for name, one in found.items()}}
