@@ -89,9 +89,16 @@ def _draw(svg: str, family: str | None, zoom: float) -> bytes:
             "PNG pictures need the package resvg-py: pip install 'regard[png]'; SVG needs nothing"
         ) from None
     # Whatever a picture asks for is to be found: where a name is not known, the text would be left out.
-    named = dict.fromkeys(("font_family", "serif_family", "sans_serif_family", "monospace_family"), family)
     try:
-        return svg_to_bytes(svg_string=svg, zoom=zoom, background="#ffffff", **named)  # type: ignore[arg-type]
+        return svg_to_bytes(
+            svg_string=svg,
+            zoom=zoom,
+            background="#ffffff",
+            font_family=family,
+            serif_family=family,
+            sans_serif_family=family,
+            monospace_family=family,
+        )
     except ValueError as error:
         raise UsageError(f"the picture cannot be drawn as PNG: {error}") from None
 

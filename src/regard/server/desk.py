@@ -100,12 +100,14 @@ async def answers(futures: Sequence[asyncio.Future[T]]) -> list[T]:
     finally:
         for future in futures:
             future.cancel()
+    answered: list[T] = []
     for number, one in enumerate(found, 1):
         if isinstance(one, RegardError):
             raise Refusal(422, f"sentence {number}: {one}")
         if isinstance(one, BaseException):
             raise one
-    return found  # type: ignore[return-value]
+        answered.append(one)
+    return answered
 
 
 async def attend(request: Request, work: Awaitable[T], seconds: float) -> T:

@@ -54,25 +54,28 @@ def unexpected(error: BaseException) -> JSONResponse:
 def add_handlers(app: FastAPI) -> None:
     """Give every error of an application the one shape."""
 
-    async def refused(_: Request, error: Refusal) -> JSONResponse:
+    async def refused(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, Refusal)
         return problem(error.status, error.message, error.headers)
 
-    async def wrong(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def wrong(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
         found = [_sentence(one) for one in error.errors()[:3]]
         if any(one["type"] == "json_invalid" for one in error.errors()):
             return problem(400, f"{_SENTENCES[400]}: {found[0]}")
         return problem(422, "; ".join(found))
 
-    async def http(_: Request, error: HTTPException) -> JSONResponse:
+    async def http(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
         return problem(error.status_code, _SENTENCES.get(error.status_code, str(error.detail)), error.headers)
 
-    async def mistake(_: Request, error: RegardError) -> JSONResponse:
+    async def mistake(_: Request, error: Exception) -> JSONResponse:
         return problem(422, str(error))
 
-    app.add_exception_handler(Refusal, refused)  # type: ignore[arg-type]
-    app.add_exception_handler(RequestValidationError, wrong)  # type: ignore[arg-type]
-    app.add_exception_handler(HTTPException, http)  # type: ignore[arg-type]
-    app.add_exception_handler(RegardError, mistake)  # type: ignore[arg-type]
+    app.add_exception_handler(Refusal, refused)
+    app.add_exception_handler(RequestValidationError, wrong)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(RegardError, mistake)
 
 
 def _sentence(error: Mapping[str, Any]) -> str:
