@@ -1,6 +1,6 @@
 """Captions of pictures: attention over an image grid.
 
-    python docs/examples/captions.py [--updates 600]
+    python docs/examples/captions.py [--updates 1800]
 
 After Xu et al. (2015): the memory that a decoder attends to is not a sentence but the cells of a grid that a
 convolutional network made of a picture. The mechanism is regard's own (`regard.attention`), with sparsemax: a
@@ -94,7 +94,7 @@ def batch(
 def main() -> None:
     """Train, test and show which cells each word of a caption looked at."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--updates", type=int, default=600)
+    parser.add_argument("--updates", type=int, default=1800)
     arguments = parser.parse_args()
     torch.manual_seed(1)
     generator, model = random.Random(1), Captioner()
