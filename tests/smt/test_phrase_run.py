@@ -1,12 +1,14 @@
 """A phrase-based system from its config to its translations, as a user runs it."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import regard
 from regard.cli.main import app
 from regard.config import from_dict
 from regard.data.phrasebook import write
@@ -14,6 +16,7 @@ from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.translate import number_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import RunConfig, load_config, load_model
+from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
 from regard.smt.config import PhraseConfig
 from regard.smt.model import load_phrases
 
@@ -153,3 +156,77 @@ def test_a_damaged_folder_is_refused(folder: Path) -> None:
     with pytest.raises(CheckpointError, match=r"about\.json"):
         load_phrases(model, config)
     about.write_text(kept)
+
+
+def test_loaded_in_python_it_says_what_the_command_says(folder: Path) -> None:
+    lines = (folder / "test.de").read_text().splitlines()[:4]
+    said = run("translate", folder / "model", "--threads", 1, input="\n".join(lines) + "\n").stdout
+    model = regard.load(folder / "model")
+    results = model.translate(lines, nbest=3)
+    assert [result.text for result in results] == said.splitlines()
+    assert all(1 <= len(result.nbest) <= 3 for result in results)
+    (links,) = results[0].attention  # [T + 1, 1, S], a word's links sharing 1
+    assert links.shape == (len(results[0].tokens) + 1, 1, len(results[0].source_tokens))
+    assert set(links.sum(axis=-1).round(6).ravel()) <= {0, 1}
+    assert "<svg" in results[0].plot().svg
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda model: model.score("ein Hund", "a dog"), "no probability"),
+        (lambda model: model.translate("ein Hund", look="all"), "no attention to itself"),
+        (lambda model: model.translate("ein Hund", length_penalty=1.0), "length_penalty"),
+        (lambda model: model.translate("ein Hund", fertilities={"Hund": 1}), "fertilities"),
+    ],
+)
+def test_what_it_cannot_do_in_python_is_refused(folder: Path, ask, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ask(regard.load(folder / "model"))
+
+
+def test_a_prefix_and_terms_are_refused_line_by_line(folder: Path) -> None:
+    model = regard.load(folder / "model")
+    for asked in ({"prefix": "a"}, {"terms": ["dog"]}):
+        (result,) = model.translate(["ein Hund"], **asked)
+        assert "no prefix" in (result.refused or "")
+
+
+def test_it_is_not_loaded_with_what_it_has_not(folder: Path) -> None:
+    with pytest.raises(UsageError, match="no ensembles"):
+        regard.load(folder / "model", folder / "model")
+    with pytest.raises(UsageError, match="settings"):
+        regard.load(folder / "model", settings=["model.attention.contexts=0"])
+
+
+def test_forced_decoding_is_refused(folder: Path) -> None:
+    with pytest.raises(UsageError, match="no probability"):
+        run("score", folder / "model", folder / "test.de", folder / "test.en")
+
+
+def test_it_is_served(folder: Path) -> None:
+    (engine,) = load_engines([folder / "model"])
+    assert engine.facts["kind"] == "phrase" and engine.facts["parameters"] > 0
+    line = (folder / "test.de").read_text().splitlines()[0]
+    (answer,) = engine.work(SearchSettings(nbest=2), [SentenceJob(line)])
+    assert isinstance(answer, dict)
+    assert answer["translations"][0]["text"] == regard.load(folder / "model").translate(line).text
+    assert answer["translations"][0]["attention"] and answer["translations"][0]["alignment"]
+    (score,) = engine.work(ScoreSettings(), [PairJob(line, "a dog")])
+    assert isinstance(score, UsageError)
+    (bounded,) = engine.work(SearchSettings(), [SentenceJob(line, fertilities=((0, 0.0, 1.0),))])
+    assert isinstance(bounded, UsageError)
+
+
+def test_a_report_shows_it_beside_a_file_of_translations(folder: Path) -> None:
+    said, page = folder / "said.en", folder / "report.html"
+    run("translate", folder / "model", "--input", folder / "test.de", "--output", said, "--threads", 1)
+    texts = ("--test", folder / "test.de", folder / "test.en")
+    run("report", folder / "model", said, *texts, "--names", "phrases,file", "--output", page)
+    data = re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)
+    assert data is not None
+    report = json.loads(data[1])
+    (bleu,) = (metric["systems"] for metric in report["metrics"] if metric["key"] == "bleu")
+    assert bleu[0]["value"] == bleu[1]["value"] > 0  # what it says is what it wrote
+    phrases, lines = report["systems"][0], report["systems"][1]
+    assert phrases["own"] and not phrases["forced"] and not lines["own"]  # it is not led through references

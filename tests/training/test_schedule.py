@@ -58,3 +58,10 @@ def test_state_put_back_goes_on_alike(config) -> None:
         cut = build_schedule(config)
         cut.load(state)
         assert cut.factor(7) == whole.factor(7)
+
+
+def test_halving_may_warm_up() -> None:
+    schedule = build_schedule(HalvingConfig(start=1, warmup=4))
+    assert [schedule.factor(update) for update in (1, 2, 4, 5)] == [0.25, 0.5, 1, 1]
+    schedule.epoch_ended(1, None)
+    assert schedule.factor(5) == 0.5

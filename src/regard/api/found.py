@@ -21,11 +21,13 @@ __all__ = ["Looked", "scored", "translated"]
 Looked = Literal["source", "all"]
 
 
-def translated(model: TranslationModel, text: TextPair, found: LineResult, look: Looked) -> TranslationResult:
+def translated(
+    model: TranslationModel | None, text: TextPair, found: LineResult, look: Looked
+) -> TranslationResult:
     """What became of a sentence; all of its translations with the best.
 
     Args:
-        model: What translated it.
+        model: What translated it; none: what has no attention to texts themselves.
         text: How its two sides are written.
         found: What search found.
         look: Whether the model's attention to texts themselves is wanted too.
@@ -45,10 +47,10 @@ def translated(model: TranslationModel, text: TextPair, found: LineResult, look:
 
 
 def _one(
-    model: TranslationModel, text: TextPair, found: LineResult, one: Translation, look: Looked
+    model: TranslationModel | None, text: TextPair, found: LineResult, one: Translation, look: Looked
 ) -> TranslationResult:
     read = found.source_tokens[: len(found.source_tokens) - len(text.sink)]
-    encoder, decoder = _whole(model, text, found, read, one) if look == "all" else ((), ())
+    encoder, decoder = _whole(model, text, found, read, one) if model and look == "all" else ((), ())
     return TranslationResult(
         source=found.line.text,
         text=one.text,

@@ -16,13 +16,16 @@ from regard.api.arguments import as_list, for_each, sentences, terms_line
 from regard.api.fertilities import Wanted, fertility_line
 from regard.api.found import Looked, scored, translated
 from regard.api.loading import load_models, search_settings
+from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability, phrase_search
 from regard.api.result import TranslationResult
 from regard.data.text import TextPair
 from regard.decoding.config import SearchConfig
+from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.scoring import score_lines
 from regard.decoding.translate import Line, Translator
 from regard.errors import DataError, UsageError
 from regard.models.base import TranslationModel
+from regard.smt.model import PhraseModel
 
 __all__ = ["Model", "load"]
 
@@ -59,6 +62,11 @@ def load(
                 f"regard.load({folder!r}): expected folders, one after the other, for an ensemble"
             )
     paths = [Path(folder) for folder in folders]
+    if is_phrase_based(paths):
+        if settings:
+            raise UsageError(f"settings: not for phrase-based models; {paths[0]} is one")
+        phrases, config = load_phrase_model(paths)
+        return Model(tuple(paths), phrases, phrases.text, phrase_search(config.search, search))
     model, text, base = load_models(paths, device, precision, settings)
     return Model(tuple(paths), model, text, search_settings(base, search))
 
@@ -69,13 +77,13 @@ class Model:
 
     Attributes:
         folders: Where it came from.
-        model: The PyTorch module.
+        model: The PyTorch module; or a phrase-based system, which has none and scores no translations.
         text: How its two sides are written.
         search: How it searches, unless told otherwise.
     """
 
     folders: tuple[Path, ...]
-    model: TranslationModel
+    model: TranslationModel | PhraseModel
     text: TextPair
     search: SearchConfig
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
@@ -145,12 +153,19 @@ class Model:
         single = isinstance(text, str)
         texts = sentences([text] if single else text, "text")
         lines = self._lines(texts, single, fertilities, prefix, terms)
-        translator = Translator(self.model, self.text, self._search(search))
+        if isinstance(self.model, PhraseModel):
+            if look == "all":
+                raise UsageError(
+                    f"look='all': {self.folders[0]} is phrase-based: it has no attention to itself"
+                )
+            neural, translator = None, PhraseTranslator(self.model, self._search(search))
+        else:
+            neural, translator = self.model, Translator(self.model, self.text, self._search(search))
         with self._lock:
             step = translator.search.batch.block
             blocks = [lines[start : start + step] for start in range(0, len(lines), step)]
             results = [
-                translated(self.model, self.text, each, look)
+                translated(neural, self.text, each, look)
                 for block in blocks
                 for each in translator.block(block)
             ]
@@ -183,9 +198,11 @@ class Model:
 
         Raises:
             DataError: if a single sentence is refused (empty, too long); says why.
-            UsageError: if there are not as many translations as sentences.
+            UsageError: if there are not as many translations as sentences, or the model is phrase-based.
             ConfigError: if a search setting is wrong; names it.
         """
+        if isinstance(self.model, PhraseModel):
+            raise no_probability(self.folders[0])
         single = isinstance(source, str)
         if single != isinstance(target, str):
             raise UsageError("source and target: expected two texts, or two lists of texts")
@@ -207,6 +224,8 @@ class Model:
 
     def _search(self, options: dict[str, Any]) -> SearchConfig:
         """The search settings of a call."""
+        if isinstance(self.model, PhraseModel):
+            return phrase_search(self.search, options)
         nbest = options.get("nbest")
         if isinstance(nbest, int) and options.get("beam") is None:
             options = {**options, "beam": max(self.search.beam, nbest)}  # as many are kept as are returned

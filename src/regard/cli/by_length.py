@@ -139,7 +139,7 @@ def show_by_length(analysed: Analysed, options: ByLengthOptions) -> None:
 
 def _open(analysed: Analysed, names: Sequence[str], lines: int, search: dict[str, Any]) -> list[_System]:
     """Load the models, and read the translations."""
-    from regard.cli.phrases import load_translator
+    from regard.api.phrases import load_translator
     from regard.data.corpus import read_lines
 
     systems: dict[str, _System] = {}

@@ -231,7 +231,7 @@ def _collect(
     threads: int | None,
 ) -> "list[System]":
     """What each system makes of the text, in their order."""
-    from regard.cli.phrases import load_translator
+    from regard.api.phrases import load_translator
     from regard.data.corpus import read_lines
     from regard.report.collect import collect_lines, collect_model
     from regard.report.curves import read_curves

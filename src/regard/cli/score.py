@@ -57,6 +57,7 @@ def score(
     Example: regard score runs/first input.txt translation.txt --json scores.json
     """
     from regard.api.loading import load_models, search_settings
+    from regard.api.phrases import is_phrase_based, no_probability
     from regard.cli.output import open_output, write_json
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
@@ -64,6 +65,8 @@ def score(
     from regard.decoding.scoring import score_lines
     from regard.training.device import use_threads
 
+    if is_phrase_based([model, *(more or [])]):
+        raise no_probability(model)
     use_threads(threads)
     loaded, text, base = load_models([model, *(more or [])], device, precision, settings or [])
     penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}

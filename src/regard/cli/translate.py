@@ -161,8 +161,8 @@ def translate(
         raise UsageError(f"--engine {engine!r}: expected regard or ctranslate2")
 
     from regard.api.loading import load_models, search_settings
+    from regard.api.phrases import is_phrase_based, phrase_translator
     from regard.cli.exported import exported_translator, refuse_exported
-    from regard.cli.phrases import is_phrase_based, phrase_translator
     from regard.config import from_dict
     from regard.decoding.config import SamplingConfig
     from regard.decoding.mbr import MbrConfig

@@ -50,8 +50,8 @@ def show_worst(analysed: Analysed, options: WorstOptions) -> None:
         UsageError: if an option is missing.
         DataError: if a file is not what it should be.
     """
+    from regard.api.phrases import load_translator
     from regard.cli.output import open_output, write_json
-    from regard.cli.phrases import load_translator
     from regard.report.worst import corpus_scores, worst_first
 
     if options.links_reference is not None and options.aligner is None:

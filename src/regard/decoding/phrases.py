@@ -70,6 +70,8 @@ class PhraseTranslator:
         """Tokenise a line, or refuse it."""
         longest, side = self.search.batch.longest, self.text.source
         refused = too_long(line.text, None, longest) or side.problem(line.text)
+        if line.prefix or line.terms or line.fertility:
+            refused = "a phrase-based system takes no prefix, terms or fertilities"
         if refused is None:
             tokens = side.tokenize(line.text)
             refused = too_long(line.text, len(tokens), longest)

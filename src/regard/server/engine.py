@@ -9,16 +9,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability
 from regard.data.text import TextPair
 from regard.decoding.config import SearchConfig
+from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.scoring import score_lines
 from regard.decoding.translate import Line, Translator
 from regard.errors import DataError, RegardError, UsageError
 from regard.models.base import TranslationModel
 from regard.server.answers import score_answer, sentence_answer
+from regard.smt.model import PhraseModel
 
 if TYPE_CHECKING:
-    from regard.experiment import LoadedModel
+    from regard.experiment import RunConfig
 
 __all__ = ["Engine", "PairJob", "ScoreSettings", "SearchSettings", "SentenceJob", "load_engines"]
 
@@ -76,7 +79,7 @@ class Engine:
 
     Args:
         name: What requests call it.
-        model: The model.
+        model: The model; a phrase-based one scores no translations.
         text: How its two sides are written.
         search: How it searches, unless told otherwise.
         facts: What `GET /models` tells of it beyond the name.
@@ -87,7 +90,7 @@ class Engine:
     def __init__(
         self,
         name: str,
-        model: TranslationModel,
+        model: TranslationModel | PhraseModel,
         text: TextPair,
         search: SearchConfig,
         facts: dict[str, Any],
@@ -115,8 +118,10 @@ class Engine:
             return _each(self._score, jobs)
         return _each(lambda sentences: self._translate(settings, sentences), jobs)
 
-    def _make(self, settings: SearchSettings) -> Translator:
+    def _make(self, settings: SearchSettings) -> Translator | PhraseTranslator:
         search = replace(self.search, beam=self.beam(settings), nbest=settings.nbest)
+        if isinstance(self.model, PhraseModel):
+            return PhraseTranslator(self.model, search, threads=1)
         return Translator(self.model, self.text, search)
 
     def _translate(
@@ -164,6 +169,8 @@ class Engine:
         return " ".join(given.get(word, "-") for word in words)
 
     def _score(self, jobs: Sequence[PairJob]) -> Iterator[dict[str, Any] | Exception]:
+        if isinstance(self.model, PhraseModel):
+            raise no_probability(Path(self.name))
         pairs = [(job.source, job.target) for job in jobs]
         problems = [self._problem(job) for job in jobs]
         readable = [pair for pair, problem in zip(pairs, problems, strict=True) if problem is None]
@@ -229,9 +236,14 @@ def load_engines(
     chosen = as_precision(precision)
     engines = []
     for name, folder in zip(names, folders, strict=True):
-        loaded = load_model(folder, device, chosen)
-        model = loaded.model.to(getattr(torch, chosen))
-        engine = Engine(name, model, loaded.text, loaded.config.search, _facts(loaded), batch, 4 * words)
+        if is_phrase_based([folder]):
+            model, config = load_phrase_model([folder])
+            text, size = model.text, len(model.decoder.table)
+        else:
+            loaded = load_model(folder, device, chosen)
+            model, config, text = loaded.model.to(getattr(torch, chosen)), loaded.config, loaded.text
+            size = sum(math.prod(one.shape) for one in model.parameters())
+        engine = Engine(name, model, text, config.search, _facts(config, text, size), batch, 4 * words)
         # The first translation compiles kernels: no user shall wait for that.
         engine.work(SearchSettings(), [SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))])
         engines.append(engine)
@@ -250,19 +262,18 @@ def _names(folders: Sequence[Path]) -> list[str]:
     raise UsageError("no model folder: expected one or more")
 
 
-def _facts(loaded: "LoadedModel") -> dict[str, Any]:
-    """What a person may want to know of a model."""
-    config, text = loaded.config, loaded.text
+def _facts(config: "RunConfig", text: TextPair, size: int) -> dict[str, Any]:
+    """What a person may want to know of a model; `size` is its parameters, or its phrase pairs."""
     attention = getattr(config.model, "attention", None)
     data = config.data
     return {
         "kind": config.model.kind,
-        "attention": getattr(attention, "kind", "none"),
+        "attention": "phrase" if config.model.kind == "phrase" else getattr(attention, "kind", "none"),
         "map": getattr(attention, "map", None),
         "fertility": None if text.budget is None else text.budget.config.kind,
         "sink": bool(text.sink),
         "beam": config.search.beam,
-        "parameters": sum(math.prod(one.shape) for one in loaded.model.parameters()),
+        "parameters": size,
         "tokenizers": [data.source_tokenizer.kind, data.target_tokenizer.kind],
         "languages": [
             getattr(one, "language", None) for one in (data.source_tokenizer, data.target_tokenizer)

@@ -207,7 +207,7 @@ class ModelAnswer(BaseModel):
     fertility: str | None = Field(description="Where its fertilities come from; `null`: it has none.")
     sink: bool
     beam: int = Field(description="The width of its beam, unless told otherwise.")
-    parameters: int
+    parameters: int = Field(description="Numbers that were learned; of a phrase-based system, phrase pairs.")
     tokenizers: list[str] = Field(description="Source and target.")
     languages: list[str | None] = Field(description="Source and target, where the tokenizers name them.")
     vocabulary: list[int] = Field(description="Source and target tokens.")

@@ -61,6 +61,7 @@ class HalvingConfig:
     start: int = option(
         default=8, help="The first epoch after which it falls, whatever validation says.", ge=1
     )
+    warmup: int = option(default=0, help="Updates in which the rate rises from 0 in a line.", ge=0)
 
 
 ScheduleConfig = Annotated[
@@ -119,7 +120,7 @@ class _Plateau(Schedule):
 
 class _Halving(Schedule):
     def __init__(self, config: HalvingConfig) -> None:
-        super().__init__()
+        super().__init__(config.warmup)
         self.config = config
         self.falling = False
         self.last: float | None = None
