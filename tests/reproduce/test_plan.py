@@ -7,10 +7,9 @@ import pytest
 
 from regard.config import load, to_dict
 from regard.errors import ConfigError, UsageError
-from regard.experiment import RunConfig
+from regard.experiment import RunConfig, recipes_folder
 from regard.reproduce.plan import Job, overlaid, plan
 from regard.reproduce.registry import TABLES
-from regard.reproduce.tables import recipes_folder
 from regard.reproduce.texts import ExperimentText
 
 ROWS = [(name, row) for name, table in TABLES.items() for row in table.rows]

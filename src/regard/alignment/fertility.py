@@ -11,7 +11,7 @@ import numpy as np
 
 from regard.alignment.base import Setting
 from regard.alignment.corpus import Corpus
-from regard.alignment.registry import DEFAULT, TRAINERS, AlignerConfig, kinds, train_direction
+from regard.alignment.registry import DEFAULT, AlignerConfig, config_of, train_direction
 
 __all__ = [
     "count_fertilities",
@@ -69,7 +69,7 @@ def split_fertilities(
     Returns:
         For each text what `count_fertilities` gives.
     """
-    chosen = list(TRAINERS)[kinds().index(DEFAULT)]() if config is None else config
+    chosen = config_of(DEFAULT) if config is None else config
     aligner = train_direction(corpora[0], chosen, setting)
     return [count_fertilities(corpus, aligner.align(corpus, setting.threads)) for corpus in corpora]
 

@@ -11,7 +11,7 @@ from regard.alignment.ibm import IBM1Config, IBM2Config, IBMAligner, train_ibm1,
 from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
 from regard.config import Kinds
 
-__all__ = ["CLASSES", "DEFAULT", "TRAINERS", "AlignerConfig", "kinds", "train_direction"]
+__all__ = ["CLASSES", "DEFAULT", "TRAINERS", "AlignerConfig", "config_of", "kinds", "train_direction"]
 
 DEFAULT = "bayes"
 
@@ -34,6 +34,15 @@ CLASSES: dict[str, type[Aligner]] = {
 def kinds() -> tuple[str, ...]:
     """The values of `kind` in a configuration."""
     return tuple(get_args(get_type_hints(member)["kind"])[0] for member in TRAINERS)
+
+
+def config_of(kind: str) -> AlignerConfig:
+    """The settings of a kind of aligner, as they are by default.
+
+    Args:
+        kind: One of `kinds()`.
+    """
+    return list(TRAINERS)[kinds().index(kind)]()
 
 
 def train_direction(corpus: Corpus, config: AlignerConfig, setting: Setting) -> Aligner:

@@ -27,6 +27,7 @@ from regard.cli.report import report
 from regard.cli.reproduce import reproduce
 from regard.cli.score import score
 from regard.cli.serve import serve
+from regard.cli.tour import tour
 from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.cli.tune import tune
@@ -45,6 +46,7 @@ app = typer.Typer(
 
 for command in (
     quickstart,
+    tour,
     prepare,
     train,
     translate,

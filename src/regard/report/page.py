@@ -6,8 +6,8 @@ at. Nothing is fetched from anywhere, and everything that comes from text is set
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
@@ -41,6 +41,7 @@ class Report:
         scores: Theirs.
         gold: Gold links of each line and its reference.
         notes: What a reader should know, in a sentence each.
+        columns: More columns of the table of scores, by their heads: a cell a system.
     """
 
     title: str
@@ -51,6 +52,7 @@ class Report:
     scores: Scores
     gold: Sequence[GoldLinks] | None = None
     notes: Sequence[str] = ()
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def render(report: Report) -> str:
@@ -63,6 +65,7 @@ def render(report: Report) -> str:
         "notes": [*report.notes, *report.scores.missing],
         "systems": [_system(one) for one in report.systems],
         **_scores(report.scores),
+        "columns": [[head, list(cells)] for head, cells in report.columns.items()],
         "attention": [None if one is None else _attention(one) for one in report.scores.attention],
         "figures": _figures(report),
         "sentences": [_sentence(report, row, packer) for row in range(len(report.pairs))],

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from sacrebleu.metrics.bleu import BLEU
 
-from regard.data.links import GoldLinks
+from regard.data.links import GoldLinks, Links
 from regard.errors import UsageError
 from regard.metrics.alignment import AlignmentScore, alignment_error, alignment_score, count_links
 from regard.metrics.attention import AttentionFigures, summarise
@@ -19,7 +19,7 @@ from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
 from regard.metrics.translation import count
 from regard.report.collect import System
 
-__all__ = ["BY_LENGTH", "LOWER", "Scored", "Scores", "score_systems"]
+__all__ = ["BY_LENGTH", "LOWER", "Scored", "Scores", "score_links", "score_systems"]
 
 LOWER = ("rep", "drop", "aer")
 """Metrics of which less is better."""
@@ -182,9 +182,18 @@ def _links(system: System) -> list[frozenset[tuple[int, int]]]:
 
 
 def _alignment(system: System, gold: Sequence[GoldLinks], resamples: int) -> Scored | None:
-    if not system.attention:
-        return None
-    error = bootstrap(count_links(_links(system), gold), alignment_error, resamples)
+    return score_links(_links(system), gold, resamples) if system.attention else None
+
+
+def score_links(links: Sequence[Links], gold: Sequence[GoldLinks], resamples: int = 1000) -> Scored:
+    """The alignment error rate of links, in percent.
+
+    Args:
+        links: Of each line and its reference.
+        gold: Gold links of the same lines.
+        resamples: Test sets the bootstrap draws.
+    """
+    error = bootstrap(count_links(links, gold), alignment_error, resamples)
     return Scored(Estimate(*(100 * end for end in (error.value, error.low, error.high))))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from regard.alignment import Corpus, Setting, train_both
 from regard.alignment.actions import write_action_tables
-from regard.alignment.registry import DEFAULT, TRAINERS, kinds
+from regard.alignment.registry import DEFAULT, config_of
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig
 from regard.data.prepared import prepare
@@ -114,7 +114,7 @@ def _make_shared(jobs: Sequence[Job], text: ExperimentText, report: Report) -> N
         report("training the aligner behind DROP")
         train = text.corpora["train"]
         corpus = Corpus.read(train["source"], train["target"])
-        train_both(corpus, list(TRAINERS)[kinds().index(DEFAULT)](), Setting(seed=1)).save(text.aligner)
+        train_both(corpus, config_of(DEFAULT), Setting(seed=1)).save(text.aligner)
 
 
 def _write_actions(text: ExperimentText, report: Report) -> None:

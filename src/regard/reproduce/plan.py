@@ -20,8 +20,8 @@ from typing import Any
 
 from regard.config import from_dict, set_option, to_dict
 from regard.errors import UsageError
-from regard.experiment import RunConfig
-from regard.reproduce.tables import Row, Table, recipes_folder
+from regard.experiment import RunConfig, recipes_folder
+from regard.reproduce.tables import Row, Table
 from regard.reproduce.texts import ExperimentText
 
 __all__ = ["SIZES", "Job", "RowJob", "overlaid", "plan"]

@@ -2,12 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
-from regard.errors import UsageError
-
-__all__ = ["LENGTHS", "Metric", "Row", "Table", "recipes_folder"]
+__all__ = ["LENGTHS", "Metric", "Row", "Table"]
 
 
 LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
@@ -81,16 +78,3 @@ class Table:
     text: Literal["parallel", "raw", "tables", "gold"] = "parallel"
     printed_pair: str | None = None
     sized: bool = True
-
-
-def recipes_folder(name: str) -> Path:
-    """The folder of a paper's recipes: in the package where it is installed, else in the source tree.
-
-    Raises:
-        UsageError: if it is in neither.
-    """
-    package = Path(__file__).parents[1]
-    for folder in (package / "recipes" / name, package.parents[1] / "recipes" / name):
-        if folder.is_dir():
-            return folder
-    raise UsageError(f"recipes/{name} is neither in the installed package nor beside its source")

@@ -203,12 +203,14 @@ const reportCharts = (() => {
     const perplexed = data.systems.some((system) => system.perplexity !== null);
     if (perplexed) head.append(element("th", { scope: "col" }, "perplexity", element("span", { class: "soft", "aria-hidden": "true" }, " ↓")));
     if (attends) for (const [name] of looking) head.append(element("th", { scope: "col" }, name));
+    for (const [name] of data.columns) head.append(element("th", { scope: "col" }, name));
     const rows = data.systems.map((system, i) => {
       const row = element("tr", {}, element("th", { scope: "row", title: system.path }, element("bdi", {}, system.name)));
       for (const metric of data.metrics) row.append(scored(metric.systems[i], metric));
       if (perplexed) row.append(element("td", {}, shown(system.perplexity, 3)));
       if (attends) for (const [, value] of looking)
         row.append(element("td", {}, data.attention[i] ? value(data.attention[i]) : "–"));
+      for (const [, cells] of data.columns) row.append(element("td", {}, cells[i]));
       return row;
     });
     return [element("caption", { class: "visually-hidden" }, "Scores of the systems with 95 % intervals"),

@@ -1,0 +1,97 @@
+"""`regard tour`: ten systems on the built-in corpus, side by side."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.errors import UsageError
+
+__all__ = ["tour"]
+
+
+def tour(
+    folder: Annotated[Path, typer.Option(help="Where everything is kept; made if absent.")] = Path("tour"),
+    stops: Annotated[
+        str | None,
+        typer.Option(
+            help="Only these, separated by commas: word, phrase, none, soft, sparse, constrained, posterior, "
+            "conv, transformer, hard.",
+            show_default=False,
+        ),
+    ] = None,
+    pairs: Annotated[int, typer.Option(help="Pairs to train on.", min=100)] = 15_000,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures to this file too.", show_default=False)
+    ] = None,
+) -> None:
+    """Walk from Model 1 to hard attention: train ten systems on the built-in corpus, and compare them.
+
+    German to English, about half an hour on two cores; what is trained is kept, and shown again at once. The
+    table has BLEU, repeated and dropped words, alignment error, size, cost and speed; the page shows where
+    each system looked in the same sentences. Stopped, it goes on where it was.
+
+    Example: regard tour
+
+    Example: regard tour --stops soft,sparse,constrained --folder three
+    """
+    from rich.console import Console
+
+    from regard.cli.output import write_json
+    from regard.cli.progress import following, preparing
+    from regard.tour.page import finished, show_all
+    from regard.tour.stops import STOPS
+    from regard.tour.walk import SIZES, Stopped, Tour
+
+    names = [stop.name for stop in STOPS] if stops is None else stops.split(",")
+    known = {stop.name: stop for stop in STOPS}
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(f"--stops {unknown[0]!r}: expected some of {', '.join(known)}")
+    chosen = [stop for stop in STOPS if stop.name in names]
+    talk = Console(stderr=True, highlight=False)
+    walked = Tour(folder, {**SIZES, "train": pairs})
+    walked.write_corpus()
+    costs = {}
+    for number, stop in enumerate(chosen, 1):
+        talk.rule(f"{number}. {stop.label.capitalize()}, {stop.source}", align="left")
+        talk.print(stop.says, soft_wrap=True)
+        try:
+            costs[stop] = walked.train(stop, preparing)
+        except Stopped as stopped:
+            talk.print("Everything is saved: the same command goes on from here.")
+            raise typer.Exit(128 + stopped.signal) from None
+    talk.rule("Together", align="left")
+    figures = finished(walked, costs) or show_all(walked, costs, following)
+    _show(figures)
+    write_json(json_file, figures)
+    talk.print(
+        f"Where they looked, sentence by sentence: open {folder / 'tour.html'} in a browser.", soft_wrap=True
+    )
+    talk.print(
+        f"Try one: echo 'Der Hund schläft .' | regard translate {folder}/models/{chosen[-1].name} --show",
+        soft_wrap=True,
+    )
+
+
+def _show(figures: dict[str, Any]) -> None:
+    """The table on a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    heads = ("BLEU ↑", "REP % ↓", "DROP % ↓", "AER % ↓", "MB", "min", "FLOPs", "sent/s")
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for stop in figures["stops"]:
+        scores = (stop["scores"][metric] for metric in ("bleu", "rep", "drop", "aer"))
+        costs = stop["costs"]
+        table.add_row(
+            stop["label"],
+            *("–" if score is None else f"{score['value']:.1f}" for score in scores),
+            f"{costs['megabytes']:.1f}",
+            "–" if costs["seconds"] is None else f"{costs['seconds'] / 60:.1f}",
+            "–" if costs["flops"] is None else f"{costs['flops']:.1e}",
+            f"{costs['speed']:.0f}",
+        )
+    Console(highlight=False).print(table)

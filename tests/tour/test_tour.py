@@ -1,0 +1,137 @@
+"""The tour on a handful of sentences: what is trained, kept, scored and shown."""
+
+import dataclasses
+import json
+import re
+import signal
+from contextlib import nullcontext
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.alignment import Corpus, WordAligner
+from regard.cli.main import app
+from regard.config import load
+from regard.data.links import read_gold
+from regard.errors import UsageError
+from regard.experiment import RunConfig, load_config, recipes_folder
+from regard.metrics.alignment import alignment_score
+from regard.tour import page, walk
+from regard.tour.page import finished, show_all
+from regard.tour.stops import STOPS
+from regard.tour.walk import Stopped, Tour
+from regard.training.trainer import Result
+
+CHOSEN = [stop for stop in STOPS if stop.name in ("word", "none", "constrained")]
+
+
+def following(items, name, total):
+    yield from items
+
+
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory: pytest.TempPathFactory) -> Tour:
+    made = Tour(
+        tmp_path_factory.mktemp("tour"),
+        {"train": 200, "valid": 12, "test": 12},
+        ("training.stop.epochs=1", "search.beam=2"),
+    )
+    made.write_corpus()
+    return made
+
+
+@pytest.fixture(scope="module")
+def costs(tour: Tour):
+    return {stop: tour.train(stop, nullcontext) for stop in CHOSEN}
+
+
+@pytest.fixture(scope="module")
+def figures(tour: Tour, costs):
+    return show_all(tour, costs, following)
+
+
+def test_every_stop_has_a_recipe_on_the_same_text_and_every_recipe_is_a_stop() -> None:
+    found = {path.stem: load(RunConfig, path) for path in recipes_folder("tour").glob("*.toml")}
+    assert found.keys() == {stop.name for stop in STOPS}
+    data = {name: dataclasses.replace(config.data, fertility=None) for name, config in found.items()}
+    assert all(one == data["soft"] for one in data.values())
+    assert {name for name, config in found.items() if config.model.kind == "phrase"} == {
+        stop.name for stop in STOPS if stop.aligner
+    }
+
+
+def test_costs_are_measured_once_and_kept(tour: Tour, costs, monkeypatch) -> None:
+    words, none, constrained = costs.values()
+    assert words.flops is None and words.parameters > 100
+    assert none.flops and constrained.flops and constrained.flops > none.flops
+    assert none.megabytes == pytest.approx(4 * none.parameters / 1e6, rel=0.01)  # float32
+    assert all(one.speed > 0 and one.seconds for one in costs.values())
+    monkeypatch.setattr(walk, "_measure", None)
+    assert {stop: tour.train(stop, nullcontext) for stop in CHOSEN} == costs
+
+
+def test_the_settings_of_a_tour_are_those_of_its_networks(tour: Tour, costs) -> None:
+    assert load_config(tour.model(CHOSEN[1])).training.stop.epochs == 1
+    assert load_config(tour.model(CHOSEN[0])).training.stop.epochs != 1
+
+
+def test_alignment_error_of_words_is_that_of_model_1(tour: Tour, figures) -> None:
+    aligner = WordAligner.load(tour.folder / "aligners" / "ibm1")
+    pairs = zip(*(tour.file("test", end).read_text().splitlines() for end in ("de", "en")), strict=True)
+    cut = [(source.split(), target.split()) for source, target in pairs]
+    links = list(aligner.align(Corpus.from_tokens(cut, aligner.words, allow_empty=True)))
+    wanted = 100 * alignment_score(links, list(read_gold(tour.file("test", "talp")))).aer
+    words, none, constrained = (stop["scores"]["aer"] for stop in figures["stops"])
+    assert words["value"] == pytest.approx(wanted)
+    assert none is None and constrained["value"] != words["value"]
+
+
+def test_the_page_has_every_stop_and_what_it_cost(tour: Tour, figures, costs) -> None:
+    text = (tour.folder / "tour.html").read_text(encoding="utf-8")
+    data = re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', text, re.DOTALL)
+    assert data is not None
+    report = json.loads(data[1])
+    assert [system["name"] for system in report["systems"]] == [stop.label for stop in CHOSEN]
+    assert all(stop.source in note for stop, note in zip(CHOSEN, report["notes"], strict=False))
+    columns = dict(report["columns"])
+    assert columns["MB"] == [f"{one.megabytes:.1f}" for one in costs.values()]
+    assert columns["FLOPs"][0] == "–" and float(columns["FLOPs"][1]) > 0
+
+
+def test_a_table_is_kept_while_its_models_are_the_same(tour: Tour, figures, costs) -> None:
+    assert finished(tour, costs) == figures
+    assert finished(tour, dict(list(costs.items())[:2])) is None
+    kept = tour.model(CHOSEN[0]).with_suffix(".json")
+    before = kept.read_bytes()
+    kept.write_bytes(before + b" ")
+    assert finished(tour, costs) is None
+    kept.write_bytes(before)
+    (tour.folder / page.FIGURES).rename(tour.folder / "elsewhere")
+    assert finished(tour, costs) is None
+    (tour.folder / "elsewhere").rename(tour.folder / page.FIGURES)
+
+
+def test_a_signal_ends_the_tour(tour: Tour, monkeypatch) -> None:
+    monkeypatch.setattr(walk, "train", lambda *_: Result("a signal", signal.SIGTERM, None))
+    with pytest.raises(Stopped) as stopped:
+        tour.train(CHOSEN[1], nullcontext)
+    assert stopped.value.signal == signal.SIGTERM
+
+
+def test_the_command_shows_what_is_there(tour: Tour, figures, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(walk, "SIZES", {**tour.sizes})
+    monkeypatch.setattr(Tour, "config", lambda self, stop: load_config(self.model(stop)))
+    monkeypatch.setattr(page, "show_all", None)  # nothing is translated again
+    names, kept = ",".join(stop.name for stop in CHOSEN), tmp_path / "figures.json"
+    options = ("--folder", tour.folder, "--stops", names, "--pairs", 200, "--json", kept)
+    result = CliRunner().invoke(app, ["tour", *map(str, options)])
+    assert result.exit_code == 0, result.output
+    assert json.loads(kept.read_text()) == figures
+    for stop in figures["stops"]:
+        row = next(line for line in result.stdout.splitlines() if line.startswith(stop["label"]))
+        assert f"{stop['scores']['bleu']['value']:.1f}" in row
+
+
+def test_a_stop_that_is_none_is_named() -> None:
+    result = CliRunner().invoke(app, ["tour", "--stops", "soft,steam"])
+    assert isinstance(result.exception, UsageError) and "steam" in str(result.exception)
