@@ -20,20 +20,23 @@ from regard.config import Kinds, config, dump_toml, from_dict, load, option, set
 from regard.data.corpus import DataConfig
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.guidance import guide
+from regard.data.hf import is_hf_folder
 from regard.data.prepared import Prepared, prepare
 from regard.data.text import TextPair
 from regard.data.units import Progress
 from regard.decoding.config import SearchConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
+from regard.foreign import foreign_data, foreign_model, foreign_search, foreign_text
 from regard.models.base import TranslationModel
 from regard.models.lstm_config import LstmConfig
-from regard.models.registry import ModelConfig, build_model
+from regard.models.registry import ModelConfig, assemble, keep_parts
 from regard.smt.config import PhraseConfig
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast, pick_device, use_threads
 from regard.training.distributed import join
 from regard.training.fertility import load_text, save_text, with_fertilities
+from regard.training.finetune import FinetuneConfig
 from regard.training.guided import GuidedConfig
 from regard.training.phrases import is_phrase_folder, run_phrases
 from regard.training.resume import differences
@@ -98,6 +101,9 @@ class RunConfig:
     sequence: SequenceConfig | None = option(
         default=None,
         help="Whole translations judged by BLEU too (Wu et al. 2018); none: they are not.",
+    )
+    finetune: FinetuneConfig | None = option(
+        default=None, help="How the pre-trained part of the model is trained; none: as all of it."
     )
     search: SearchConfig = option(default=SearchConfig, help="How it translates, unless told otherwise.")
 
@@ -177,7 +183,7 @@ def train(
         if links is not None:
             identity["guided links"] = file_digest(Path(links))
         torch.manual_seed(config.seed)
-        model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
+        model = assemble(config.model, text, folder if _is_begun(folder) else None)
         _check_lengths(model, prepared)
         trainer = Trainer(
             model.to(device),
@@ -191,6 +197,7 @@ def train(
             searched=_Searched(config, prepared, device),
             guided=config.guided,
             sequence=config.sequence,
+            finetune=config.finetune,
         )
         return trainer.run()
 
@@ -247,7 +254,7 @@ def recipes_folder(name: str) -> Path:
 
 
 def load_config(folder: Path | str) -> RunConfig:
-    """The config a model was trained with.
+    """The config a model was trained with; of a Hugging Face folder one that names its parts.
 
     Raises:
         CheckpointError: if the folder or its config is missing or not readable; names the file.
@@ -255,6 +262,10 @@ def load_config(folder: Path | str) -> RunConfig:
     folder = Path(folder)
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such model folder")
+    if is_hf_folder(folder):
+        return RunConfig(
+            data=foreign_data(folder), model=foreign_model(folder), search=foreign_search(folder)
+        )
     path = folder / CONFIG_FILE
     try:
         if not read_bytes(path).decode().endswith(LAST_LINE):
@@ -279,7 +290,7 @@ def load_model(
     """A trained model from its folder alone.
 
     Args:
-        folder: The model folder.
+        folder: The model folder, or that of a sequence-to-sequence model of Hugging Face's.
         device: As in the config: `auto`, `cpu`, `cuda`...
         precision: What products are to be made in.
         settings: Other settings than those it was trained with, as `model.attention.contexts=0`.
@@ -299,12 +310,14 @@ def load_model(
         config = from_dict(RunConfig, data, where=str(folder))
     if isinstance(config.model, PhraseConfig):
         raise UsageError(f"{folder}: is a phrase-based model, which this does not work with")
+    foreign = is_hf_folder(folder)
     try:
-        text = load_text(folder)
+        text = foreign_text(config.data) if foreign else load_text(folder)
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
-    put_weights(model, load_weights(folder), str(folder / MODEL_FILE))
+    model = assemble(config.model, text, None if foreign else folder)
+    if not foreign:
+        put_weights(model, load_weights(folder), str(folder / MODEL_FILE))
     return LoadedModel(folder, config, text, model.to(place).eval(), place, precision)
 
 
@@ -328,6 +341,8 @@ def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
             load_text(folder)  # nobody could translate with what is trained beside broken files
         else:
             save_text(prepared.text, folder)
+            if not isinstance(config.model, PhraseConfig):
+                keep_parts(config.model, folder)
         write_config(config, folder)
     except OSError as error:
         raise CheckpointError(f"{folder}: cannot be made: {error.strerror}") from None

@@ -22,6 +22,7 @@ from regard.cli.figures import figures
 from regard.cli.lm import lm
 from regard.cli.phrasebook import phrasebook
 from regard.cli.prepare import prepare
+from regard.cli.pretrain import pretrain
 from regard.cli.quickstart import quickstart
 from regard.cli.report import report
 from regard.cli.reproduce import reproduce
@@ -48,6 +49,7 @@ for command in (
     quickstart,
     tour,
     prepare,
+    pretrain,
     train,
     translate,
     score,

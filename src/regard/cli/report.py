@@ -211,12 +211,15 @@ class _Text:
 
 def _own_text(model: Path) -> "CorpusConfig":
     """The text a model's config names."""
+    from regard.data.hf import is_hf_folder
     from regard.experiment import load_config
 
     if not model.is_dir():
         raise UsageError(
             f"{model}: not a model folder, whose config names a text; give --test SOURCE REFERENCE"
         )
+    if is_hf_folder(model):
+        raise UsageError(f"{model}: a Hugging Face folder names no text; give --test SOURCE REFERENCE")
     data = load_config(model).data
     return data.test or data.valid
 

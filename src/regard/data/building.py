@@ -23,7 +23,7 @@ from regard.data.manifest import MANIFEST
 from regard.data.text import Side, TextPair
 from regard.data.tokenizer import SentencePieceConfig, Tokenizer, finish_tokenizers, start_tokenizers
 from regard.data.units import TAG, Progress, Units, number_units
-from regard.data.vocabulary import Vocabulary
+from regard.data.vocabulary import SPECIALS, Vocabulary
 from regard.errors import DataError
 
 __all__ = ["build"]
@@ -172,14 +172,15 @@ class _Builder:
         found = kept_tokens(self.scratch, "train", segments, self.config.max_length)
         counts = [_known(s, c, t) for s, c, t in zip(segments, found, tokenizers, strict=True)]
         tags = tuple(dict.fromkeys(c.tag for cs in self.corpora.values() for c in cs if c.tag is not None))
-        choose = partial(Vocabulary.build, min_count=self.config.min_count)
+        choose = partial(_vocabulary, min_count=self.config.min_count)
         if self.config.joint_vocabulary:
             both = {token: counts[0].get(token, 0) + counts[1].get(token, 0) for c in counts for token in c}
             always = (*tokenizers[1].always, *tags)
-            source = target = choose(both, size=self.config.source_size, always=always)
+            source = target = choose(None, both, size=self.config.source_size, always=always)
         else:
-            source = choose(counts[0], size=self.config.source_size, always=tags)
-            target = choose(counts[1], size=self.config.target_size, always=tokenizers[1].always)
+            source = choose(tokenizers[0].listed, counts[0], size=self.config.source_size, always=tags)
+            always = tokenizers[1].always
+            target = choose(tokenizers[1].listed, counts[1], size=self.config.target_size, always=always)
         text = TextPair(Side(tokenizers[0], source, tags), Side(tokenizers[1], target))
         for side, cut in zip((text.source, text.target), segments, strict=True):
             side.tell_unknown(cut.tokens)
@@ -209,6 +210,22 @@ def _known(segments: Segments, counts: np.ndarray, tokenizer: Tokenizer) -> dict
     return {
         token: int(count) for token, count in pairs if count and (inventory is None or token in inventory)
     }
+
+
+def _vocabulary(
+    listed: tuple[str, ...] | None, counts: dict[str, int], *, always: Sequence[str], **rules: Any
+) -> Vocabulary:
+    """The vocabulary that a tokenizer brings, or else one that is counted.
+
+    Raises:
+        DataError: if a tag is none of the tokens that are brought.
+    """
+    if listed is None:
+        return Vocabulary.build(counts, always=always, **rules)
+    unknown = sorted(set(always) - set(listed))
+    if unknown:
+        raise DataError(f"tag {unknown[0]!r}: not one of the tokens of the pre-trained tokenizer")
+    return Vocabulary((*SPECIALS, *listed))
 
 
 def _report(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from regard.config import config, option
 from regard.data.fertility import FertilityConfig
-from regard.data.tokenizer import TokenizerConfig, WordsConfig, check_joint
+from regard.data.tokenizer import PretrainedTokenizerConfig, TokenizerConfig, WordsConfig, check_joint
 from regard.errors import DataError
 
 __all__ = [
@@ -100,6 +100,13 @@ class DataConfig:
         check_joint(self.source_tokenizer, self.target_tokenizer)
         if self.joint_vocabulary and self.source_size != self.target_size:
             raise ValueError("a joint vocabulary has one size: set source_size and target_size to the same")
+        for side in ("source", "target"):
+            given = isinstance(getattr(self, f"{side}_tokenizer"), PretrainedTokenizerConfig)
+            if given and (self.joint_vocabulary or getattr(self, f"{side}_size") is not None):
+                raise ValueError(
+                    f"{side}_tokenizer.kind = 'pretrained' brings its vocabulary: leave out joint_vocabulary "
+                    f"and {side}_size"
+                )
 
 
 def corpus_name(corpus: CorpusConfig) -> str:

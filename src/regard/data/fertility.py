@@ -14,7 +14,7 @@ import numpy as np
 
 from regard.config import Kinds, config, option
 from regard.data.files import read_bytes, write_atomic
-from regard.data.vocabulary import SINK, Ids, Vocabulary
+from regard.data.vocabulary import Ids, Vocabulary
 from regard.errors import DataError
 
 __all__ = [
@@ -118,26 +118,23 @@ class Budget:
         """The same for every token of a vocabulary of some size."""
         return cls(config, np.full(size, config.value, dtype=np.float32))
 
-    def sources(self, sentences: Sequence[Ids]) -> list[np.ndarray]:
-        """The sentences as a model reads them: with a sink, if there is one."""
-        end = np.array([SINK] if self.config.sink else [], dtype=np.int64)
-        return [np.concatenate([np.asarray(ids, dtype=np.int64), end]) for ids in sentences]
-
     def bounds(
         self,
         sentences: Sequence[Ids],
         given: Sequence[Fertilities | None] | None = None,
+        sinks: int | None = None,
     ) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
         """What each token of such sentences may receive, and must; the sink's included.
 
         Args:
             sentences: Token ids, without a sink.
             given: Bounds in the place of these, for the sentences that have them.
+            sinks: How many sinks a model reads after each; none: as the config says.
 
         Returns:
             The most each token may receive, and the least it must; none where nothing is demanded.
         """
-        end = np.array([math.inf] if self.config.sink else [], dtype=np.float32)
+        end = np.full(int(self.config.sink) if sinks is None else sinks, math.inf, dtype=np.float32)
         chosen: Sequence[Fertilities | None] = [None] * len(sentences) if given is None else given
         wanted = [None if own is None else np.array(own, dtype=np.float32).reshape(-1, 2) for own in chosen]
         # A predictor is asked once, and only of sentences of which not everything is given.

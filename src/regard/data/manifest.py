@@ -8,14 +8,21 @@ input file its size and checksum.
 import json
 import os
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from regard.config import to_dict
 from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.files import file_digest, read_bytes
-from regard.data.tokenizer import BytePairConfig, MosesConfig, SentencePieceConfig, TokenizerConfig
+from regard.data.hf import text_files
+from regard.data.tokenizer import (
+    BytePairConfig,
+    MosesConfig,
+    PretrainedTokenizerConfig,
+    SentencePieceConfig,
+    TokenizerConfig,
+)
 from regard.errors import DataError
 
 __all__ = ["MANIFEST", "describe_inputs", "describe_settings", "is_current", "read_manifest"]
@@ -35,6 +42,9 @@ def describe_settings(config: DataConfig) -> dict[str, Any]:
     settings = to_dict(config)
     settings.pop("folder", None)
     settings.pop("fertility", None)
+    for side in ("source_tokenizer", "target_tokenizer"):
+        if settings[side]["kind"] == "pretrained":
+            settings[side].pop("folder")  # its files are inputs
     for corpus in _plain_corpora(settings):
         for name in ("source", "target", "tsv", "weight"):
             corpus.pop(name, None)
@@ -44,8 +54,16 @@ def describe_settings(config: DataConfig) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "settings": settings,
-        "libraries": {name: version(name) for name in sorted(libraries)},
+        "libraries": {name: _version(name) for name in sorted(libraries)},
     }
+
+
+def _version(library: str) -> str:
+    """Its version; who needs one that is absent says so better."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "absent"
 
 
 def describe_inputs(config: DataConfig, known: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
@@ -135,11 +153,18 @@ def _roles(config: DataConfig) -> list[tuple[str, str]]:
     named.append(("valid", config.valid))
     if config.test is not None:
         named.append(("test", config.test))
-    return [
+    texts = [
         (f"{name}.{part}", path)
         for name, corpus in named
         for part in ("source", "target", "tsv")
         if (path := getattr(corpus, part)) is not None
+    ]
+    tokenizers = (("source", config.source_tokenizer), ("target", config.target_tokenizer))
+    return texts + [
+        (f"{side}.{path.name}", str(path))
+        for side, tokenizer in tokenizers
+        if isinstance(tokenizer, PretrainedTokenizerConfig)
+        for path in text_files(Path(tokenizer.folder))
     ]
 
 
@@ -155,5 +180,7 @@ def _libraries(tokenizer: TokenizerConfig) -> tuple[str, ...]:
             return ("sacremoses", "subword-nmt")
         case SentencePieceConfig():
             return ("sentencepiece",)
+        case PretrainedTokenizerConfig():
+            return ("tokenizers", "transformers")
         case _:
             return ()

@@ -2,7 +2,7 @@
 
 `TextPair.save` puts it into a folder as plain files that a person can read: `text.json` (kinds, settings,
 checksums), `SIDE.vocabulary` (a token a line) and what a tokenizer learned
-(`SIDE.bpe`, `SIDE.sentencepiece`).
+(`SIDE.bpe`, `SIDE.sentencepiece`), or the files of a tokenizer of another library (`SIDE.pretrained`).
 """
 
 import json
@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+import numpy as np
 
 from regard.config import config, from_dict, option, to_dict
 from regard.data.batch import Batch, collate
@@ -121,7 +123,13 @@ class TextPair:
 
     @property
     def sink(self) -> tuple[str, ...]:
-        """What a model reads after the source tokens: `<sink>`, or nothing."""
+        """What a model reads beside the source tokens: `<sink>`, or nothing.
+
+        Where its tokenizer puts symbols of its own around a line, these are what may receive any amount of
+        attention, each a sink that stands after the line here.
+        """
+        if self.source.tokenizer.around:
+            return self.source.tokenizer.around
         return SPECIALS[SINK : SINK + 1] if self.budget is not None and self.budget.config.sink else ()
 
     def batch(
@@ -139,9 +147,12 @@ class TextPair:
             rows: The number of each sentence.
             fertilities: Those of a sentence's tokens, in the place of the budget's.
         """
+        sinks = len(self.sink)
+        end = np.full(sinks, SINK, dtype=np.int64)
+        read = [np.concatenate([np.asarray(ids, dtype=np.int64), end]) for ids in sources]
         if self.budget is None:
-            return collate(sources, targets, rows)
-        return collate(self.budget.sources(sources), targets, rows, *self.budget.bounds(sources, fertilities))
+            return collate(read, targets, rows)
+        return collate(read, targets, rows, *self.budget.bounds(sources, fertilities, sinks))
 
     def save(self, folder: Path | str) -> None:
         """Write it into an existing folder; `text.json`, which vouches for the other files, comes last.
@@ -192,7 +203,7 @@ class TextPair:
 
 def _files(folder: Path) -> list[str]:
     """The names of the files that `save` writes beside `text.json`."""
-    kinds = ("vocabulary", "bpe", "sentencepiece", "fertility")
+    kinds = ("vocabulary", "bpe", "sentencepiece", "pretrained", "fertility")
     names = [f"{side}.{kind}" for side in ("source", "target") for kind in kinds]
     return [name for name in names if (folder / name).is_file()]
 

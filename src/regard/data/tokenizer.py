@@ -11,6 +11,7 @@ from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_
 from regard.data.tokenizers.inflection import InflectionConfig, InflectionTokenizer
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer
 from regard.data.tokenizers.pieces import SentencePieceConfig, SentencePieceTokenizer, learn_pieces
+from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.data.tokenizers.words import CharactersConfig, CharactersTokenizer, WordsConfig, WordsTokenizer
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "CharactersConfig",
     "InflectionConfig",
     "MosesConfig",
+    "PretrainedTokenizerConfig",
     "SentencePieceConfig",
     "Tokenizer",
     "TokenizerConfig",
@@ -36,7 +38,8 @@ TokenizerConfig = Annotated[
     | SentencePieceConfig
     | CharactersConfig
     | InflectionConfig
-    | ActionsConfig,
+    | ActionsConfig
+    | PretrainedTokenizerConfig,
     Kinds("words"),
 ]
 
@@ -67,6 +70,8 @@ def load_tokenizer(config: TokenizerConfig, folder: Path, side: str) -> Tokenize
             return BytePairTokenizer.load(config, folder, side)
         case SentencePieceConfig():
             return SentencePieceTokenizer.load(config, folder, side)
+        case PretrainedTokenizerConfig():
+            return PretrainedTokenizer.load(config, folder, side)
 
 
 def check_joint(source: TokenizerConfig, target: TokenizerConfig) -> None:
@@ -97,17 +102,19 @@ def start_tokenizers(
     if isinstance(source, SentencePieceConfig) and isinstance(target, SentencePieceConfig) and source.joint:
         model = learn_pieces((line for text in texts for line in text), source)
         return SentencePieceTokenizer(source, model), SentencePieceTokenizer(target, model)
-    return _start(source, texts[0]), _start(target, texts[1])
+    return _start(source, texts[0], "source"), _start(target, texts[1], "target")
 
 
-def _start(config: TokenizerConfig, text: Iterable[str]) -> Tokenizer:
+def _start(config: TokenizerConfig, text: Iterable[str], side: str) -> Tokenizer:
     match config:
         case SentencePieceConfig():
             return SentencePieceTokenizer(config, learn_pieces(text, config))
         case BytePairConfig():
             return BytePairTokenizer(config, learn_merges({}, 0))
+        case PretrainedTokenizerConfig():
+            return PretrainedTokenizer.of_folder(config, side)
         case _:
-            return load_tokenizer(config, Path(), "")
+            return load_tokenizer(config, Path(), side)
 
 
 def finish_tokenizers(

@@ -117,6 +117,13 @@ class TranslationModel(nn.Module, ABC):
         """The most tokens that a sentence may have, a sink or end symbol included; none: any number."""
         return None
 
+    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the parameters that are pre-trained, a layer in each group, from the output down.
+
+        None for a model whose parameters all are new.
+        """
+        return ()
+
     @abstractmethod
     def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
         """Teacher forcing.

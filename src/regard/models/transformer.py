@@ -6,6 +6,7 @@ made for each context: the rest of the layer, and the distribution over the next
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import torch
@@ -27,7 +28,28 @@ from regard.models.transformer_config import TransformerConfig, check
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerShape, Norm
 from regard.types import Float, Int, Tensor
 
-__all__ = ["TransformerModel"]
+__all__ = ["Reader", "TransformerModel"]
+
+
+class Reader(nn.Module, ABC):
+    """What reads the source in the place of a Transformer's encoder."""
+
+    @property
+    @abstractmethod
+    def longest(self) -> int | None:
+        """The most tokens that it can read, sinks included; none: any number."""
+
+    @abstractmethod
+    def forward(self, source: Sequences, look: bool) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
+        """Its states, and its attention [B, H, S, S], a layer each, where it is looked at."""
+
+    @abstractmethod
+    def multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
+        """Multiply-adds of a forward pass over sentences of these lengths."""
+
+    @abstractmethod
+    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
+        """As of `TranslationModel.pretrained_layers`."""
 
 
 @dataclass(frozen=True)
@@ -44,33 +66,38 @@ class TransformerModel(TranslationModel):
         config: Its sizes and parts.
         source_size: Words in the source vocabulary.
         target_size: Words in the target vocabulary.
+        reader: What reads the source in the place of the encoder that the config describes.
 
     Raises:
         ConfigError: if the parts do not fit together.
     """
 
-    def __init__(self, config: TransformerConfig, source_size: int, target_size: int) -> None:
+    def __init__(
+        self, config: TransformerConfig, source_size: int, target_size: int, reader: Reader | None = None
+    ) -> None:
         """Build the parts."""
         super().__init__()
         check(config, source_size, target_size)
-        self.config = config
-        self.source_embedding = self._embedding(source_size)
+        self.config, self.reader = config, reader
+        shape = LayerShape(config.width, config.heads, config.feed_forward, config.norm, config.dropout)
+        local = replace(shape, local=True)
+        if reader is None:
+            self.source_embedding = self._embedding(source_size)
         self.target_embedding = (
             self.source_embedding if config.tied == "all" else self._embedding(target_size)
         )
         self.source_positions = Positions(config.positions, config.width)
         self.target_positions = Positions(config.positions, config.width)
-        shape = LayerShape(config.width, config.heads, config.feed_forward, config.norm, config.dropout)
-        local = replace(shape, local=True)
+        layers = range(config.encoder.layers if reader is None else 0)
         self.encoder = nn.ModuleList(
-            EncoderLayer(local if i < config.encoder.local else shape) for i in range(config.encoder.layers)
+            EncoderLayer(local if i < config.encoder.local else shape) for i in layers
         )
         self.decoder = nn.ModuleList(
             DecoderLayer(local if i < config.decoder.local else shape, self._source_attention(one))
             for i, one in enumerate(config.source_attentions)
         )
         pre = config.norm == "pre"
-        self.encoder_norm = Norm(config.width) if pre else nn.Identity()
+        self.encoder_norm = Norm(config.width) if pre and reader is None else nn.Identity()
         self.decoder_norm = Norm(config.width) if pre else nn.Identity()
         self.output_bias = nn.Parameter(torch.zeros(target_size))
         if config.tied == "none":
@@ -102,7 +129,12 @@ class TransformerModel(TranslationModel):
     @property
     def longest(self) -> int | None:
         """As many as there are learned positions; see `TranslationModel.longest`."""
-        return self.source_positions.longest
+        return self.source_positions.longest if self.reader is None else self.reader.longest
+
+    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
+        """Those of the reader; see `TranslationModel.pretrained_layers`."""
+        found = () if self.reader is None else self.reader.pretrained_layers()
+        return tuple(tuple(f"reader.{name}" for name in layer) for layer in found)
 
     def _embed(
         self, embedding: nn.Embedding, positions: Positions, tokens: Int[Tensor, "B T"], start: int = 0
@@ -116,6 +148,8 @@ class TransformerModel(TranslationModel):
 
     def _encode(self, source: Sequences, look: bool = False) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
         """The encoder's states, and its attention where it is looked at."""
+        if self.reader is not None:
+            return self.reader(source, look)
         x = self._embed(self.source_embedding, self.source_positions, source.tokens)
         seen: list[Tensor] = []
         mask = source.mask
@@ -212,7 +246,8 @@ class TransformerModel(TranslationModel):
         words, tokens, pairs = int(source.sum()), int(target.sum()), int((source * target).sum())
         feed = 2 * config.width * config.feed_forward.width
         own = 4 * config.width**2
-        made = config.encoder.layers * (words * (own + feed) + 2 * config.width * int((source**2).sum()))
+        made = len(self.encoder) * (words * (own + feed) + 2 * config.width * int((source**2).sum()))
+        made += 0 if self.reader is None else self.reader.multiply_adds(batch.source.lengths)
         made += config.decoder.layers * (tokens * (own + feed) + config.width * int((target**2).sum()))
         made += sum(layer.source.multiply_adds(words, tokens, pairs) for layer in self._layers())
         return 6.0 * (made + tokens * len(self.output_bias) * config.width)

@@ -48,7 +48,7 @@ class TrainingState:
 
     Attributes:
         model: Its parameters are written in place.
-        optimizer: Built over the parameters that require a gradient, in the model's order.
+        optimizer: Built over the parameters that require a gradient.
         schedule: The learning-rate schedule.
         progress: The counts.
     """
@@ -60,7 +60,8 @@ class TrainingState:
 
     def trained(self) -> list[str]:
         """The names of the parameters that are trained, in the optimizer's order."""
-        return [name for name, value in self.model.named_parameters() if value.requires_grad]
+        names = {id(value): name for name, value in self.model.named_parameters()}
+        return [names[id(value)] for group in self.optimizer.param_groups for value in group["params"]]
 
 
 class Checkpoints:

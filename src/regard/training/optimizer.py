@@ -93,8 +93,15 @@ def freeze(model: nn.Module, patterns: Iterable[str]) -> None:
         raise ConfigError("training.freeze: every parameter is frozen, nothing is left to train")
 
 
-def build_optimizer(config: OptimizerConfig, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
-    """The optimizer a config describes."""
+def build_optimizer(
+    config: OptimizerConfig, parameters: Iterable[Tensor] | Iterable[dict[str, Any]]
+) -> torch.optim.Optimizer:
+    """The optimizer a config describes.
+
+    Args:
+        config: The config.
+        parameters: What is trained, or groups of it.
+    """
     match config:
         case AdamConfig():
             # Without decay Adam and AdamW are one.

@@ -22,6 +22,7 @@ from regard.training.config import TrainingConfig
 from regard.training.display import Display
 from regard.training.distributed import ALONE, Processes
 from regard.training.evaluate import Examples, evaluate, perplexity
+from regard.training.finetune import FinetuneConfig, parameter_groups
 from regard.training.guided import GuidedConfig
 from regard.training.optimizer import build_optimizer, freeze
 from regard.training.progress import Progress, Window
@@ -73,6 +74,7 @@ class Trainer:
             split; called by the first process.
         guided: What attention is taught, where the batches of `train` carry links.
         sequence: How whole translations are judged beside the model's own objective.
+        finetune: How the pre-trained part of the model is trained.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Trainer:
         searched: Callable[[TranslationModel], float] | None = None,
         guided: GuidedConfig | None = None,
         sequence: SequenceConfig | None = None,
+        finetune: FinetuneConfig | None = None,
     ) -> None:
         """Build optimizer and schedule."""
         self.train, self.valid, self.config, self.seed = train, valid, config, seed
@@ -100,11 +103,12 @@ class Trainer:
             )
         freeze(model, config.freeze)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        groups = parameter_groups(model, finetune, trained)
         self.state = TrainingState(
-            model, build_optimizer(config.optimizer, trained), build_schedule(config.schedule), Progress()
+            model, build_optimizer(config.optimizer, groups), build_schedule(config.schedule), Progress()
         )
         self.checkpoints = Checkpoints(folder, identity or {})
-        self.updater = Updater(self.state, train, config, processes, seed, guided, sequence)
+        self.updater = Updater(self.state, train, config, processes, seed, guided, sequence, finetune)
         self.record: Record | None = None
         self.display = Display(processes.is_main)
         self._mark = time.monotonic()

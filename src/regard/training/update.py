@@ -17,6 +17,7 @@ from regard.training.config import TrainingConfig
 from regard.training.device import autocast, give_back_memory
 from regard.training.distributed import Processes
 from regard.training.evaluate import Examples
+from regard.training.finetune import SCALE, FinetuneConfig, Thaw
 from regard.training.guided import GuidedConfig, guided_loss
 from regard.training.objectives import Loss, loss_of
 from regard.training.optimizer import clip_gradients
@@ -76,6 +77,7 @@ class Updater:
         seed: The run's seed.
         guided: What attention is taught by the links of the batches.
         sequence: How whole translations are judged beside the model's own objective.
+        finetune: How the pre-trained part of the model is trained.
     """
 
     def __init__(
@@ -87,10 +89,12 @@ class Updater:
         seed: int,
         guided: GuidedConfig | None = None,
         sequence: SequenceConfig | None = None,
+        finetune: FinetuneConfig | None = None,
     ) -> None:
         """Wrap the model for several processes where there are."""
         self.state, self.data, self.config, self.processes, self.seed = state, data, config, processes, seed
         self.guided, self.sequence = guided, sequence
+        self.thaw = Thaw(state.model, finetune)
         self.loss = loss_of(state.model.objective)
         self.target_lengths = data.lengths[1]
         self.parameters = [value for value in state.model.parameters() if value.requires_grad]
@@ -122,16 +126,18 @@ class Updater:
         scale = processes.count / max(1, per)
         losses: list[Loss] = []
         flops = 0.0
-        for micro, rows in enumerate(batches):
-            try:
-                loss, spent = self._backward(rows, micro, scale, last=micro + 1 == len(batches))
-            except torch.cuda.OutOfMemoryError:
-                raise DeviceError(
-                    f"{processes.device} is out of memory in update {self.state.progress.update + 1}: lower "
-                    "training.batch.size (and raise training.accumulate to see as much in an update)"
-                ) from None
-            losses.append(loss)
-            flops += spent
+        update = self.state.progress.update + 1
+        with self.thaw.frozen(update, spared=processes.count == 1):
+            for micro, rows in enumerate(batches):
+                try:
+                    loss, spent = self._backward(rows, micro, scale, last=micro + 1 == len(batches))
+                except torch.cuda.OutOfMemoryError:
+                    raise DeviceError(
+                        f"{processes.device} is out of memory in update {update}: lower training.batch.size "
+                        "(and raise training.accumulate to see as much in an update)"
+                    ) from None
+                losses.append(loss)
+                flops += spent
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
         # All numbers are fetched from the device at once.
@@ -142,13 +148,12 @@ class Updater:
         total, nll = sum(sums[: len(losses)]), sum(sums[len(losses) :])
         own_seconds = clock() if processes.is_main else 0.0
         total, nll, flops, seconds, stops = processes.sum([total, nll, flops, own_seconds, float(stop())])
-        update = self.state.progress.update + 1
         rate = self.config.optimizer.rate * self.state.schedule.factor(update)
         applied = math.isfinite(total) and math.isfinite(norm)
         if applied:
             clip_gradients(self.parameters, self.config.optimizer.clip, norm)
             for group in self.state.optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group.get(SCALE, 1.0)
             self.state.optimizer.step()
         # Before the next forward pass, so that gradients and activations are not held together.
         self.state.optimizer.zero_grad(set_to_none=True)

@@ -21,10 +21,14 @@ class Tokenizer(ABC):
     Attributes:
         inventory: The tokens that can be known, where the tokenizer has a closed list; else none.
         always: Tokens known whatever the text holds, with the first ids after the specials.
+        listed: All tokens, in the order of their ids, where a model was trained with these; else none.
+        around: What models read around every source line beside its tokens, by name.
     """
 
     inventory: frozenset[str] | None = None
     always: tuple[str, ...] = ()
+    listed: tuple[str, ...] | None = None
+    around: tuple[str, ...] = ()
 
     @abstractmethod
     def pretokenize(self, line: str) -> list[str]:

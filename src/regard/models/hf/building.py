@@ -1,0 +1,74 @@
+"""A sequence-to-sequence model from its config: of one folder, or of an encoder's and a language model's."""
+
+from pathlib import Path
+from typing import Any
+
+from regard.data.text import TextPair
+from regard.data.tokenizers.pretrained import PretrainedTokenizer
+from regard.data.vocabulary import BOS, SINK
+from regard.models.hf.config import HfConfig
+from regard.models.hf.folder import check_fit, kept_folders, open_decoder, open_encoder, open_whole
+from regard.models.hf.layout import pretrained_side
+from regard.models.hf.seq2seq import HfSeq2Seq
+
+__all__ = ["build_hf", "decoder_start"]
+
+
+def decoder_start(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
+    """The ids that every translation starts with: the start symbol, and the language where one is set."""
+    generation, config = model.generation_config, model.config
+    start = _first_of("decoder_start_token_id", generation, config)
+    start = target.places[BOS] if start is None else start
+    forced = _first_of("forced_bos_token_id", generation, config) if target.code is None else target.code
+    if forced is None:
+        return (start,)
+    # Some models start with the language itself.
+    return (start, forced) if start in target.places[:SINK] else (forced,)
+
+
+def _first_of(name: str, *configs: Any) -> int | None:
+    return next((found for one in configs if (found := getattr(one, name, None)) is not None), None)
+
+
+def build_hf(config: HfConfig, text: TextPair, kept: Path | None = None) -> HfSeq2Seq:
+    """The model that a config describes.
+
+    Args:
+        config: Its folders and mechanisms.
+        text: Its tokenizers.
+        kept: The model folder that has their configurations, whose own weights come later; none: the folders'
+            weights are read.
+
+    Raises:
+        CheckpointError: if a folder is missing or broken.
+        ConfigError: if a tokenizer does not fit, or the model is of the wrong kind.
+    """
+    source, target = pretrained_side(text.source, "source"), pretrained_side(text.target, "target")
+    places = kept_folders(config.folders, kept)
+    new: list[str] = []
+    if config.folder is not None:
+        model = open_whole(places["folder"], kept is None)
+        start = decoder_start(model, target)
+    else:
+        model, new = _paired(places, kept is None)
+        start = (target.places[BOS],)
+    names = config.folders
+    whole = names.get("folder", "")
+    check_fit(source, _rows(model.get_encoder()), model.get_encoder().config, names.get("encoder", whole))
+    check_fit(target, _rows(model.get_decoder()), model.get_decoder().config, names.get("decoder", whole))
+    return HfSeq2Seq(model, config, source, target, start, new)
+
+
+def _paired(places: dict[str, Path], weights: bool) -> tuple[Any, list[str]]:
+    """An encoder and a language model as one."""
+    from transformers import EncoderDecoderModel
+
+    encoder = open_encoder(places["encoder"], weights)
+    decoder, added = open_decoder(places["decoder"], weights)
+    model = EncoderDecoderModel(encoder=encoder, decoder=decoder)
+    return model, [*(f"decoder.{name}" for name in added), "enc_to_dec_proj"]
+
+
+def _rows(part: Any) -> int:
+    """How many tokens a part knows."""
+    return part.get_input_embeddings().weight.shape[0]

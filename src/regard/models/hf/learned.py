@@ -1,0 +1,164 @@
+"""Language models and their tokenizers, new or from a folder, as the library's own classes."""
+
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from regard.data.corpus import read_lines
+from regard.data.hf import check_weights, import_transformers, quiet, read_hf_config
+from regard.errors import CheckpointError, ConfigError, DataError
+
+__all__ = ["learn_tokenizer", "open_language_model", "open_tokenizer"]
+
+AROUND = 2
+"""Symbols around a line."""
+
+
+def learn_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
+    """A tokenizer learned from text: word pieces for masked models, byte pairs for causal ones.
+
+    Args:
+        kind: `masked` or `causal`.
+        paths: Files of text.
+        size: How many tokens, at most.
+
+    Raises:
+        DataError: if a file is missing or broken.
+        UsageError: if the library is not installed.
+    """
+    import_transformers()
+    lines = chain.from_iterable(map(read_lines, paths))
+    return _word_pieces(lines, size) if kind == "masked" else _byte_pairs(lines, size)
+
+
+def _word_pieces(lines: Any, size: int) -> Any:
+    """As BERT's, cased."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    made: Any = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    made.normalizer = normalizers.NFC()
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece()
+    made.train_from_iterator(
+        lines, trainers.WordPieceTrainer(vocab_size=size, special_tokens=names, show_progress=False)
+    )
+    ends = [(name, names.index(name)) for name in ("[CLS]", "[SEP]")]
+    made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    )
+
+
+def _byte_pairs(lines: Any, size: int) -> Any:
+    """As GPT-2's, with a symbol for padding and one for a line's start."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    names = ["<pad>", "<s>", "</s>"]
+    made: Any = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    made.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    made.train_from_iterator(
+        lines,
+        trainers.BpeTrainer(
+            vocab_size=size, special_tokens=names, initial_alphabet=alphabet, show_progress=False
+        ),
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", bos_token="<s>", eos_token="</s>"
+    )
+
+
+def open_tokenizer(folder: Path) -> Any:
+    """The library's tokenizer of a folder.
+
+    Raises:
+        DataError: if there is none.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder; Hugging Face tokenizers are read from local folders")
+    with quiet() as transformers:
+        try:
+            return transformers.AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+        except Exception as error:  # whatever one of hundreds of classes may raise
+            reason = (str(error).strip() or type(error).__name__).split("\n")[0]
+            raise DataError(f"{folder}: holds no tokenizer that transformers can read: {reason}") from None
+
+
+def open_language_model(config: Any, longest: int, tokenizer: Any) -> Any:
+    """The model that a config describes, of new weights or of those it starts from.
+
+    Args:
+        config: A `MaskedConfig` or `CausalConfig`.
+        longest: The most tokens of a line.
+        tokenizer: Its tokenizer.
+
+    Raises:
+        CheckpointError: if the folder it starts from is missing or broken.
+        ConfigError: if its lines are longer than that model can read.
+    """
+    masked = config.kind == "masked"
+    if config.start is not None:
+        return _started(Path(config.start), masked, longest)
+    shared = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    with quiet() as transformers:
+        if masked:
+            described = transformers.BertConfig(
+                hidden_size=config.width,
+                num_hidden_layers=config.layers,
+                num_attention_heads=config.heads,
+                intermediate_size=config.feed_forward,
+                hidden_dropout_prob=config.dropout,
+                attention_probs_dropout_prob=config.dropout,
+                max_position_embeddings=longest + AROUND,
+                **shared,
+            )
+            return transformers.BertForMaskedLM(described)
+        described = transformers.GPT2Config(
+            n_embd=config.width,
+            n_layer=config.layers,
+            n_head=config.heads,
+            n_inner=config.feed_forward,
+            resid_pdrop=config.dropout,
+            embd_pdrop=config.dropout,
+            attn_pdrop=config.dropout,
+            n_positions=longest + AROUND,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            **shared,
+        )
+        return transformers.GPT2LMHeadModel(described)
+
+
+def _started(folder: Path, masked: bool, longest: int) -> Any:
+    """The model of a folder, to be trained further."""
+    from regard.models.hf.sizes import positions
+
+    read_hf_config(folder)
+    check_weights(folder)
+    with quiet() as transformers:
+        kind = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
+        try:
+            model = kind.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
+            )
+        except Exception as error:
+            reason = (str(error).strip() or type(error).__name__).split("\n")[0]
+            raise CheckpointError(f"{folder}: transformers cannot read the weights: {reason}") from None
+    limit = positions(model.base_model)
+    if limit is not None and longest + AROUND > limit:
+        raise ConfigError(
+            f"text.max_length = {longest}: {folder} reads {limit} tokens, {AROUND} around a line"
+        )
+    return model

@@ -1,0 +1,314 @@
+"""A sequence-to-sequence model of Hugging Face's library as one of ours.
+
+Encoder, decoder and output layer are the library's; attention to the source goes through the contract, head
+by head, so that search, scores, reports and training see it as they see that of our own models, and another
+mechanism can take the place of its softmax (`regard.models.hf.bridge`). Queries, keys and values stay those
+of the model.
+
+The output layer knows the library's tokens; log-probabilities are handed on under our ids. Attention weights
+are not dropped in training, as the library does in some models.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.attention.base import Ending
+from regard.attention.multihead import MultiHeadAttention
+from regard.attention.registry import AttentionConfig
+from regard.attention.soft import SoftAttentionConfig
+from regard.data.batch import Batch, Sequences
+from regard.data.tokenizers.pretrained import PretrainedTokenizer
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
+from regard.errors import ConfigError, InfeasibleBounds
+from regard.layers.rows import Rows
+from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, used_up
+from regard.models.hf.bridge import LAYER, Probe, Session, asking, own_attention
+from regard.models.hf.config import HfConfig
+from regard.models.hf.language import spread_tokens
+from regard.models.hf.layers import layers_from_the_top
+from regard.models.hf.layout import Layout
+from regard.models.hf.sizes import multiply_adds, positions
+from regard.models.stack import StackState, observed
+from regard.types import Float, Int, Tensor
+
+__all__ = ["HfSeq2Seq"]
+
+NEVER = -float("inf")
+
+
+@dataclass(frozen=True)
+class Past(Rows):
+    """What a layer of the decoder keeps of the words so far: [B, H, T, E]."""
+
+    keys: Float[Tensor, "B H T E"]
+    values: Float[Tensor, "B H T E"]
+
+
+class _Given(nn.Module):
+    """The identity, in the place of a projection that the model made already.
+
+    Args:
+        width: D.
+    """
+
+    def __init__(self, width: int) -> None:
+        """Of no parameters."""
+        super().__init__()
+        self.weight = torch.empty(0, width)
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """X."""
+        return x
+
+
+class HfSeq2Seq(TranslationModel):
+    """A model of the library.
+
+    Args:
+        model: With an encoder, a decoder and an output layer, as the library's auto class makes it.
+        config: Which mechanisms attend to the source.
+        source: The source tokenizer.
+        target: The target tokenizer.
+        start: The library's ids that every translation starts with; the last one is our start symbol.
+        new: Starts of the names of the model's parameters that are not pre-trained.
+
+    Raises:
+        ConfigError: if the model's attention to the source cannot be looked at, or it has fewer layers.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        config: HfConfig,
+        source: PretrainedTokenizer,
+        target: PretrainedTokenizer,
+        start: Sequence[int],
+        new: Sequence[str] = (),
+    ) -> None:
+        """Find the layers that attend to the source."""
+        super().__init__()
+        own_attention(model)
+        for part in model.modules():
+            if "Sinusoidal" in type(part).__name__:
+                part.requires_grad_(False)  # positions that are computed, though they stand as parameters
+        self.model, self.config, self.new = model, config, tuple(f"model.{name}" for name in new)
+        self.layout = Layout.of(source)
+        self.start = tuple(start)
+        places = torch.tensor(target.places)
+        places[BOS] = self.start[-1]
+        owned = torch.ones(len(places), dtype=torch.bool)
+        owned[[PAD, BOS, SINK]] = False
+        owned[UNK] = target.places[UNK] not in (target.places[EOS], target.places[PAD])
+        self.register_buffer("places", places, persistent=False)
+        self.register_buffer("owned", owned, persistent=False)
+        found = self._probe()
+        chosen = _chosen(config, len(found))
+        self.sources = nn.ModuleList(
+            _mechanism(config.attention if layer in chosen else SoftAttentionConfig(), *one)
+            for layer, one in enumerate(found, 1)
+        )
+
+    places: Tensor
+    owned: Tensor
+
+    @torch.no_grad()
+    def _probe(self) -> list[tuple[int, int]]:
+        """The number of heads and their width of each layer that attends to the source; marks it."""
+        probe, training = Probe(5), self.model.training
+        device = next(self.model.parameters()).device
+        ids, said = (torch.zeros(1, size, dtype=torch.long, device=device) for size in (probe.source, 2))
+        self.model.eval()
+        states = self.model.get_encoder()(input_ids=ids).last_hidden_state
+        with asking(probe):
+            self._call(states, None, said, None)
+        self.model.train(training)
+        if not probe.found:
+            raise ConfigError(
+                f"{type(self.model).__name__}: its attention to the source cannot be looked at: it does not "
+                "use the attention interface of transformers"
+            )
+        for layer, (module, _, _) in enumerate(probe.found):
+            setattr(module, LAYER, layer)
+        return [(heads, width) for _, heads, width in probe.found]
+
+    def _sources(self) -> list[MultiHeadAttention]:
+        return [source for source in self.sources if isinstance(source, MultiHeadAttention)]
+
+    @property
+    def longest(self) -> int | None:
+        """As many as there are positions, less what is read and said besides; see `TranslationModel`."""
+        found = [positions(part) for part in (self.model.get_encoder(), self.model.get_decoder())]
+        known = [one for one in found if one is not None]
+        return min(known) - max(self.layout.count - 1, len(self.start) - 1, 0) if known else None
+
+    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
+        """Decoder and encoder, without new attention to the source; see `TranslationModel`."""
+        parts = [self.model.get_decoder(), self.model.get_encoder()]
+        return layers_from_the_top(self, parts, (*self.new, "sources."))
+
+    def _call(
+        self, states: Tensor, mask: Tensor | None, said: Int[Tensor, "B T"], cache: Any, keep: bool = False
+    ) -> Any:
+        """Ask the decoder, given the encoder's states."""
+        from transformers.modeling_outputs import BaseModelOutput
+
+        return self.model(
+            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            attention_mask=mask,
+            decoder_input_ids=said,
+            past_key_values=cache,
+            use_cache=keep,
+            return_dict=True,
+        )
+
+    def _said(self, first: Int[Tensor, "B T"]) -> Int[Tensor, "B N"]:
+        """Our ids as the library's, after what comes before every translation."""
+        said = self.places[first]
+        before = torch.tensor(self.start[:-1], device=said.device, dtype=said.dtype)
+        return torch.cat([before.expand(len(said), -1), said], dim=1)
+
+    # --- search ---------------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        source: Sequences,
+        upper: Float[Tensor, "B S"] | None = None,
+        lower: Float[Tensor, "B S"] | None = None,
+    ) -> tuple[Memories, StackState]:
+        """Encode the sources; see `TranslationModel.begin`.
+
+        The decoder reads the start once here, so that its layers make keys and values of the source.
+        """
+        states = self.layout.states(self.model.get_encoder(), source)
+        session = Session(self._sources(), source.mask, upper, lower)
+        cache, before = self._cache(), len(self.start) - 1
+        with asking(session):
+            said = self._said(torch.full_like(source.tokens[:, :1], BOS))
+            self._call(states, source.mask.long(), said, cache, keep=True)
+        layers = range(len(self.sources))
+        memories = tuple(replace(session.memories[layer], states=states) for layer in layers)
+        sources = zip(self._sources(), memories, strict=True)
+        past = tuple(
+            Past(layer.keys[:, :, :before], layer.values[:, :, :before])
+            for layer in cache.self_attention_cache.layers
+        )
+        return memories, StackState(past, tuple(source.start(memory) for source, memory in sources))
+
+    def _cache(self, past: Sequence[Past] = (), rows: int = 0) -> Any:
+        """The library's cache of the words so far; its keys of the source are never asked for."""
+        from transformers import DynamicCache, EncoderDecoderCache
+
+        own, other = DynamicCache(), DynamicCache()
+        for layer, one in enumerate(past):
+            own.update(one.keys, one.values, layer)
+            empty = one.keys.new_zeros(1, 1, 1, 1).expand(rows, one.keys.shape[1], 1, one.keys.shape[3])
+            other.update(empty, empty, layer)
+        return EncoderDecoderCache(own, other)
+
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: Rows) -> Prediction:
+        """Predict the next token; see `TranslationModel.step`."""
+        assert isinstance(state, StackState)
+        session = Session(
+            self._sources(),
+            memories[0].mask,
+            stepping=True,
+            memories=dict(enumerate(memories)),
+            states=dict(enumerate(state.attentions)),
+        )
+        past = [one for one in state.caches if isinstance(one, Past)]
+        cache = self._cache(past, len(tokens))
+        with asking(session):
+            # One state in the place of all: what was made of them is in the memories.
+            made = self._call(
+                memories[0].states[:, :1], None, self.places[tokens].unsqueeze(1), cache, keep=True
+            )
+        log_probs = torch.log_softmax(made.logits[:, -1].float(), dim=-1)
+        found = log_probs[:, self.places].masked_fill(~self.owned, NEVER)
+        kept = tuple(Past(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
+        readings = tuple(session.readings[layer] for layer in range(len(self.sources)))
+        endings = zip(self._sources(), memories, state.attentions, strict=True)
+        ending = Ending.of_all([source.ending(memory, before) for source, memory, before in endings])
+        return Prediction(found, None, readings, _Pending(kept), ending)
+
+    def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
+        """The state of hypotheses that go on; see `TranslationModel.observe`."""
+        pending = prediction.state
+        assert isinstance(pending, _Pending)
+        attentions = observed(prediction, rows, tokens, several=False)
+        return StackState(tuple(one.select(rows) for one in pending.caches), attentions)
+
+    # --- training -------------------------------------------------------------------------------------
+
+    def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
+        """Teacher forcing; see `TranslationModel.forward`."""
+        assert batch.target is not None
+        target, source, before = batch.target, batch.source, len(self.start) - 1
+        session = Session(self._sources(), source.mask, batch.upper, batch.lower, look)
+        with asking(session):
+            states = self.layout.states(self.model.get_encoder(), source)
+            encoder = [self.layout.maps(source, weights) for weights in session.seen]
+            session.seen.clear()
+            shifted = torch.cat([torch.full_like(target.tokens[:, :1], BOS), target.tokens[:, :-1]], dim=1)
+            try:
+                made = self._call(states, source.mask.long(), self._said(shifted), None)
+            except InfeasibleBounds as error:
+                raise used_up(batch, error) from None
+        logits = made.logits[:, before:][target.mask].float()  # (N, V)
+        wanted = self.places[target.tokens[target.mask]]
+        total = torch.logsumexp(logits, dim=-1)
+        found = spread_tokens(logits.gather(1, wanted.unsqueeze(1)).squeeze(1) - total, target.mask)
+        readings = [session.readings[layer] for layer in sorted(session.readings)]
+        seen = look != "nothing"
+        weights = tuple(reading.weights[:, before:] for reading in readings) if seen else ()
+        penalty = sum((reading.penalty[:, before:] for reading in readings), torch.zeros_like(found[..., 0]))
+        zeros = torch.zeros_like(found)
+        return Outcome(
+            log_likelihoods=found,
+            average=spread_tokens(logits.mean(-1) - total, target.mask) if average else zeros,
+            log_weights=zeros,
+            log_policy=zeros,
+            penalty=penalty,
+            mask=target.mask,
+            weights=weights,
+            beliefs=weights,
+            encoder=tuple(encoder),
+            decoder=tuple(weights[:, :, before:, before:] for weights in session.seen),
+        )
+
+    def flops(self, batch: Batch) -> float:
+        """Two operations a multiply-add, three products a step, of the products with weights; see `sizes`."""
+        assert batch.target is not None
+        made = multiply_adds(self.model.get_encoder(), batch.source.lengths, causal=False)
+        made += multiply_adds(self.model.get_decoder(), batch.target.lengths, causal=True)
+        pairs = int((batch.source.lengths.double() * batch.target.lengths).sum())
+        words, tokens = int(batch.source.lengths.sum()), batch.target_tokens
+        made += sum(source.multiply_adds(words, tokens, pairs) for source in self._sources())
+        return 6.0 * (made + tokens * self.model.get_output_embeddings().weight.numel())
+
+
+@dataclass(frozen=True)
+class _Pending(Rows):
+    """The decoder between a step and its token."""
+
+    caches: tuple[Past, ...]
+
+
+def _chosen(config: HfConfig, count: int) -> set[int]:
+    """The layers whose attention is the config's."""
+    if config.layers and not 1 <= min(config.layers) <= max(config.layers) <= count:
+        raise ConfigError(f"model.layers = {list(config.layers)}: the decoder has layers 1 to {count}")
+    return set(config.layers) or set(range(1, count + 1))
+
+
+def _mechanism(config: AttentionConfig, heads: int, each: int) -> MultiHeadAttention:
+    """A mechanism with heads around it, and without projections of its own."""
+    if getattr(config, "scorer", "none") is None:
+        config = replace(config, scorer="dot")  # queries come scaled
+    width = heads * each
+    made = MultiHeadAttention(config, width, width, heads)
+    made.query, made.memory, made.output = (_Given(width) for _ in range(3))  # type: ignore[assignment]
+    return made

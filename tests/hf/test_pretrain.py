@@ -1,0 +1,102 @@
+"""Pre-training: what is hidden, what is learned, and that the library loads what comes out."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+import transformers
+
+from regard.config import from_dict
+from regard.data.monolingual import hidden_count, hide
+from regard.errors import ConfigError, DataError
+from regard.pretrain import PretrainConfig, pretrain
+from regard.training.store import read_tensors
+from regard.training.weights import MODEL_FILE
+
+
+def settings(folder: Path, kind: str, updates: int, **more: Any) -> PretrainConfig:
+    text = folder / "text"
+    if not text.exists():
+        text.write_text("\n".join(" ".join(pair) for pair in itertools.permutations(tiny.TEXT, 2)) + "\n")
+    sizes = {"layers": 2, "width": 16, "heads": 2, "feed_forward": 24}
+    return from_dict(
+        PretrainConfig,
+        {
+            "device": "cpu",
+            "text": {"train": [str(text)], "valid": str(text), "max_length": 40, "size": 300},
+            "model": {"kind": kind, **sizes, **more},
+            "training": {
+                "batch": {"size": 10},
+                "optimizer": {"rate": 0.01},
+                "schedule": {"kind": "constant"},
+                "stop": {"updates": updates},
+                "record": {"every": 1},
+            },
+        },
+    )
+
+
+def test_of_the_tokens_to_find_80_percent_are_masked_10_random_10_kept() -> None:
+    random, mask, others = np.random.default_rng(1), 4, np.arange(5, 100_000)
+    counts = np.zeros(3)
+    total = 0
+    for length in (1, 2, 9, 40) * 500:
+        ids = np.full(length, 7)
+        read, places = hide(ids, random, mask, others)
+        assert len(places) == hidden_count(length) == max(1, round(0.15 * length))
+        assert (np.delete(read, places) == 7).all() and (ids == 7).all()
+        found = read[places]
+        counts += [(found == mask).sum(), ((found != mask) & (found != 7)).sum(), (found == 7).sum()]
+        total += len(places)
+    for count, share in zip(counts, (0.8, 0.1, 0.1), strict=True):
+        assert abs(count / total - share) < 4 * (share * (1 - share) / total) ** 0.5
+
+
+@pytest.mark.parametrize("kind", ["masked", "causal"])
+def test_what_is_learned_is_a_folder_that_the_library_loads(kind: str, tmp_path: Path) -> None:
+    result = pretrain(settings(tmp_path, kind, 40), tmp_path / "out")
+    auto = transformers.AutoModelForMaskedLM if kind == "masked" else transformers.AutoModelForCausalLM
+    model = auto.from_pretrained(tmp_path / "out").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert result.progress.best is not None and result.progress.best < 0.5 * len(tokenizer)
+    inputs = tokenizer(tiny.TEXT[0], return_tensors="pt")
+    assert model(**inputs).logits.shape[-1] == len(tokenizer)
+    if kind == "causal":
+        # The library's own loss of the training text, its lines' ends included, is the run's best.
+        total = tokens = 0
+        for line in (tmp_path / "text").read_text().splitlines():
+            ids = [tokenizer.bos_token_id, *tokenizer(line)["input_ids"], tokenizer.eos_token_id]
+            with torch.no_grad():
+                loss = model(torch.tensor([ids]), labels=torch.tensor([ids])).loss
+            total, tokens = total + float(loss) * (len(ids) - 1), tokens + len(ids) - 1
+        assert np.exp(total / tokens) == pytest.approx(result.progress.best, rel=1e-4)
+
+
+def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path: Path) -> None:
+    pretrain(settings(tmp_path, "masked", 12), tmp_path / "once")
+    pretrain(settings(tmp_path, "masked", 5), tmp_path / "twice")
+    pretrain(settings(tmp_path, "masked", 12), tmp_path / "twice")
+    states = [tmp_path / name / "run/training/state-00000012.safetensors" for name in ("once", "twice")]
+    once, twice = (read_tensors(state)[0] for state in states)
+    assert once.keys() == twice.keys() and all(torch.equal(once[name], twice[name]) for name in once)
+    assert (tmp_path / "once" / MODEL_FILE).is_file()
+
+
+def test_pretraining_goes_on_from_a_folder(tmp_path: Path) -> None:
+    first = pretrain(settings(tmp_path, "masked", 25), tmp_path / "first")
+    more = pretrain(settings(tmp_path, "masked", 25, start=str(tmp_path / "first")), tmp_path / "more")
+    assert first.progress.best is not None and more.progress.best is not None
+    assert more.progress.best < first.progress.best
+
+
+def test_bad_input_is_refused_in_one_message(tmp_path: Path) -> None:
+    tiny.gpt2(tmp_path / "gpt2")
+    with pytest.raises(DataError, match="no mask symbol"):
+        pretrain(settings(tmp_path, "masked", 1, start=str(tmp_path / "gpt2")), tmp_path / "out")
+    pretrain(settings(tmp_path, "causal", 1), tmp_path / "other")
+    with pytest.raises(ConfigError, match="another config"):
+        pretrain(settings(tmp_path, "masked", 1), tmp_path / "other")

@@ -1,0 +1,271 @@
+"""Models of the library as ours: the same translations and probabilities, and attention that is seen."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import torch
+import transformers
+
+from conftest import Folder
+from regard.attention.constrained import ConstrainedAttentionConfig
+from regard.attention.soft import SoftAttentionConfig
+from regard.data.batch import Batch
+from regard.data.fertility import Budget, ConstantFertilityConfig
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
+from regard.data.vocabulary import BOS, EOS, PAD
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
+from regard.decoding.forced import force
+from regard.experiment import LoadedModel, load_model
+from regard.models.hf.building import build_hf
+from regard.models.hf.config import HfConfig
+from regard.models.hf.seq2seq import HfSeq2Seq
+from regard.models.registry import assemble
+
+SOURCES = ["ein kleiner Hund läuft im Garten .", "die Katze", "der Mann liest ein Buch auf dem Sofa ."]
+TARGETS = ["a small dog runs in the garden .", "the cat", "the man reads"]
+LONGEST = 14
+
+whole = pytest.mark.parametrize("name", tiny.WHOLE)
+
+
+def loaded(folder: Path) -> LoadedModel:
+    return load_model(folder, "cpu")
+
+
+def library(folder: Path, attention: str = "eager") -> tuple[Any, Any]:
+    """The library's own model and tokenizer."""
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, attn_implementation=attention)
+    return model.eval(), transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def batch(one: LoadedModel, sources: list[str] = SOURCES, targets: list[str] | None = None) -> Batch:
+    said = None if targets is None else [[*one.text.target.encode(line), EOS] for line in targets]
+    return one.text.batch([one.text.source.encode(line) for line in sources], said, range(len(sources)))
+
+
+def generated(folder: Path, beam: int) -> list[list[int]]:
+    """What the library says, without what comes before every translation and from the end symbol on."""
+    model, tokenizer = library(folder)
+    # Ours never says padding or an unknown word.
+    never = [tokenizer.pad_token_id, tokenizer.unk_token_id, *range(len(tokenizer), model.config.vocab_size)]
+    found = model.generate(
+        **tokenizer(SOURCES, return_tensors="pt", padding=True),
+        num_beams=beam, do_sample=False, max_new_tokens=LONGEST, length_penalty=0.0, suppress_tokens=never,
+    )  # fmt: skip
+    before = 2 if model.generation_config.forced_bos_token_id is not None else 1
+    end = tokenizer.eos_token_id
+    lines = [row[before:].tolist() for row in found]
+    return [line[: line.index(end)] if end in line else line for line in lines]
+
+
+@whole
+def test_greedy_translations_are_the_librarys(name: str, folder: Folder) -> None:
+    one = loaded(folder(name))
+    search = SearchConfig(beam=1, max_length_ratio=0, max_length_extra=LONGEST, forbid_unknown=True)
+    found = beam_search(one.model, batch(one).source, search)
+    wanted = generated(folder(name), 1)
+    places = one.text.target.tokenizer.places
+    for own, theirs in zip(found, wanted, strict=True):
+        said = [places[token] for token in own[0].tokens][: len(theirs)]
+        assert said == theirs
+    assert max(map(len, wanted)) > 3
+
+
+@whole
+def test_translations_by_beam_search_are_the_librarys(name: str, folder: Folder) -> None:
+    one = loaded(folder(name))
+    search = SearchConfig(
+        beam=4, length_penalty=0, max_length_ratio=0, max_length_extra=40, stop="certain", forbid_unknown=True
+    )
+    model, tokenizer = library(folder(name))
+    never = [tokenizer.pad_token_id, tokenizer.unk_token_id, *range(len(tokenizer), model.config.vocab_size)]
+    places = one.text.target.tokenizer.places
+    _favour_the_end(model)
+    _favour_the_end(one.model.model)
+    for line in SOURCES:
+        (found,) = beam_search(one.model, batch(one, [line]).source, search)
+        theirs = model.generate(
+            **tokenizer([line], return_tensors="pt"), num_beams=4, do_sample=False, max_new_tokens=41,
+            length_penalty=0.0, suppress_tokens=never, early_stopping="never",
+            output_scores=True, return_dict_in_generate=True,
+        )  # fmt: skip
+        before = 2 if model.generation_config.forced_bos_token_id is not None else 1
+        said = [token for token in theirs.sequences[0, before:].tolist() if token != tokenizer.pad_token_id]
+        assert said[-1] == tokenizer.eos_token_id  # it ended by itself
+        assert [places[token] for token in found[0].tokens] == said[:-1]
+        assert found[0].score == pytest.approx(float(theirs.sequences_scores[0]), abs=2e-4)
+
+
+def _favour_the_end(model: Any) -> None:
+    """Make hypotheses end: logits of every token but the end symbol are halved."""
+    end = model.config.eos_token_id
+
+    def changed(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        halved = 0.5 * output
+        halved[..., end] = output[..., end].abs()
+        return halved
+
+    model.get_output_embeddings().register_forward_hook(changed)
+
+
+@whole
+def test_log_likelihood_is_the_librarys_loss(name: str, folder: Folder) -> None:
+    one = loaded(folder(name))
+    found = force(one.model, batch(one, targets=TARGETS))
+    model, tokenizer = library(folder(name))
+    for source, target, own in zip(SOURCES, TARGETS, found, strict=True):
+        labels = tokenizer(text_target=target, return_tensors="pt")["input_ids"]
+        forced = model.generation_config.forced_bos_token_id is not None
+        made = model(**tokenizer(source, return_tensors="pt"), labels=labels)
+        logs = torch.log_softmax(made.logits, -1).gather(-1, labels.unsqueeze(-1))[0, int(forced) :, 0]
+        assert own.log_probability == pytest.approx(logs.sum().item(), abs=1e-4)
+        assert list(own.token_log_probs) == pytest.approx(logs.tolist(), abs=1e-4)
+        if not forced:
+            assert own.log_probability == pytest.approx(-made.loss.item() * labels.shape[1], abs=1e-4)
+
+
+@whole
+def test_source_attention_is_the_librarys(name: str, folder: Folder) -> None:
+    one = loaded(folder(name))
+    data = batch(one, SOURCES[:1], TARGETS[:1])
+    outcome = one.model(data, look="all")
+    model, tokenizer = library(folder(name))
+    inputs = tokenizer(SOURCES[:1], return_tensors="pt")
+    labels = tokenizer(text_target=TARGETS[:1], return_tensors="pt")["input_ids"]
+    made = model(**inputs, labels=labels, output_attentions=True)
+    layout, skipped = one.model.layout, len(one.model.start) - 1
+    order = layout._ours(data.source)[0]
+    for own, theirs in zip(outcome.weights, made.cross_attentions, strict=True):
+        assert torch.allclose(own[0], theirs[0, :, skipped:][..., order].transpose(0, 1), atol=1e-5)
+    for own, theirs in zip(outcome.encoder, made.encoder_attentions, strict=True):
+        assert torch.allclose(own[0], theirs[0][:, order][..., order], atol=1e-5)
+    for own, theirs in zip(outcome.decoder, made.decoder_attentions, strict=True):
+        assert torch.allclose(own[0], theirs[0, :, skipped:, skipped:], atol=1e-5)
+    columns = data.source.tokens.shape[1]
+    assert len(one.text.sink) == layout.count and outcome.weights[0].shape[-1] == columns
+
+
+@whole
+def test_a_sentence_is_the_same_alone_and_in_a_batch(name: str, folder: Folder) -> None:
+    one = loaded(folder(name))
+    together = force(one.model, batch(one, targets=TARGETS))
+    for row, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        (alone,) = force(one.model, batch(one, [source], [target]))
+        assert alone.log_probability == pytest.approx(together[row].log_probability, abs=1e-4)
+        for one_layer, other in zip(alone.attention, together[row].attention, strict=True):
+            assert one_layer == pytest.approx(other, abs=1e-5)
+
+
+@whole
+def test_steps_of_selected_rows_are_those_of_teacher_forcing(name: str, folder: Folder) -> None:
+    one = loaded(folder(name))
+    data = batch(one, targets=TARGETS)
+    order = torch.tensor([2, 0, 0, 1])
+    with torch.no_grad():
+        forced = one.model(data)
+        memories, state = one.model.begin(data.source)
+        memories = tuple(memory.select(order) for memory in memories)
+        state, tokens = state.select(order), torch.full((4,), BOS)
+        assert data.target is not None
+        for t in range(2):
+            prediction = one.model.step(tokens, memories, state)
+            tokens = data.target.tokens[order, t]
+            picked = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
+            assert torch.allclose(picked, forced.log_likelihood[order, t], atol=1e-4)
+            for reading, weights in zip(prediction.readings, forced.weights, strict=True):
+                assert torch.allclose(reading.weights, weights[order, t], atol=1e-5)
+            state = one.model.observe(prediction, torch.arange(4), tokens)
+
+
+@whole
+def test_probabilities_of_what_can_be_said_sum_to_at_most_one(name: str, folder: Folder) -> None:
+    one = loaded(folder(name))
+    with torch.no_grad():
+        memories, state = one.model.begin(batch(one).source)
+        found = one.model.step(torch.full((3,), BOS), memories, state).log_probs
+    assert found.shape[1] == len(one.text.target.vocabulary)
+    assert (found[:, PAD] == -torch.inf).all()
+    assert (found.exp().sum(-1) <= 1 + 1e-5).all()
+
+
+def rebuilt(one: LoadedModel, folder: Path, attention: Any, **more: Any) -> HfSeq2Seq:
+    config = HfConfig(folder=str(folder), attention=attention, **more)
+    return build_hf(config, one.text).eval()
+
+
+@whole
+def test_sparsemax_in_the_place_of_softmax_gives_exact_zeros_and_learns(name: str, folder: Folder) -> None:
+    one = loaded(folder(name))
+    model = rebuilt(one, folder(name), SoftAttentionConfig(map="sparsemax"), layers=(2,))
+    data = batch(one, targets=TARGETS)
+    weights = model(data).weights
+    zeros = [(layer[2, 0] == 0).any() for layer in weights]  # of the longest sentence
+    assert zeros == [False, True]
+    assert torch.allclose(weights[1].sum(-1)[data.target.mask], torch.ones(()), atol=1e-5)
+    model.train()
+    trained = [value for value in model.parameters() if value.requires_grad]
+    optimizer = torch.optim.Adam(trained, 1e-2)
+    losses = []
+    for _ in range(12):
+        loss = -model(data, look="nothing").log_likelihood.sum()
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in trained)
+        optimizer.step()
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_constrained_attention_keeps_fertilities_in_a_model_of_the_library(folder: Folder) -> None:
+    one = loaded(folder("bart"))
+    budget = Budget.constant(ConstantFertilityConfig(value=1.0), len(one.text.source.vocabulary))
+    one = replace(one, text=replace(one.text, budget=budget))
+    config = ConstrainedAttentionConfig(map="sparsemax")
+    model = rebuilt(one, folder("bart"), config).train()
+    data = batch(one, targets=TARGETS)
+    real = model(data).weights[-1].masked_fill(~data.target.mask[:, :, None, None], 0)
+    words = data.source.words[:, None].expand(-1, 4, -1)
+    assert (real.sum(1)[words] <= 1 + 1e-4).all()
+    model.eval()
+    found = beam_search(model, data.source, SearchConfig(beam=2), upper=data.upper)
+    received = torch.from_numpy(found[0][0].attention[-1]).sum(0)
+    assert (received[:, : -len(one.text.sink)] <= 1 + 1e-3).all()
+
+
+def test_an_encoder_and_a_language_model_become_one(folder: Folder) -> None:
+    config = HfConfig(encoder=str(folder("bert")), decoder=str(folder("gpt2")))
+    sides = []
+    for name, side in (("bert", "source"), ("gpt2", "target")):
+        tokenizer = PretrainedTokenizer.of_folder(PretrainedTokenizerConfig(folder=str(folder(name))), side)
+        sides.append(Side(tokenizer, tokenizer.vocabulary))
+    text = TextPair(*sides)
+    model = assemble(config, text).eval()
+    assert isinstance(model, HfSeq2Seq)
+    said = [[*text.target.encode(line), EOS] for line in TARGETS]
+    data = text.batch([text.source.encode(line) for line in SOURCES], said, range(3))
+    outcome = model(data, look="all")
+    assert len(outcome.weights) == 2 and outcome.weights[0].shape[2] == 2
+    # Step by step it is what it is at once.
+    with torch.no_grad():
+        memories, state = model.begin(data.source)
+        tokens = torch.full((3,), BOS)
+        for t in range(3):
+            prediction = model.step(tokens, memories, state)
+            tokens = data.target.tokens[:, t]
+            picked = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
+            assert torch.allclose(picked, outcome.log_likelihood[:, t], atol=1e-4)
+            state = model.observe(prediction, torch.arange(3), tokens)
+    pretrained = {name for layer in model.pretrained_layers() for name in layer}
+    others = {name for name, _ in model.named_parameters()} - pretrained
+    assert others and all("cross" in name or "enc_to_dec" in name for name in others)
+    # What was pre-trained is as it was: the decoder without a source is the language model.
+    own = transformers.GPT2LMHeadModel.from_pretrained(folder("gpt2"))
+    theirs = dict(own.named_parameters())
+    for name, value in model.model.decoder.named_parameters():
+        if name in theirs:
+            assert torch.equal(value, theirs[name])

@@ -1,0 +1,205 @@
+"""Training of pre-trained models: from a config, in a folder that is whole, by layer, going on to the bit."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import torch
+
+import regard
+from conftest import Folder
+from regard.config import from_dict
+from regard.errors import CheckpointError, ConfigError, UsageError
+from regard.experiment import RunConfig, load_model, train
+from regard.models.hf.seq2seq import HfSeq2Seq
+from regard.models.transformer import TransformerModel
+from regard.training.finetune import FinetuneConfig, Thaw, parameter_groups
+from regard.training.store import read_tensors
+from regard.training.weights import load_weights
+
+SMALL = {"layers": 2, "width": 12, "heads": 2, "feed_forward": {"width": 16}, "dropout": 0.1}
+
+
+def run_config(folder: Path, model: dict[str, Any], updates: int, **more: Any) -> RunConfig:
+    for side, lines in (("de", [*tiny.TEXT[:2], tiny.TEXT[4]]), ("en", [*tiny.TEXT[2:4], tiny.TEXT[5]])):
+        (folder / side).write_text("\n".join(lines * 4) + "\n")
+    text = {"source": str(folder / "de"), "target": str(folder / "en")}
+    names = {
+        "source": model.get("folder") or model.get("encoder"),
+        "target": model.get("folder") or model.get("decoder"),
+    }
+    cut = {
+        f"{side}_tokenizer": {"kind": "pretrained", "folder": name} for side, name in names.items() if name
+    }
+    training = {
+        "batch": {"size": 4},
+        "optimizer": {"rate": 0.01},
+        "schedule": {"kind": "constant"},
+        "stop": {"updates": updates},
+        "validation": {"every": 100},
+        "checkpoint": {"every": 1},
+    }
+    data = {"folder": str(folder / "prepared"), "train": [text], "valid": text, **cut}
+    whole = {"device": "cpu", "data": data, "model": model, "training": training, **more}
+    return from_dict(RunConfig, whole)
+
+
+def copied(folder: Folder, name: str, into: Path) -> str:
+    """A folder of one's own, to be taken away."""
+    return str(shutil.copytree(folder(name), into / name))
+
+
+def test_a_pretrained_encoder_stays_frozen_and_the_model_needs_its_folder_no_more(
+    folder: Folder, tmp_path: Path
+) -> None:
+    encoder = copied(folder, "bert", tmp_path)
+    model = {
+        "kind": "pretrained",
+        "encoder": encoder,
+        "attention": {"kind": "soft", "map": "sparsemax"},
+        **SMALL,
+    }
+    config = run_config(tmp_path, model, 6, finetune={"frozen": 6})
+    train(config, tmp_path / "run")
+    shutil.rmtree(encoder)
+    loaded = load_model(tmp_path / "run", "cpu")
+    assert isinstance(loaded.model, TransformerModel)
+    before = load_model_weights(folder("bert"))
+    after = load_weights(tmp_path / "run")
+    same = [name for name in after if name.startswith("reader.model.encoder.layer")]
+    assert same and all(
+        torch.equal(after[n], before[f"bert.{n.removeprefix('reader.model.')}"]) for n in same
+    )
+    found = regard.load(tmp_path / "run", device="cpu").translate("der Mann läuft", beam=2)
+    assert found.source_words == ("der", "Mann", "läuft") and found.source_tokens[-2:] == ("[CLS]", "[SEP]")
+    assert (found.attention[-1] == 0).any()
+
+
+def load_model_weights(folder: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+def test_a_whole_model_is_trained_further_with_another_attention(folder: Folder, tmp_path: Path) -> None:
+    whole = copied(folder, "marian", tmp_path)
+    model = {"kind": "hf", "folder": whole, "attention": {"kind": "soft", "map": "sparsemax"}}
+    train(run_config(tmp_path, model, 40), tmp_path / "run")
+    given = regard.load(whole, device="cpu").score("die Katze schläft auf dem Sofa .", tiny.TEXT[3])
+    shutil.rmtree(whole)
+    loaded = regard.load(tmp_path / "run", device="cpu")
+    assert isinstance(loaded.model, HfSeq2Seq)
+    learned = loaded.score("die Katze schläft auf dem Sofa .", tiny.TEXT[3])
+    assert learned.log_probability > 0.5 * given.log_probability
+    assert (learned.attention[-1] == 0).any() and not (given.attention[-1] == 0).any()
+
+
+def test_an_encoder_with_a_language_model_learns(folder: Folder, tmp_path: Path) -> None:
+    model = {"kind": "hf", "encoder": str(folder("bert")), "decoder": str(folder("gpt2"))}
+    config = run_config(tmp_path, model, 8, finetune={"frozen": 2, "every": 1, "rate": 0.5})
+    assert train(config, tmp_path / "run").progress.best is not None
+    assert regard.load(tmp_path / "run", device="cpu").translate(tiny.TEXT[0], beam=1).tokens is not None
+
+
+def test_a_run_that_was_stopped_while_layers_were_frozen_ends_the_same(
+    folder: Folder, tmp_path: Path
+) -> None:
+    model = {"kind": "pretrained", "encoder": str(folder("bert")), **SMALL}
+    finetune = {"frozen": 2, "every": 2, "rate": 0.1}
+    for name, stops in (("once", (7,)), ("twice", (3, 7))):
+        for stop in stops:
+            train(run_config(tmp_path, model, stop, finetune=finetune), tmp_path / name)
+    state = "training/state-00000007.safetensors"
+    once, twice = (read_tensors(tmp_path / name / state)[0] for name in ("once", "twice"))
+    assert once.keys() == twice.keys() and all(torch.equal(once[name], twice[name]) for name in once)
+
+
+def test_layers_are_unfrozen_from_the_output_down_at_a_rate_of_their_own(folder: Folder) -> None:
+    model = load_model(folder("t5"), "cpu").model
+    layers = model.pretrained_layers()
+    named = dict(model.named_parameters())
+    assert sorted(name for layer in layers for name in layer) == sorted(named)  # each once
+    assert ["decoder.block.1" in layers[0][-1], "decoder.block.0" in layers[1][-1]] == [True, True]
+    assert "encoder.block.1" in layers[2][-1] and layers[-1] == ("model.shared.weight",)
+    config = FinetuneConfig(every=3, rate=0.1)
+    thaw = Thaw(model, config)
+    sizes = [len(thaw.closed(update)) for update in (1, 3, 4, 12, 13, 100)]
+    left = [sum(len(layer) for layer in layers[opened:]) for opened in (1, 1, 2, 4, 5, 5)]
+    assert sizes == left and sizes[-1] == 0
+    (group,) = parameter_groups(model, config, list(named.values()))
+    assert group["scale"] == 0.1
+    with pytest.raises(ConfigError, match="nothing would be trained"):
+        Thaw(model, FinetuneConfig(frozen=1))
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+def test_damaged_files_are_refused(folder: Folder, tmp_path: Path, name: str) -> None:
+    path = Path(copied(folder, "t5", tmp_path))
+    (path / name).write_bytes((path / name).read_bytes()[:50])
+    with pytest.raises(CheckpointError, match="transformers c"):
+        load_model(path, "cpu")
+
+
+def test_a_folder_without_weights_or_with_pickled_ones_is_refused(folder: Folder, tmp_path: Path) -> None:
+    path = Path(copied(folder, "t5", tmp_path))
+    (path / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match="holds no weights"):
+        load_model(path, "cpu")
+    torch.save({}, path / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match=r"pickled .*refused.*safetensors"):
+        load_model(path, "cpu")
+
+
+def test_weights_that_lack_a_parameter_are_refused(folder: Folder, tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    path = Path(copied(folder, "t5", tmp_path))
+    weights = load_model_weights(path)
+    lost = weights.pop("encoder.final_layer_norm.weight")
+    assert lost is not None
+    save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CheckpointError, match=r"lack 'encoder\.final_layer_norm"):
+        load_model(path, "cpu")
+
+
+def test_a_tokenizer_that_does_not_fit_is_refused(folder: Folder, tmp_path: Path) -> None:
+    path = Path(copied(folder, "t5", tmp_path))
+    tiny.byte_pairs().save_pretrained(path)
+    with pytest.raises(ConfigError, match=r"is not that of .*tokens"):
+        load_model(path, "cpu")
+    tiny.word_pieces(55).save_pretrained(path)
+    with pytest.raises(ConfigError, match="eos_token_id is 3, the model's 1"):
+        load_model(path, "cpu")
+
+
+def test_what_translates_nothing_is_refused(folder: Folder, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="bert model translates nothing"):
+        load_model(folder("bert"), "cpu")
+    model = {"kind": "pretrained", "encoder": str(folder("bert")), **SMALL}
+    config = run_config(tmp_path, model, 1)
+    words = from_dict(
+        RunConfig, {**to_plain(config), "data": {**to_plain(config)["data"], "source_tokenizer": {}}}
+    )
+    with pytest.raises(ConfigError, match="a tokenizer of its own"):
+        train(words, tmp_path / "run")
+
+
+def test_a_mechanism_of_several_contexts_is_refused_in_a_model_of_the_library() -> None:
+    with pytest.raises(ConfigError, match="several contexts"):
+        from_dict(
+            RunConfig,
+            {
+                "data": {"train": [{"tsv": "x"}], "valid": {"tsv": "x"}},
+                "model": {"kind": "hf", "folder": "x", "attention": {"kind": "posterior"}},
+            },
+        )
+
+
+def test_without_the_library_one_message_names_the_extra(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    with pytest.raises(UsageError, match=r"pip install 'regard\[hf\]'"):
+        load_model(folder("t5"), "cpu")

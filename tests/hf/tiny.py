@@ -1,0 +1,168 @@
+"""Small models of the library, made from configurations and saved by its own code."""
+
+# pyright: basic
+
+import json
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+TEXT = [
+    "ein kleiner Hund läuft im Garten .",
+    "die Katze schläft auf dem Sofa .",
+    "a small dog runs in the garden .",
+    "the cat sleeps on the sofa .",
+    "der Mann liest ein Buch .",
+    "the man reads a book .",
+]
+
+
+def word_pieces(size: int = 80) -> Any:
+    """A fast tokenizer as BERT's."""
+    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # type: ignore[call-arg]
+    made.normalizer = normalizers.NFC()
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece()
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    made.train_from_iterator(TEXT, trainers.WordPieceTrainer(vocab_size=size, special_tokens=names))
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
+        mask_token="[MASK]",
+    )  # fmt: skip
+
+
+def byte_pairs(size: int = 320, around: bool = True) -> Any:
+    """A fast tokenizer as BART's, or without symbols around a line as GPT-2's."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    names = ["<s>", "<pad>", "</s>", "<unk>"] if around else ["<|endoftext|>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=names, initial_alphabet=alphabet)
+    made.train_from_iterator(TEXT, trainer)
+    if not around:
+        return transformers.PreTrainedTokenizerFast(
+            tokenizer_object=made, bos_token=names[0], eos_token=names[0], unk_token=names[0]
+        )
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=made, bos_token="<s>", pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    )
+
+
+def unigrams(size: int = 70) -> Any:
+    """A fast tokenizer as T5's."""
+    made = Tokenizer(models.Unigram())
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.decoder = decoders.Metaspace()
+    names = ["<pad>", "</s>", "<unk>"]
+    trainer = trainers.UnigramTrainer(vocab_size=size, special_tokens=names, unk_token="<unk>")
+    made.train_from_iterator(TEXT, trainer)
+    made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    )
+
+
+def marian(folder: Path) -> Any:
+    """A model as those of OPUS-MT, with a tokenizer of two SentencePiece models."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for side, lines in (("source", TEXT[:2] + TEXT[4:5]), ("target", TEXT[2:4] + TEXT[5:])):
+        sentencepiece.SentencePieceTrainer.train(  # type: ignore[attr-defined]
+            sentence_iterator=iter(lines), model_prefix=str(folder / side), vocab_size=60,
+            hard_vocab_limit=False, minloglevel=2,
+        )  # fmt: skip
+        (folder / f"{side}.model").rename(folder / f"{side}.spm")
+    pieces: dict[str, int] = {"</s>": 0, "<unk>": 1}
+    for side in ("source", "target"):
+        (folder / f"{side}.vocab").unlink()
+        model = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))  # type: ignore[call-arg]
+        for i in range(3, model.get_piece_size()):
+            pieces.setdefault(model.id_to_piece(i), len(pieces))
+    pieces["<pad>"] = len(pieces)
+    (folder / "vocab.json").write_text(json.dumps(pieces))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "MarianTokenizer", "source_lang": "de", "target_lang": "en"})
+    )
+    config = transformers.MarianConfig(
+        vocab_size=len(pieces), d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=24, decoder_ffn_dim=24, max_position_embeddings=64,
+        pad_token_id=pieces["<pad>"], eos_token_id=0, decoder_start_token_id=pieces["<pad>"],
+        forced_eos_token_id=None, init_std=0.5,
+    )  # fmt: skip
+    return _saved(transformers.MarianMTModel(config), folder)
+
+
+def bart(folder: Path) -> Any:
+    """A model as BART."""
+    tokenizer = byte_pairs()
+    config = transformers.BartConfig(
+        vocab_size=len(tokenizer), d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
+        decoder_attention_heads=4, encoder_ffn_dim=24, decoder_ffn_dim=24, max_position_embeddings=64,
+        bos_token_id=0, pad_token_id=1, eos_token_id=2, decoder_start_token_id=2, forced_eos_token_id=None,
+        init_std=0.5,
+    )  # fmt: skip
+    tokenizer.save_pretrained(folder)
+    model = transformers.BartForConditionalGeneration(config)
+    model.generation_config.forced_bos_token_id = 0
+    return _saved(model, folder)
+
+
+def t5(folder: Path) -> Any:
+    """A model as T5: relative positions, unscaled products."""
+    tokenizer = unigrams()
+    config = transformers.T5Config(
+        vocab_size=len(tokenizer) + 4, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2,
+        pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, initializer_factor=1.0,
+    )  # fmt: skip
+    tokenizer.save_pretrained(folder)
+    return _saved(transformers.T5ForConditionalGeneration(config), folder)
+
+
+def bert(folder: Path, layers: int = 2) -> Any:
+    """An encoder as BERT, saved with its language model's head."""
+    tokenizer = word_pieces()
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=layers, num_attention_heads=2,
+        intermediate_size=24, max_position_embeddings=64, pad_token_id=0,
+    )  # fmt: skip
+    tokenizer.save_pretrained(folder)
+    return _saved(transformers.BertForMaskedLM(config), folder)
+
+
+def gpt2(folder: Path) -> Any:
+    """A language model as GPT-2."""
+    tokenizer = byte_pairs(around=False)
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer),
+        n_embd=24,
+        n_layer=2,
+        n_head=2,
+        n_positions=64,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    tokenizer.save_pretrained(folder)
+    return _saved(transformers.GPT2LMHeadModel(config), folder)
+
+
+WHOLE = {"marian": marian, "bart": bart, "t5": t5}
+
+
+def _saved(model: Any, folder: Path) -> Any:
+    model = model.eval()
+    with torch.no_grad():
+        bias = getattr(model, "final_logits_bias", None)
+        if bias is not None:
+            bias[0, model.config.eos_token_id] = 2.0  # translations end
+    model.save_pretrained(folder)
+    return model
