@@ -26,7 +26,7 @@ from regard.data.text import TextPair
 from regard.data.units import Progress
 from regard.decoding.config import SearchConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.foreign import foreign_data, foreign_model, foreign_search, foreign_text
+from regard.foreign import foreign_parts, foreign_text
 from regard.models.base import TranslationModel
 from regard.models.lstm_config import LstmConfig
 from regard.models.registry import ModelConfig, assemble, keep_parts
@@ -38,6 +38,7 @@ from regard.training.distributed import join
 from regard.training.fertility import load_text, save_text, with_fertilities
 from regard.training.finetune import FinetuneConfig
 from regard.training.guided import GuidedConfig
+from regard.training.lengths import check_lengths
 from regard.training.phrases import is_phrase_folder, run_phrases
 from regard.training.resume import differences
 from regard.training.sequence import SequenceConfig
@@ -184,7 +185,7 @@ def train(
             identity["guided links"] = file_digest(Path(links))
         torch.manual_seed(config.seed)
         model = assemble(config.model, text, folder if _is_begun(folder) else None)
-        _check_lengths(model, prepared)
+        check_lengths(model, prepared)
         trainer = Trainer(
             model.to(device),
             guide(prepared.split("train"), config.data.train, links),
@@ -263,9 +264,7 @@ def load_config(folder: Path | str) -> RunConfig:
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such model folder")
     if is_hf_folder(folder):
-        return RunConfig(
-            data=foreign_data(folder), model=foreign_model(folder), search=foreign_search(folder)
-        )
+        return RunConfig(**foreign_parts(folder))
     path = folder / CONFIG_FILE
     try:
         if not read_bytes(path).decode().endswith(LAST_LINE):
@@ -377,23 +376,6 @@ def _check_same_run(config: RunConfig, folder: Path) -> None:
             f"{folder} holds a run with another config; give another folder (--out), or what it had:\n"
             + "\n".join(f"  {line}" for line in shown)
         )
-
-
-def _check_lengths(model: TranslationModel, prepared: Prepared) -> None:
-    """Refuse text that has sentences longer than a model can read."""
-    if model.longest is None:
-        return
-    for split in ("train", "valid"):
-        examples = prepared.split(split)
-        sink = len(prepared.text.sink)
-        for side, lengths in zip(("source", "target"), examples.lengths, strict=True):
-            row = int(lengths.argmax())
-            tokens = int(lengths[row]) + (sink if side == "source" else 0)
-            if tokens > model.longest:
-                raise ConfigError(
-                    f"the model has {model.longest} learned positions: sentence {row + 1} of the {split} "
-                    f"split has {tokens} {side} tokens; raise the positions' length or lower data.max_length"
-                )
 
 
 def _check_start(start: str | None, text: TextPair) -> None:

@@ -13,11 +13,17 @@ from regard.decoding.config import SearchConfig
 from regard.errors import ConfigError
 from regard.models.hf.config import HfConfig
 
-__all__ = ["foreign_data", "foreign_model", "foreign_search", "foreign_text"]
+__all__ = ["foreign_parts", "foreign_text"]
 
 
-def foreign_data(folder: Path) -> DataConfig:
-    """The text of a folder: its tokenizers, and no corpus."""
+def foreign_parts(folder: Path) -> dict[str, Any]:
+    """What a run's config would say of a folder: its text, its model, how it searches."""
+    model = HfConfig(folder=str(folder))
+    return {"data": _data(folder), "model": model, "search": _search(folder)}
+
+
+def _data(folder: Path) -> DataConfig:
+    """Its tokenizers, and no corpus."""
     nothing = CorpusConfig(source=os.devnull, target=os.devnull)
     tokenizer = PretrainedTokenizerConfig(folder=str(folder))
     return DataConfig(train=(nothing,), valid=nothing, source_tokenizer=tokenizer, target_tokenizer=tokenizer)
@@ -43,8 +49,8 @@ def _side(config: Any, name: str) -> Side:
     return Side(tokenizer, tokenizer.vocabulary)
 
 
-def foreign_search(folder: Path) -> SearchConfig:
-    """How a folder's model searches, as far as its `generation_config.json` or `config.json` say so."""
+def _search(folder: Path) -> SearchConfig:
+    """How its model searches, as far as its `generation_config.json` or `config.json` say so."""
     found: dict[str, Any] = {}
     for name in ("config.json", "generation_config.json"):
         try:
@@ -54,8 +60,3 @@ def foreign_search(folder: Path) -> SearchConfig:
     beam, repeats = found.get("num_beams") or 0, found.get("no_repeat_ngram_size") or 0
     search = SearchConfig()
     return dataclasses.replace(search, beam=beam if beam > 1 else search.beam, no_repeat_ngram=repeats)
-
-
-def foreign_model(folder: Path) -> HfConfig:
-    """The model of a folder."""
-    return HfConfig(folder=str(folder))

@@ -269,3 +269,30 @@ def test_an_encoder_and_a_language_model_become_one(folder: Folder) -> None:
     for name, value in model.model.decoder.named_parameters():
         if name in theirs:
             assert torch.equal(value, theirs[name])
+
+
+def test_text_before_every_line_is_read_and_is_no_word_of_it(folder: Folder) -> None:
+    one = load_model(folder("t5"), "cpu", settings=['data.source_tokenizer.prefix="der Mann"'])
+    (found,) = force(one.model, batch(one, SOURCES[:1], TARGETS[:1]))
+    model, tokenizer = library(folder("t5"))
+    labels = tokenizer(text_target=TARGETS[0], return_tensors="pt")["input_ids"]
+    made = model(**tokenizer(f"der Mann {SOURCES[0]}", return_tensors="pt"), labels=labels)
+    assert found.log_probability == pytest.approx(-made.loss.item() * labels.shape[1], abs=1e-4)
+    tokens = one.text.source.tokenize(SOURCES[0])
+    assert one.text.source.word_ids(tokens)[-1] + 1 == len(SOURCES[0].split())
+
+
+@whole
+def test_decoded_text_is_the_librarys(name: str, folder: Folder) -> None:
+    one = loaded(folder(name))
+    _, tokenizer = library(folder(name))
+    side = one.text.target
+    for line in TARGETS:
+        ids = tokenizer(text_target=line)["input_ids"]
+        assert (
+            side.tokenizer.decode(side.tokenize(line))
+            == tokenizer.decode(ids, skip_special_tokens=True).strip()
+        )
+        assert [side.tokenizer.places[i] for i in side.encode(line)] == [
+            i for i in ids if i not in tokenizer.all_special_ids or i == tokenizer.unk_token_id
+        ]

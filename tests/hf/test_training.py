@@ -10,7 +10,7 @@ import torch
 
 import regard
 from conftest import Folder
-from regard.config import from_dict
+from regard.config import from_dict, to_dict
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import RunConfig, load_model, train
 from regard.models.hf.seq2seq import HfSeq2Seq
@@ -26,13 +26,9 @@ def run_config(folder: Path, model: dict[str, Any], updates: int, **more: Any) -
     for side, lines in (("de", [*tiny.TEXT[:2], tiny.TEXT[4]]), ("en", [*tiny.TEXT[2:4], tiny.TEXT[5]])):
         (folder / side).write_text("\n".join(lines * 4) + "\n")
     text = {"source": str(folder / "de"), "target": str(folder / "en")}
-    names = {
-        "source": model.get("folder") or model.get("encoder"),
-        "target": model.get("folder") or model.get("decoder"),
-    }
-    cut = {
-        f"{side}_tokenizer": {"kind": "pretrained", "folder": name} for side, name in names.items() if name
-    }
+    names = {"source": model.get("encoder"), "target": model.get("decoder")}
+    found = {side: model.get("folder", name) for side, name in names.items()}
+    cut = {f"{side}_tokenizer": {"kind": "pretrained", "folder": one} for side, one in found.items() if one}
     training = {
         "batch": {"size": 4},
         "optimizer": {"rate": 0.01},
@@ -68,10 +64,9 @@ def test_a_pretrained_encoder_stays_frozen_and_the_model_needs_its_folder_no_mor
     assert isinstance(loaded.model, TransformerModel)
     before = load_model_weights(folder("bert"))
     after = load_weights(tmp_path / "run")
-    same = [name for name in after if name.startswith("reader.model.encoder.layer")]
-    assert same and all(
-        torch.equal(after[n], before[f"bert.{n.removeprefix('reader.model.')}"]) for n in same
-    )
+    layers = {name: value for name, value in after.items() if name.startswith("reader.model.encoder.layer")}
+    old = {name: before[f"bert.{name.removeprefix('reader.model.')}"] for name in layers}
+    assert layers and all(torch.equal(value, old[name]) for name, value in layers.items())
     found = regard.load(tmp_path / "run", device="cpu").translate("der Mann läuft", beam=2)
     assert found.source_words == ("der", "Mann", "läuft") and found.source_tokens[-2:] == ("[CLS]", "[SEP]")
     assert (found.attention[-1] == 0).any()
@@ -103,9 +98,7 @@ def test_an_encoder_with_a_language_model_learns(folder: Folder, tmp_path: Path)
     assert regard.load(tmp_path / "run", device="cpu").translate(tiny.TEXT[0], beam=1).tokens is not None
 
 
-def test_a_run_that_was_stopped_while_layers_were_frozen_ends_the_same(
-    folder: Folder, tmp_path: Path
-) -> None:
+def test_a_run_stopped_while_layers_were_frozen_ends_the_same(folder: Folder, tmp_path: Path) -> None:
     model = {"kind": "pretrained", "encoder": str(folder("bert")), **SMALL}
     finetune = {"frozen": 2, "every": 2, "rate": 0.1}
     for name, stops in (("once", (7,)), ("twice", (3, 7))):
@@ -179,9 +172,8 @@ def test_what_translates_nothing_is_refused(folder: Folder, tmp_path: Path) -> N
         load_model(folder("bert"), "cpu")
     model = {"kind": "pretrained", "encoder": str(folder("bert")), **SMALL}
     config = run_config(tmp_path, model, 1)
-    words = from_dict(
-        RunConfig, {**to_plain(config), "data": {**to_plain(config)["data"], "source_tokenizer": {}}}
-    )
+    plain = to_dict(config)
+    words = from_dict(RunConfig, {**plain, "data": {**plain["data"], "source_tokenizer": {}}})
     with pytest.raises(ConfigError, match="a tokenizer of its own"):
         train(words, tmp_path / "run")
 

@@ -11,15 +11,23 @@ from regard.errors import CheckpointError, ConfigError, DataError
 
 __all__ = ["learn_tokenizer", "open_language_model", "open_tokenizer"]
 
+MASKED_NAMES = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+CAUSAL_NAMES = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
 AROUND = 2
 """Symbols around a line."""
 
 
 def learn_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
-    """A tokenizer learned from text: word pieces for masked models, byte pairs for causal ones.
+    """A tokenizer learned from text: byte pairs as of GPT-2 (Radford et al. 2019), the same every time.
 
     Args:
-        kind: `masked` or `causal`.
+        kind: `masked`, which gets BERT's symbols, or `causal`.
         paths: Files of text.
         size: How many tokens, at most.
 
@@ -27,55 +35,25 @@ def learn_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
         DataError: if a file is missing or broken.
         UsageError: if the library is not installed.
     """
-    import_transformers()
-    lines = chain.from_iterable(map(read_lines, paths))
-    return _word_pieces(lines, size) if kind == "masked" else _byte_pairs(lines, size)
+    transformers = import_transformers()
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-
-def _word_pieces(lines: Any, size: int) -> Any:
-    """As BERT's, cased."""
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    made: Any = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    made.normalizer = normalizers.NFC()
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.decoder = decoders.WordPiece()
-    made.train_from_iterator(
-        lines, trainers.WordPieceTrainer(vocab_size=size, special_tokens=names, show_progress=False)
-    )
-    ends = [(name, names.index(name)) for name in ("[CLS]", "[SEP]")]
-    made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=made,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-    )
-
-
-def _byte_pairs(lines: Any, size: int) -> Any:
-    """As GPT-2's, with a symbol for padding and one for a line's start."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    names = ["<pad>", "<s>", "</s>"]
+    masked = kind == "masked"
+    names = MASKED_NAMES if masked else CAUSAL_NAMES
     made: Any = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     made.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    made.train_from_iterator(
-        lines,
-        trainers.BpeTrainer(
-            vocab_size=size, special_tokens=names, initial_alphabet=alphabet, show_progress=False
-        ),
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=list(names.values()),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
     )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=made, pad_token="<pad>", bos_token="<s>", eos_token="</s>"
-    )
+    made.train_from_iterator(chain.from_iterable(map(read_lines, paths)), trainer)
+    if masked:
+        ends = [(name, made.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+        made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **names)
 
 
 def open_tokenizer(folder: Path) -> Any:
