@@ -5,20 +5,15 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
-
-import tiny
-import torch
-from transformers.utils import logging
-
-logging.disable_progress_bar()
-
-Folder = Callable[[str], Path]
-
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The folder of a small model by its name in `tiny`."""
+    import tiny
+    import torch
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
     made: dict[str, Path] = {}
 
     def find(name: str) -> Path:

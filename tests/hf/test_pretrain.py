@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
+
 import tiny
 import torch
 import transformers

@@ -3,6 +3,7 @@
 # pyright: basic
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import sentencepiece
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+Folder = Callable[[str], Path]
+"""The folder of a model by its name."""
 
 TEXT = [
     "ein kleiner Hund läuft im Garten .",
@@ -21,14 +25,18 @@ TEXT = [
 ]
 
 
-def word_pieces(size: int = 80) -> Any:
-    """A fast tokenizer as BERT's."""
-    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # type: ignore[call-arg]
+WORDS = sorted({word for line in TEXT for word in line.split()})
+LETTERS = sorted({letter for word in WORDS for letter in word})
+
+
+def word_pieces(size: int = 120) -> Any:
+    """A fast tokenizer as BERT's; not learned, for the library's learning is not the same every time."""
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = [*names, *LETTERS, *(f"##{letter}" for letter in LETTERS), *(w for w in WORDS if len(w) > 1)]
+    made = Tokenizer(models.WordPiece({token: i for i, token in enumerate(pieces[:size])}, unk_token="[UNK]"))
     made.normalizer = normalizers.NFC()
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     made.decoder = decoders.WordPiece()
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    made.train_from_iterator(TEXT, trainers.WordPieceTrainer(vocab_size=size, special_tokens=names))
     made.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
@@ -59,14 +67,14 @@ def byte_pairs(size: int = 320, around: bool = True) -> Any:
     )
 
 
-def unigrams(size: int = 70) -> Any:
+def unigrams() -> Any:
     """A fast tokenizer as T5's."""
-    made = Tokenizer(models.Unigram())
+    names = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
+    letters = [(letter, -6.0) for letter in ["▁", *LETTERS]]
+    words = [(f"▁{word}", -4.0 - i / 100) for i, word in enumerate(WORDS[::2]) if len(word) > 1]
+    made = Tokenizer(models.Unigram([*names, *letters, *words], unk_id=2))
     made.pre_tokenizer = pre_tokenizers.Metaspace()
     made.decoder = decoders.Metaspace()
-    names = ["<pad>", "</s>", "<unk>"]
-    trainer = trainers.UnigramTrainer(vocab_size=size, special_tokens=names, unk_token="<unk>")
-    made.train_from_iterator(TEXT, trainer)
     made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
