@@ -1,4 +1,4 @@
-"""Float32 matrix products: PyTorch's own way on a CPU against oneDNN, which `regard.kernels.products` takes.
+"""Float32 matrix products: PyTorch's own way on a CPU against oneDNN (`regard.kernels.products`).
 
     python benchmarks/products.py
 
@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import torch
 
+from regard.kernels import products
 from regard.kernels.products import product
 
 SHAPES = [
@@ -34,6 +35,7 @@ def seconds(call: Callable[[], torch.Tensor], repeats: int) -> float:
 
 def main() -> None:
     torch.manual_seed(0)
+    products._LINEAR = products._onednn()
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     print(f"{'shape':>18}  {'PyTorch':>8}  {'oneDNN':>8}  GFLOP/s   ratio   deviation from float64 of both")
     for rows, inner, columns in SHAPES:

@@ -36,6 +36,7 @@ def test_other_precisions_are_pytorchs_own(dtype) -> None:
 
 
 def test_without_onednn_the_answer_is_the_same(monkeypatch) -> None:
+    monkeypatch.setattr(products, "_LINEAR", products._onednn())
     x, matrix, bias = torch.randn(6, 4), torch.randn(4, 5), torch.randn(5)
     with_it = product(x, matrix, bias)
     monkeypatch.setattr(products, "_LINEAR", None)

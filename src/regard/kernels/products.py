@@ -1,12 +1,14 @@
 """Matrix products on the fastest exact path that PyTorch has for the device.
 
-On a CPU PyTorch makes float32 products with MKL. oneDNN, which comes with PyTorch too, is faster on some
-processors: on two cores of an AMD processor with AVX-512, 400 to 470 GFLOP/s against 177 to 203, in float32
-too, with two to four times the rounding error (`benchmarks/products.py`). Half precisions,
-float64 and other devices take PyTorch's own way.
+On a CPU PyTorch makes float32 products with MKL. oneDNN, which comes with PyTorch too, is faster on other
+makers' processors than Intel's: on two cores of an AMD processor with AVX-512, 400 to 470 GFLOP/s against 177
+to 203, in float32 too, with two to four times the rounding error; on an Intel one 0.7 to 1.0 of MKL's rate
+(`benchmarks/products.py`). Half precisions, float64 and other devices take PyTorch's own way.
 """
 
 import os
+import platform
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,7 +29,15 @@ def _onednn() -> Any:
         return None
 
 
-_LINEAR = _onednn()
+def _is_intel() -> bool:
+    """Whether the processor is Intel's, as far as the system tells."""
+    try:
+        return "GenuineIntel" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "GenuineIntel" in platform.processor()
+
+
+_LINEAR = None if _is_intel() else _onednn()
 
 FEW = 4  # so many matrices are multiplied one by one
 
