@@ -27,7 +27,7 @@ def tour(
 ) -> None:
     """Walk from Model 1 to hard attention: train ten systems on the built-in corpus, and compare them.
 
-    German to English, about half an hour on two cores; what is trained is kept, and shown again at once. The
+    German to English, minutes a system on two cores; what is trained is kept, and shown again at once. The
     table has BLEU, repeated and dropped words, alignment error, size, cost and speed; the page shows where
     each system looked in the same sentences. Stopped, it goes on where it was.
 
