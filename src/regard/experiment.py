@@ -55,7 +55,6 @@ __all__ = [
     "load_model",
     "model_folder",
     "read_run",
-    "recipes_folder",
     "train",
     "write_config",
 ]
@@ -239,19 +238,6 @@ def read_run(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:
     config, name = load(RunConfig, path, overrides), Path(path).stem
     data = dataclasses.replace(config.data, folder=config.data.folder or f"prepared/{name}")
     return dataclasses.replace(config, folder=config.folder or f"runs/{name}", data=data)
-
-
-def recipes_folder(name: str) -> Path:
-    """A folder of recipes: in the package where it is installed, else in the source tree.
-
-    Raises:
-        UsageError: if it is in neither.
-    """
-    package = Path(__file__).parent
-    for folder in (package / "recipes" / name, package.parents[1] / "recipes" / name):
-        if folder.is_dir():
-            return folder
-    raise UsageError(f"recipes/{name} is neither in the installed package nor beside its source")
 
 
 def load_config(folder: Path | str) -> RunConfig:

@@ -11,18 +11,18 @@ import dataclasses
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 
-from regard.config import Kinds, config, load, option, to_dict
+from regard.config import config, load, option, to_dict
 from regard.data.files import write_atomic
-from regard.data.hf import HF_CONFIG, quiet
+from regard.data.hf import HF_CONFIG, open_tokenizer, quiet
 from regard.data.monolingual import CausalLines, MaskedLines, read_monolingual
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.hf.language import LanguageModel
-from regard.models.hf.learned import learn_tokenizer, open_language_model, open_tokenizer
+from regard.models.hf.learned import learn_tokenizer, open_language_model
 from regard.training.config import TrainingConfig
 from regard.training.device import pick_device, use_threads
 from regard.training.distributed import join
@@ -30,8 +30,7 @@ from regard.training.trainer import Result, Trainer
 from regard.training.weights import MODEL_FILE, load_weights, put_weights
 
 __all__ = [
-    "CausalConfig",
-    "MaskedConfig",
+    "LanguageModelConfig",
     "MonolingualConfig",
     "PretrainConfig",
     "pretrain",
@@ -59,29 +58,13 @@ class MonolingualConfig:
 
 
 @config
-class MaskedConfig:
-    """A masked language model as BERT (Devlin et al. 2019), for encoders."""
+class LanguageModelConfig:
+    """A language model: masked as BERT (Devlin et al. 2019) or causal as GPT-2 (Radford et al. 2019)."""
 
-    kind: Literal["masked"] = option(
-        default="masked", help="The model: BERT; of hidden tokens it learns what they were."
-    )
-    layers: int = option(default=6, help="How many layers.", ge=1)
-    width: int = option(default=512, help="Their width, a multiple of the heads.", ge=2)
-    heads: int = option(default=8, help="Heads of self-attention.", ge=1)
-    feed_forward: int = option(default=2048, help="Width of the feed-forward networks.", ge=1)
-    dropout: float = option(default=0.1, help="Probability of dropping a number.", ge=0, lt=1)
-    start: str | None = option(
-        default=None,
-        help="A Hugging Face folder to go on from, in the place of these sizes; its tokenizer too.",
-    )
-
-
-@config
-class CausalConfig:
-    """A causal language model as GPT-2 (Radford et al. 2019), for decoders."""
-
-    kind: Literal["causal"] = option(
-        default="causal", help="The model: GPT-2; it learns each token from those before."
+    kind: Literal["masked", "causal"] = option(
+        default="masked",
+        help="masked: an encoder, BERT, which learns what hidden tokens were; causal: a decoder, GPT-2, "
+        "which learns each token from those before.",
     )
     layers: int = option(default=6, help="How many layers.", ge=1)
     width: int = option(default=512, help="Their width, a multiple of the heads.", ge=2)
@@ -107,9 +90,7 @@ class PretrainConfig:
     device: str = option(default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:N.")
     threads: int = option(default=0, help="Threads for products on the CPU; 0: PyTorch's own choice.", ge=0)
     text: MonolingualConfig = option(help="The text.")
-    model: Annotated[MaskedConfig | CausalConfig, Kinds("masked")] = option(
-        default=MaskedConfig, help="The model and what it learns."
-    )
+    model: LanguageModelConfig = option(default=LanguageModelConfig, help="The model and what it learns.")
     training: TrainingConfig = option(default=TrainingConfig, help="How it is trained.")
 
     def __post_init__(self) -> None:
@@ -153,7 +134,7 @@ def pretrain(config: PretrainConfig, folder: Path | str) -> Result:
         if processes.is_main:
             _begin(config, folder)
         processes.wait()
-        tokenizer = open_tokenizer(folder / RUN)
+        tokenizer = open_tokenizer(folder / RUN, str(folder / RUN))
         train, valid = (
             _examples(config, paths, tokenizer) for paths in (config.text.train, (config.text.valid,))
         )
@@ -179,7 +160,7 @@ def pretrain(config: PretrainConfig, folder: Path | str) -> Result:
 
 def _examples(config: PretrainConfig, paths: tuple[str, ...], tokenizer: Any) -> MaskedLines | CausalLines:
     lines = read_monolingual(paths, tokenizer, config.text.max_length)
-    if isinstance(config.model, MaskedConfig):
+    if config.model.kind == "masked":
         if tokenizer.mask_token_id is None:
             raise DataError("the tokenizer has no mask symbol, which masked language models need")
         return MaskedLines(lines, tokenizer)
@@ -214,7 +195,7 @@ def _begin(config: PretrainConfig, folder: Path) -> None:
             with quiet():
                 learned = learn_tokenizer(config.model.kind, config.text.train, config.text.size)
         else:
-            learned = open_tokenizer(Path(given))
+            learned = open_tokenizer(Path(given), given)
         learned.save_pretrained(run)
     except OSError as error:
         raise CheckpointError(f"{folder}: cannot be made: {error.strerror or error}") from None

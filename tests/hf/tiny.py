@@ -85,7 +85,7 @@ def marian(folder: Path) -> Any:
     """A model as those of OPUS-MT, with a tokenizer of two SentencePiece models."""
     folder.mkdir(parents=True, exist_ok=True)
     for side, lines in (("source", TEXT[:2] + TEXT[4:5]), ("target", TEXT[2:4] + TEXT[5:])):
-        sentencepiece.SentencePieceTrainer.train(  # type: ignore[attr-defined]
+        sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines), model_prefix=str(folder / side), vocab_size=60,
             hard_vocab_limit=False, minloglevel=2,
         )  # fmt: skip
@@ -93,7 +93,7 @@ def marian(folder: Path) -> Any:
     pieces: dict[str, int] = {"</s>": 0, "<unk>": 1}
     for side in ("source", "target"):
         (folder / f"{side}.vocab").unlink()
-        model = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))  # type: ignore[call-arg]
+        model = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
         for i in range(3, model.get_piece_size()):
             pieces.setdefault(model.id_to_piece(i), len(pieces))
     pieces["<pad>"] = len(pieces)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from regard.config import load, to_dict
+from regard.data.folders import recipes_folder
 from regard.errors import ConfigError, UsageError
-from regard.experiment import RunConfig, recipes_folder
+from regard.experiment import RunConfig
 from regard.reproduce.plan import Job, overlaid, plan
 from regard.reproduce.registry import TABLES
 from regard.reproduce.texts import ExperimentText

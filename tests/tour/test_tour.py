@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 from regard.alignment import Corpus, WordAligner
 from regard.cli.main import app
 from regard.config import load
+from regard.data.folders import recipes_folder
 from regard.data.links import read_gold
 from regard.errors import UsageError
-from regard.experiment import RunConfig, load_config, recipes_folder
+from regard.experiment import RunConfig, load_config
 from regard.metrics.alignment import alignment_score
 from regard.tour import page, walk
 from regard.tour.page import finished, show_all

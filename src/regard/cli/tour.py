@@ -21,6 +21,10 @@ def tour(
         ),
     ] = None,
     pairs: Annotated[int, typer.Option(help="Pairs to train on.", min=100)] = 15_000,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of every network, as key=value.", show_default=False),
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the figures to this file too.", show_default=False)
     ] = None,
@@ -49,7 +53,7 @@ def tour(
         raise UsageError(f"--stops {unknown[0]!r}: expected some of {', '.join(known)}")
     chosen = [stop for stop in STOPS if stop.name in names]
     talk = Console(stderr=True, highlight=False)
-    walked = Tour(folder, {**SIZES, "train": pairs})
+    walked = Tour(folder, {**SIZES, "train": pairs}, tuple(settings or []))
     walked.write_corpus()
     costs = {}
     for number, stop in enumerate(chosen, 1):

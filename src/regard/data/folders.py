@@ -1,4 +1,4 @@
-"""A folder written whole or not at all: made beside its place, flushed to disk, then renamed into it."""
+"""Folders: one written whole or not at all (made beside its place, then renamed into it), and the recipes."""
 
 import glob
 import os
@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from regard.data.files import sync_folder
+from regard.errors import UsageError
 
-__all__ = ["whole_folder"]
+__all__ = ["recipes_folder", "whole_folder"]
 
 
 @contextmanager
@@ -71,3 +72,16 @@ def _replace(temporary: Path, folder: Path) -> None:
         raise
     sync_folder(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def recipes_folder(name: str) -> Path:
+    """A folder of recipes: in the package where it is installed, else in the source tree.
+
+    Raises:
+        UsageError: if it is in neither.
+    """
+    package = Path(__file__).parents[1]
+    for folder in (package / "recipes" / name, package.parents[1] / "recipes" / name):
+        if folder.is_dir():
+            return folder
+    raise UsageError(f"recipes/{name} is neither in the installed package nor beside its source")

@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import read_bytes
-from regard.errors import CheckpointError, DataError, UsageError
+from regard.errors import CheckpointError, DataError, RegardError, UsageError
 
 __all__ = [
     "HF_CONFIG",
     "check_weights",
     "import_transformers",
     "is_hf_folder",
+    "library_errors",
+    "open_tokenizer",
     "pack_texts",
     "quiet",
     "read_hf_config",
@@ -51,6 +53,40 @@ def import_transformers() -> Any:
             "transformers is not installed, which Hugging Face folders need: pip install 'regard[hf]'"
         ) from None
     return transformers
+
+
+@contextmanager
+def library_errors(kind: type[RegardError], message: str) -> Iterator[None]:
+    """A context in which whatever one of the library's hundreds of classes raises is one of our errors.
+
+    Args:
+        kind: Which.
+        message: What it says; the first line of the library's own follows.
+    """
+    try:
+        yield
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
+        raise kind(f"{message}: {reason}") from None
+
+
+def open_tokenizer(folder: Path, where: str) -> Any:
+    """The library's tokenizer of a folder.
+
+    Args:
+        folder: The folder.
+        where: What to call it in messages.
+
+    Raises:
+        DataError: if there is no such folder, or none in it that the library can read.
+    """
+    with (
+        quiet() as transformers,
+        library_errors(DataError, f"{where}: transformers can read no tokenizer"),
+    ):
+        return transformers.AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
 
 
 @contextmanager

@@ -7,9 +7,9 @@ those before it.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -94,14 +94,9 @@ def read_monolingual(paths: Sequence[str], tokenizer: Any, longest: int) -> Line
     return Lines(np.concatenate(flat), np.array(ends, dtype=np.int64))
 
 
-def _chunks(lines: Iterable[str]) -> Iterable[list[str]]:
-    chunk: list[str] = []
-    for line in lines:
-        chunk.append(line)
-        if len(chunk) == CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
+def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
+    left = iter(lines)
+    while chunk := list(islice(left, CHUNK)):
         yield chunk
 
 

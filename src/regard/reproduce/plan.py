@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import from_dict, set_option, to_dict
+from regard.data.folders import recipes_folder
 from regard.errors import UsageError
-from regard.experiment import RunConfig, recipes_folder
+from regard.experiment import RunConfig
 from regard.reproduce.tables import Row, Table
 from regard.reproduce.texts import ExperimentText
 

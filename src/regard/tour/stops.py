@@ -60,7 +60,7 @@ STOPS = (
     Stop(
         "constrained",
         "constrained",
-        "No word gets more than its fertility, so that nothing is said twice and little is dropped.",
+        "No word gets more than its fertility: what has been translated is closed to what comes after.",
         "Malaviya et al. (2018)",
     ),
     Stop(

@@ -22,11 +22,12 @@ from regard.api.phrases import load_translator
 from regard.config import load
 from regard.data.corpus import CorpusConfig, read_lines
 from regard.data.files import write_atomic
+from regard.data.folders import recipes_folder
 from regard.data.phrasebook import write
 from regard.data.units import Progress
 from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.translate import Translator, number_lines
-from regard.experiment import MODEL_FILE, RunConfig, recipes_folder, train
+from regard.experiment import MODEL_FILE, RunConfig, train
 from regard.smt.model import PHRASE_FOLDER
 from regard.tour.stops import Stop
 from regard.training.record import read_record

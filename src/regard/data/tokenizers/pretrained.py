@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from regard.config import config, option
 from regard.data.files import read_bytes, write_atomic
-from regard.data.hf import pack_texts, quiet, unpack_texts
+from regard.data.hf import open_tokenizer, pack_texts, unpack_texts
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.vocabulary import SPECIALS, Vocabulary
 from regard.errors import DataError, UsageError
@@ -195,12 +195,6 @@ def _style(vocabulary: Iterable[str]) -> str:
 
 def _opened(archive: bytes, where: str) -> Any:
     """The tokenizer of some files."""
-    with tempfile.TemporaryDirectory() as name, quiet() as transformers:
+    with tempfile.TemporaryDirectory() as name:
         unpack_texts(archive, Path(name), where)
-        try:
-            return transformers.AutoTokenizer.from_pretrained(
-                name, local_files_only=True, trust_remote_code=False
-            )
-        except Exception as error:  # whatever one of hundreds of classes may raise
-            reason = str(error).strip().split("\n")[0].replace(name, where)
-            raise DataError(f"{where}: holds no tokenizer that transformers can read: {reason}") from None
+        return open_tokenizer(Path(name), where)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from regard.data.hf import HF_CONFIG, check_weights, quiet, read_hf_config
+from regard.data.hf import HF_CONFIG, check_weights, library_errors, quiet, read_hf_config
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError
@@ -140,20 +140,16 @@ def check_fit(tokenizer: PretrainedTokenizer, rows: int, config: Any, where: str
 
 
 def _config(transformers: Any, folder: Path, **changes: Any) -> Any:
-    try:
+    with library_errors(CheckpointError, f"{folder / HF_CONFIG}: transformers cannot read it"):
         return transformers.AutoConfig.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, **changes
         )
-    except Exception as error:  # whatever one of hundreds of classes may raise
-        raise CheckpointError(f"{folder / HF_CONFIG}: transformers cannot read it: {_first(error)}") from None
 
 
 def _made(transformers: Any, kind: str, config: Any, folder: Path) -> Any:
     """A model with new weights."""
-    try:
+    with library_errors(CheckpointError, f"{folder}: transformers cannot make the model"):
         return getattr(transformers, kind).from_config(config, trust_remote_code=False)
-    except Exception as error:
-        raise CheckpointError(f"{folder}: transformers cannot make the model: {_first(error)}") from None
 
 
 def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **changes: Any) -> Any:
@@ -176,7 +172,7 @@ def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **
             if (folder / GENERATION).is_file():
                 model.generation_config = transformers.GenerationConfig.from_pretrained(folder)
             return model.float()
-        try:
+        with library_errors(CheckpointError, f"{folder}: transformers cannot read the weights"):
             model, info = getattr(transformers, kind).from_pretrained(
                 folder,
                 config=config,
@@ -186,16 +182,7 @@ def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **
                 dtype=torch.float32,
                 output_loading_info=True,
             )
-        except Exception as error:
-            raise CheckpointError(
-                f"{folder}: transformers cannot read the weights: {_first(error)}"
-            ) from None
     lacking = sorted(name for name in info["missing_keys"] if not name.startswith(tuple(absent)))
     if lacking:
         raise CheckpointError(f"{folder}: its weights lack {lacking[0]!r}, which its configuration asks for")
     return model
-
-
-def _first(error: Exception) -> str:
-    """The first line of a message."""
-    return (str(error).strip() or type(error).__name__).split("\n")[0]

@@ -29,10 +29,8 @@ def layers_from_the_top(
             found.append(tuple(names.pop(id(p)) for p in layer.parameters() if id(p) in names))
     embeddings = [m for part in parts for m in part.modules() if isinstance(m, nn.Embedding)]
     last = tuple(names.pop(id(m.weight)) for m in embeddings if id(m.weight) in names)
-    kept = {id(p) for part in parts for p in part.parameters()} | {id(p) for p in root.parameters()}
-    rest = tuple(name for key, name in names.items() if key in kept)
     if found:
-        found[0] = (*rest, *found[0])
+        found[0] = (*names.values(), *found[0])
     return tuple(group for group in (*found, last) if group)
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.corpus import read_lines
-from regard.data.hf import check_weights, import_transformers, quiet, read_hf_config
-from regard.errors import CheckpointError, ConfigError, DataError
+from regard.data.hf import check_weights, import_transformers, library_errors, quiet, read_hf_config
+from regard.errors import CheckpointError, ConfigError
 
-__all__ = ["learn_tokenizer", "open_language_model", "open_tokenizer"]
+__all__ = ["learn_tokenizer", "open_language_model"]
 
 MASKED_NAMES = {
     "pad_token": "[PAD]",
@@ -56,29 +56,11 @@ def learn_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **names)
 
 
-def open_tokenizer(folder: Path) -> Any:
-    """The library's tokenizer of a folder.
-
-    Raises:
-        DataError: if there is none.
-    """
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; Hugging Face tokenizers are read from local folders")
-    with quiet() as transformers:
-        try:
-            return transformers.AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
-            )
-        except Exception as error:  # whatever one of hundreds of classes may raise
-            reason = (str(error).strip() or type(error).__name__).split("\n")[0]
-            raise DataError(f"{folder}: holds no tokenizer that transformers can read: {reason}") from None
-
-
 def open_language_model(config: Any, longest: int, tokenizer: Any) -> Any:
     """The model that a config describes, of new weights or of those it starts from.
 
     Args:
-        config: A `MaskedConfig` or `CausalConfig`.
+        config: A `LanguageModelConfig`.
         longest: The most tokens of a line.
         tokenizer: Its tokenizer.
 
@@ -127,13 +109,10 @@ def _started(folder: Path, masked: bool, longest: int) -> Any:
     check_weights(folder)
     with quiet() as transformers:
         kind = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
-        try:
+        with library_errors(CheckpointError, f"{folder}: transformers cannot read the weights"):
             model = kind.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
             )
-        except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).split("\n")[0]
-            raise CheckpointError(f"{folder}: transformers cannot read the weights: {reason}") from None
     limit = positions(model.base_model)
     if limit is not None and longest + AROUND > limit:
         raise ConfigError(

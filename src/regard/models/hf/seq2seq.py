@@ -310,5 +310,6 @@ def _mechanism(config: AttentionConfig, heads: int, each: int) -> MultiHeadAtten
         config = replace(config, scorer="dot")  # queries come scaled
     width = heads * each
     made = MultiHeadAttention(config, width, width, heads)
-    made.query, made.memory, made.output = (_Given(width) for _ in range(3))  # type: ignore[assignment]
+    for name in ("query", "memory", "output"):
+        setattr(made, name, _Given(width))
     return made
