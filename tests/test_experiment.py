@@ -1,5 +1,6 @@
 """Whole runs from files, the kill -9 test among them."""
 
+import json
 import os
 import random
 import shutil
@@ -331,7 +332,7 @@ def test_a_fertility_predictor_is_trained_once_for_a_text_and_goes_with_each_mod
     corpus: Path, tmp_path: Path
 ) -> None:
     train(from_dict(RunConfig, _predicted(corpus)), tmp_path / "first")
-    (made,) = (corpus / "prepared").glob("predictor-*-8x2")
+    (made,) = (corpus / "prepared").glob("predictor-*-8x2-2")
     before = (made / "model.safetensors").stat().st_mtime_ns
     train(from_dict(RunConfig, _predicted(corpus)), tmp_path / "second")
     assert (made / "model.safetensors").stat().st_mtime_ns == before
@@ -343,6 +344,16 @@ def test_a_fertility_predictor_is_trained_once_for_a_text_and_goes_with_each_mod
     weights.write_bytes(weights.read_bytes()[:-8])
     with pytest.raises(CheckpointError, match="predictor"):
         load_model(tmp_path / "second", "cpu")
+
+
+def test_a_fertility_predictor_trains_no_longer_than_it_gets_better(corpus: Path, tmp_path: Path) -> None:
+    plain = _predicted(corpus)
+    plain["data"]["fertility"] |= {"epochs": 200, "patience": 3}
+    train(from_dict(RunConfig, plain), tmp_path / "model")
+    (record,) = (corpus / "prepared").glob("predictor-*-8x200-3.training/record.jsonl")
+    lines = (json.loads(line) for line in record.read_text().splitlines())
+    best = [line["best"] for line in lines if line["kind"] == "validation"]
+    assert best[-4:] == [True, False, False, False] and len(best) < 200
 
 
 def test_a_trained_model_can_be_looked_at_with_other_settings(corpus: Path, tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ def reproduce(
     size: Annotated[str, typer.Option(help="small, for two cores, or paper, for a GPU.")] = "small",
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "1",
     rows: Annotated[
-        str | None, typer.Option(help="Only these rows, by their recipes' names.", show_default=False)
+        str | None,
+        typer.Option(help="Only these rows: recipes' names, separated by commas.", show_default=False),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Models trained side by side.", min=1)] = 1,
     target: Annotated[

@@ -66,7 +66,10 @@ class PredictedFertilityConfig:
     )
     extra: float = option(default=1.0, help="Slack, added to every fertility.", ge=0)
     width: int = option(default=256, help="Width of the tagger's embeddings, and of its states.", ge=1)
-    epochs: int = option(default=10, help="How long the tagger is trained.", ge=1)
+    epochs: int = option(default=10, help="How long the tagger is trained at most.", ge=1)
+    patience: int = option(
+        default=2, help="The tagger's training stops after this many epochs in a row without better F1.", ge=1
+    )
     sink: bool = option(default=True, help="Append a token that may receive any amount of attention.")
 
 

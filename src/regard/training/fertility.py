@@ -1,11 +1,11 @@
 """The fertilities that a run's config asks for, made once beside the prepared arrays they come from.
 
-    PREPARED/guided-ALIGNER-TEXT.fertility         GUIDED: a line a token
-    PREPARED/ALIGNER-TEXT.SPLIT.fertilities        how often each source token is linked, int32
-    PREPARED/predictor-ALIGNER-TEXT-WIDTHxEPOCHS/  PREDICTED: a tagger, see `regard.training.predictor`
-    MODEL/predictor/                               the same, so that a model folder is whole
+    PREPARED/guided-ALIGNER-TEXT.fertility     GUIDED: a line a token
+    PREPARED/ALIGNER-TEXT.SPLIT.fertilities    how often each source token is linked, int32
+    PREPARED/predictor-ALIGNER-TEXT-SETTINGS/  PREDICTED: a tagger, see `regard.training.predictor`
+    MODEL/predictor/                           the same, so that a model folder is whole
 
-TEXT is the fingerprint of the text: another one has files of its own.
+TEXT is the fingerprint of the text: another one has files of its own. SETTINGS: WIDTHxEPOCHS-PATIENCE.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from regard.data.prepared import Prepared
 from regard.data.text import TextPair
 from regard.data.vocabulary import Ids, Vocabulary
 from regard.models.tagger import TaggerConfig
-from regard.training.config import StopConfig
+from regard.training.config import StopConfig, ValidationConfig
 from regard.training.predictor import SETTINGS, FertilityPredictor, Tagged, train_predictor
 
 __all__ = ["load_text", "save_text", "with_fertilities"]
@@ -120,7 +120,7 @@ def _predicted(prepared: Prepared, config: PredictedFertilityConfig, fingerprint
 
     name = f"{DEFAULT}-{fingerprint[:16]}"
     counts = _counted(prepared, name)
-    folder = prepared.folder / f"{PREDICTOR}-{name}-{config.width}x{config.epochs}"
+    folder = prepared.folder / f"{PREDICTOR}-{name}-{config.width}x{config.epochs}-{config.patience}"
     if not (folder / "predictor.json").exists():
         _train(prepared, counts, config, folder)
     text = dataclasses.replace(prepared.text, budget=Budget(config))
@@ -154,7 +154,11 @@ def _train(
         train,
         valid,
         TaggerConfig(embedding=config.width, width=config.width),
-        dataclasses.replace(SETTINGS, stop=StopConfig(epochs=config.epochs)),
+        dataclasses.replace(
+            SETTINGS,
+            stop=StopConfig(epochs=config.epochs),
+            validation=ValidationConfig(patience=config.patience),
+        ),
     )
     if result.signal is not None:
         # Everything is saved; the handler that was told has gone, the one that was there before is told now.
