@@ -43,7 +43,9 @@ def _reproduce(data: Path, out: Path, *more):
 
 
 @pytest.mark.slow
-def test_a_table_is_trained_once_and_shown_again(data: Path, tmp_path: Path, monkeypatch) -> None:
+def test_a_table_is_trained_once_and_shown_again_wherever_its_folder_is(
+    data: Path, tmp_path: Path, monkeypatch
+) -> None:
     # METEOR needs Java, which may or may not be there.
     monkeypatch.setattr("regard.reproduce.scores.find_java", _no_java)
     out, figures = tmp_path / "out", tmp_path / "figures.json"
@@ -57,10 +59,19 @@ def test_a_table_is_trained_once_and_shown_again(data: Path, tmp_path: Path, mon
     assert made["softmax"]["metrics"]["bleu"]["paper"] == 29.51
     assert len(list((out / "runs").glob("*-seed1"))) == 1
     assert (out / "text" / "aligner" / "aligner.json").exists()
+    out = out.rename(tmp_path / "moved")
     again = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty")
     assert again.exit_code == 0
     assert "begun" not in again.output
     assert "| softmax + COVPENALTY |" in again.stdout
+    (model,) = (out / "runs").glob("*-seed1/model.safetensors")
+    trained = model.stat().st_mtime_ns
+    for path in (out / "rows").glob("softmax-covpenalty-*"):
+        path.unlink()
+    scored = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty", "--json", figures)
+    assert scored.exit_code == 0, scored.output
+    assert json.loads(figures.read_text())["rows"] == content["rows"]
+    assert model.stat().st_mtime_ns == trained
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ STARTS = {"train": ("train",), "valid": ("val", "dev"), "test": ("test", "tst"),
 GOLD_LINKS = "gold-test.talp"
 HELD_OUT = 1000
 FILE = "text.json"
+PATHS = ("source", "target", "tsv")
 LANGUAGE = re.compile("[a-z]{2,3}([-_][A-Za-z]+)?")
 
 
@@ -188,8 +189,11 @@ def read_text(folder: Path) -> ExperimentText:
         DataError: if it is not there, or does not say what it should.
     """
     try:
-        return ExperimentText(folder, **json.loads(read_bytes(folder / FILE)))
-    except (TypeError, ValueError):
+        about = json.loads(read_bytes(folder / FILE))
+        for corpus in about["corpora"].values():
+            corpus.update({key: str(folder / corpus[key]) for key in PATHS if key in corpus})
+        return ExperimentText(folder, **about)
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise DataError(f"{folder / FILE}: not the description of an experiment's text") from None
 
 
@@ -204,6 +208,9 @@ def _known(folder: Path, digest: str, tests: Mapping[str, str]) -> ExperimentTex
 
 def _describe(text: ExperimentText, folder: Path) -> None:
     about = {key: value for key, value in asdict(text).items() if key != "folder"}
+    for corpus in about["corpora"].values():  # what stands beside it moves with it
+        own = {key: Path(corpus[key]) for key in PATHS if key in corpus}
+        corpus.update({key: path.name for key, path in own.items() if path.parent == text.folder})
     write_atomic(folder / FILE, (json.dumps(about, indent=2) + "\n").encode())
 
 
