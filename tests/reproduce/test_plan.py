@@ -62,6 +62,7 @@ def test_paper_size_is_the_recipe_with_the_experiments_text(tmp_path: Path) -> N
         "extra": 1.0,
         "width": 256,
         "epochs": 10,
+        "patience": 2,
         "sink": True,
     }
     assert job.config["data"]["train"][0]["source"] == f"{tmp_path}/train.source"
