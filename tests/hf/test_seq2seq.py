@@ -1,5 +1,7 @@
 """Models of the library as ours: the same translations and probabilities, and attention that is seen."""
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from regard.data.vocabulary import BOS, EOS, PAD
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
 from regard.decoding.forced import force
+from regard.errors import ConfigError, UsageError
 from regard.experiment import LoadedModel, load_model
 from regard.models.hf.building import build_hf
 from regard.models.hf.config import HfConfig
@@ -51,11 +54,17 @@ def batch(one: LoadedModel, sources: list[str] = SOURCES, targets: list[str] | N
     return one.text.batch([one.text.source.encode(line) for line in sources], said, range(len(sources)))
 
 
+def unsaid(model: Any, tokenizer: Any) -> list[int]:
+    """What ours never says: padding, unknown words, what is no token."""
+    known = {*tokenizer.get_vocab().values(), *getattr(tokenizer, "id_to_lang_token", {})}
+    none = [number for number in range(model.config.vocab_size) if number not in known]
+    return [tokenizer.pad_token_id, tokenizer.unk_token_id, *none]
+
+
 def generated(folder: Path, beam: int) -> list[list[int]]:
     """What the library says, without what comes before every translation and from the end symbol on."""
     model, tokenizer = library(folder)
-    # Ours never says padding or an unknown word.
-    never = [tokenizer.pad_token_id, tokenizer.unk_token_id, *range(len(tokenizer), model.config.vocab_size)]
+    never = unsaid(model, tokenizer)
     found = model.generate(
         **tokenizer(SOURCES, return_tensors="pt", padding=True),
         num_beams=beam, do_sample=False, max_new_tokens=LONGEST, length_penalty=0.0, suppress_tokens=never,
@@ -86,7 +95,7 @@ def test_translations_by_beam_search_are_the_librarys(name: str, folder: Folder)
         beam=4, length_penalty=0, max_length_ratio=0, max_length_extra=40, stop="certain", forbid_unknown=True
     )
     model, tokenizer = library(folder(name))
-    never = [tokenizer.pad_token_id, tokenizer.unk_token_id, *range(len(tokenizer), model.config.vocab_size)]
+    never = unsaid(model, tokenizer)
     places = one.text.target.tokenizer.places
     _favour_the_end(model)
     _favour_the_end(one.model.model)
@@ -105,12 +114,12 @@ def test_translations_by_beam_search_are_the_librarys(name: str, folder: Folder)
 
 
 def _favour_the_end(model: Any) -> None:
-    """Make hypotheses end: logits of every token but the end symbol are halved."""
+    """Make hypotheses end: its symbol's logit is raised, the others are halved."""
     end = model.config.eos_token_id
 
     def changed(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
         halved = 0.5 * output
-        halved[..., end] = output[..., end].abs()
+        halved[..., end] = output[..., end].abs() + 1.0
         return halved
 
     model.get_output_embeddings().register_forward_hook(changed)
@@ -292,10 +301,32 @@ def test_decoded_text_is_the_librarys(name: str, folder: Folder) -> None:
     side = one.text.target
     for line in TARGETS:
         ids = tokenizer(text_target=line)["input_ids"]
-        assert (
-            side.tokenizer.decode(side.tokenize(line))
-            == tokenizer.decode(ids, skip_special_tokens=True).strip()
-        )
-        assert [side.tokenizer.places[i] for i in side.encode(line)] == [
-            i for i in ids if i not in tokenizer.all_special_ids or i == tokenizer.unk_token_id
-        ]
+        # The library's M2M-100 shows the language unless its files name that among the special tokens.
+        special = {*tokenizer.all_special_ids, *getattr(tokenizer, "id_to_lang_token", {})}
+        words = [i for i in ids if i not in special or i == tokenizer.unk_token_id]
+        assert side.tokenizer.decode(side.tokenize(line)) == tokenizer.decode(words).strip()
+        assert [side.tokenizer.places[i] for i in side.encode(line)] == words
+
+
+@pytest.mark.parametrize(("name", "german"), [("mbart", "de_DE"), ("nllb", "deu_Latn"), ("m2m100", "de")])
+def test_a_model_of_many_languages_is_told_which(
+    name: str, german: str, folder: Folder, tmp_path: Path
+) -> None:
+    own = loaded(folder(name))
+    into = [f"data.target_tokenizer.language={german}"]
+    other = load_model(folder(name), "cpu", settings=into)
+    assert own.text.source.tokenizer.around == other.text.source.tokenizer.around
+    assert german in own.text.source.tokenizer.around[0]
+    assert own.model.start[:-1] == other.model.start[:-1] == (2,)
+    assert german in library(folder(name))[1].convert_ids_to_tokens(other.model.start[-1])
+    with pytest.raises(UsageError, match="no language 'xx'"):
+        load_model(folder(name), "cpu", settings=["data.source_tokenizer.language=xx"])
+    # Neither the tokenizer's files nor the model's say into which.
+    copy = Path(shutil.copytree(folder(name), tmp_path / name))
+    for file in ("tokenizer_config.json", "generation_config.json"):
+        known = json.loads((copy / file).read_text())
+        kept = {key: value for key, value in known.items() if key not in ("tgt_lang", "forced_bos_token_id")}
+        (copy / file).write_text(json.dumps(kept))
+    with pytest.raises(ConfigError, match="nothing says into which"):
+        loaded(copy)
+    load_model(copy, "cpu", settings=into)

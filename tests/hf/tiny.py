@@ -84,17 +84,10 @@ def unigrams() -> Any:
 def marian(folder: Path) -> Any:
     """A model as those of OPUS-MT, with a tokenizer of two SentencePiece models."""
     folder.mkdir(parents=True, exist_ok=True)
-    for side, lines in (("source", TEXT[:2] + TEXT[4:5]), ("target", TEXT[2:4] + TEXT[5:])):
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_prefix=str(folder / side), vocab_size=60,
-            hard_vocab_limit=False, minloglevel=2,
-        )  # fmt: skip
-        (folder / f"{side}.model").rename(folder / f"{side}.spm")
     pieces: dict[str, int] = {"</s>": 0, "<unk>": 1}
-    for side in ("source", "target"):
-        (folder / f"{side}.vocab").unlink()
-        model = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
-        for i in range(3, model.get_piece_size()):
+    for side, lines in (("source", TEXT[:2] + TEXT[4:5]), ("target", TEXT[2:4] + TEXT[5:])):
+        model = _sentence_pieces(folder / f"{side}.spm", lines, 60)
+        for i in range(3, len(model)):
             pieces.setdefault(model.id_to_piece(i), len(pieces))
     pieces["<pad>"] = len(pieces)
     (folder / "vocab.json").write_text(json.dumps(pieces))
@@ -163,11 +156,71 @@ def gpt2(folder: Path) -> Any:
     return _saved(transformers.GPT2LMHeadModel(config), folder)
 
 
-WHOLE = {"marian": marian, "bart": bart, "t5": t5}
+def mbart(folder: Path) -> Any:
+    """A model of many languages as mBART-50, told two of them by the files of its tokenizer."""
+    pieces = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), *((letter, -6.0) for letter in ["▁", *LETTERS])]
+    pieces += [(f"▁{word}", -4.0 - i / 100) for i, word in enumerate(WORDS[::2]) if len(word) > 1]
+    tokenizer = transformers.MBart50Tokenizer(vocab=pieces, src_lang="de_DE", tgt_lang="en_XX")
+    config = transformers.MBartConfig(vocab_size=len(tokenizer), **MULTILINGUAL)
+    tokenizer.save_pretrained(folder)
+    return _saved(transformers.MBartForConditionalGeneration(config), folder, tokenizer)
 
 
-def _saved(model: Any, folder: Path) -> Any:
+def nllb(folder: Path) -> Any:
+    """A model of many languages as NLLB."""
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", *LETTERS, *(f"▁{letter}" for letter in LETTERS)]
+    tokenizer = transformers.NllbTokenizer(
+        vocab={piece: place for place, piece in enumerate(pieces)},
+        merges=[("▁", letter) for letter in LETTERS],
+        src_lang="deu_Latn",
+        tgt_lang="eng_Latn",
+    )
+    tokenizer.save_pretrained(folder)
+    config = transformers.M2M100Config(vocab_size=len(tokenizer), **MULTILINGUAL)
+    return _saved(transformers.M2M100ForConditionalGeneration(config), folder, tokenizer)
+
+
+def m2m100(folder: Path) -> Any:
+    """A model of many languages as M2M-100, whose tokenizer keeps these apart from its vocabulary."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = _sentence_pieces(folder / "sentencepiece.bpe.model", TEXT, 80)
+    names = ["<s>", "<pad>", "</s>", "<unk>", *(model.id_to_piece(i) for i in range(3, len(model)))]
+    (folder / "vocab.json").write_text(json.dumps({name: place for place, name in enumerate(names)}))
+    files = (str(folder / "vocab.json"), str(folder / "sentencepiece.bpe.model"))
+    tokenizer = transformers.M2M100Tokenizer(*files, src_lang="de", tgt_lang="en")
+    tokenizer.save_pretrained(folder)
+    rows = max(tokenizer.id_to_lang_token) + 9  # as in those published, some have no token
+    config = transformers.M2M100Config(vocab_size=rows, **MULTILINGUAL)
+    return _saved(transformers.M2M100ForConditionalGeneration(config), folder, tokenizer)
+
+
+MULTILINGUAL: dict[str, Any] = {
+    "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 64,
+    "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2,
+    "forced_eos_token_id": None, "init_std": 0.5, "scale_embedding": True,
+    "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0,
+}  # fmt: skip
+
+WHOLE = {"marian": marian, "bart": bart, "t5": t5, "mbart": mbart, "nllb": nllb, "m2m100": m2m100}
+
+
+def _sentence_pieces(path: Path, lines: list[str], size: int) -> Any:
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_prefix=str(path), vocab_size=size, hard_vocab_limit=False,
+        minloglevel=2,
+    )  # fmt: skip
+    path.with_name(f"{path.name}.vocab").unlink()
+    path.with_name(f"{path.name}.model").rename(path)
+    return sentencepiece.SentencePieceProcessor(model_file=str(path))
+
+
+def _saved(model: Any, folder: Path, tokenizer: Any = None) -> Any:
     model = model.eval()
+    if tokenizer is not None:  # the language that every translation starts with
+        names = getattr(tokenizer, "lang_code_to_token", {})
+        language = names.get(tokenizer.tgt_lang, tokenizer.tgt_lang)
+        model.generation_config.forced_bos_token_id = tokenizer.convert_tokens_to_ids(language)
     with torch.no_grad():
         bias = getattr(model, "final_logits_bias", None)
         if bias is not None:

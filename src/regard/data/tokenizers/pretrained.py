@@ -37,7 +37,8 @@ class PretrainedTokenizerConfig:
     folder: str = option(help="The folder.")
     language: str | None = option(
         default=None,
-        help="The language, as the tokenizer names it (de_DE, deu_Latn), where it knows several.",
+        help="The language, as the tokenizer names it (de_DE, deu_Latn), where it knows several; none: as "
+        "its own files say (src_lang, tgt_lang).",
     )
     prefix: str = option(default="", help="Text before every source line, such as T5's task.")
 
@@ -82,7 +83,7 @@ class PretrainedTokenizer(Tokenizer):
         self.listed = tuple(token for _, token in kept)
         self.places = (pad, unknown, start, end, end, *(number for number, _ in kept))
         self._names = {number: token for token, number in vocabulary.items()}
-        self._specials = {name for name in hf.all_special_tokens if name != hf.unk_token}
+        self._specials = {*hf.all_special_tokens, *self._languages()} - {hf.unk_token}
         self.before, self.after = self._reads_around()
         around = (*self.before, *self.after) if side == "source" else ()
         self.around = tuple(self._names[number] for number in around)
@@ -103,13 +104,17 @@ class PretrainedTokenizer(Tokenizer):
         return max(self._names) + 1
 
     def _set_language(self) -> int | None:
-        """Tell the tokenizer its language; returns the id of that."""
+        """Tell the tokenizer its language, where the config names one or its own files do; returns the id."""
         language, hf = self.config.language, self._hf
+        if self.side == "target" and self.multilingual:
+            language = language or hf.tgt_lang
+            # It cuts no target text without one; any will do, for it writes the language beside the text.
+            hf.tgt_lang = language or hf.src_lang
         if language is None:
             return None
         find = getattr(hf, "get_lang_id", hf.convert_tokens_to_ids)
         try:
-            number = find(language) if hasattr(hf, "src_lang") else None
+            number = find(language) if self.multilingual else None
         except KeyError:
             number = None
         if number is None or number == hf.unk_token_id:
@@ -117,10 +122,19 @@ class PretrainedTokenizer(Tokenizer):
         hf.src_lang = language
         return number
 
+    @property
+    def multilingual(self) -> bool:
+        """Whether it writes a language beside each line."""
+        return hasattr(self._hf, "set_src_lang_special_tokens")
+
     def _vocabulary(self) -> dict[str, int]:
         """Ids by token."""
         own = getattr(self._hf, "target_encoder", None) if self.side == "target" else None
-        return dict(self._hf.get_vocab() if own is None else own)
+        return {**(self._hf.get_vocab() if own is None else own), **self._languages()}
+
+    def _languages(self) -> dict[str, int]:
+        """Ids of languages that the library keeps apart from its vocabulary (M2M-100)."""
+        return dict(getattr(self._hf, "lang_token_to_id", {}))
 
     def _encoded(self, text: str, specials: bool) -> list[int]:
         if self.side == "source":

@@ -6,6 +6,7 @@ from typing import Any
 from regard.data.text import TextPair
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, SINK
+from regard.errors import ConfigError
 from regard.models.hf.config import HfConfig
 from regard.models.hf.folder import check_fit, kept_folders, open_decoder, open_encoder, open_whole
 from regard.models.hf.layout import pretrained_side
@@ -15,15 +16,25 @@ __all__ = ["build_hf", "decoder_start"]
 
 
 def decoder_start(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
-    """The ids that every translation starts with: the start symbol, and the language where one is set."""
+    """The ids that every translation starts with: the start symbol, and the language where there are several.
+
+    Raises:
+        ConfigError: if nothing says which language.
+    """
     generation, config = model.generation_config, model.config
     start = _first_of("decoder_start_token_id", generation, config)
     start = target.places[BOS] if start is None else start
     forced = _first_of("forced_bos_token_id", generation, config) if target.code is None else target.code
-    if forced is None:
-        return (start,)
-    # Some models start with the language itself.
-    return (start, forced) if start in target.places[:SINK] else (forced,)
+    starts_with_language = start not in target.places[:SINK]
+    if forced is not None:
+        return (forced,) if starts_with_language else (start, forced)
+    if target.multilingual and not starts_with_language:
+        raise ConfigError(
+            f"{target.where}: its model knows several languages, and nothing says into which it translates: "
+            "name src_lang and tgt_lang in its tokenizer_config.json, or set data.source_tokenizer.language "
+            "and data.target_tokenizer.language"
+        )
+    return (start,)
 
 
 def _first_of(name: str, *configs: Any) -> int | None:
