@@ -39,7 +39,8 @@ from regard.training.fertility import load_text, save_text, with_fertilities
 from regard.training.finetune import FinetuneConfig
 from regard.training.guided import GuidedConfig
 from regard.training.lengths import check_lengths
-from regard.training.phrases import is_phrase_folder, run_phrases
+from regard.training.phrases import is_begun as phrases_begun
+from regard.training.phrases import run_phrases
 from regard.training.resume import differences
 from regard.training.sequence import SequenceConfig
 from regard.training.store import read_about
@@ -177,7 +178,8 @@ def train(
         prepared = prepare(config.data)
         prepared = with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
         if isinstance(config.model, PhraseConfig):
-            return run_phrases(config.model, prepared, folder, config.seed, config.threads)
+            own = fingerprint(prepared)
+            return run_phrases(config.model, prepared, folder, own, config.seed, config.threads)
         text = prepared.text
         identity = {"training data": fingerprint(prepared)}
         if links is not None:
@@ -337,7 +339,7 @@ def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
 
 def _is_begun(folder: Path) -> bool:
     """Whether a folder holds anything that was learned."""
-    return bool(state_files(folder)) or (folder / MODEL_FILE).exists() or is_phrase_folder(folder)
+    return bool(state_files(folder)) or (folder / MODEL_FILE).exists() or phrases_begun(folder)
 
 
 def write_config(config: RunConfig, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from regard.data.phrasebook import write
 from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.translate import number_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
-from regard.experiment import RunConfig, load_config, load_model
+from regard.experiment import RunConfig, load_config, load_model, train
 from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
 from regard.smt.config import PhraseConfig
 from regard.smt.model import load_phrases
@@ -109,6 +110,30 @@ def test_the_same_config_finds_the_trained_system_and_another_is_refused(folder:
     assert "an earlier run had finished" in again.output
     with pytest.raises(ConfigError, match=r"model\.order"):
         run("train", folder / "run.toml", "model.order=2", "--out", folder / "model")
+
+
+def test_a_run_that_was_stopped_goes_on_with_its_tables(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr("regard.smt.training.tune", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(from_dict(RunConfig, tomllib.loads((folder / "run.toml").read_text())), tmp_path / "model")
+    (kept,) = (tmp_path / "model" / "training").iterdir()
+    made = (kept / "phrase" / "about.json").stat().st_mtime_ns
+    with pytest.raises(ConfigError, match=r"model\.order"):
+        run("train", folder / "run.toml", "model.order=2", "--out", tmp_path / "model")
+    assert (kept / "phrase" / "about.json").stat().st_mtime_ns == made
+
+    monkeypatch.setattr("regard.smt.training.align_corpus", stop)  # it is not aligned again
+    run("train", folder / "run.toml", "--out", tmp_path / "model")
+    own, other = (
+        {path.name: path.read_bytes() for path in (one / "phrase").iterdir()}
+        for one in (tmp_path / "model", folder / "model")
+    )
+    assert own == other
+    assert not kept.exists()
 
 
 def test_lines_alone_and_together_are_translated_alike(folder: Path) -> None:

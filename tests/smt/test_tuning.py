@@ -1,18 +1,22 @@
 """BLEU's counts, the search along a line, and tuning."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from toy_table import toy_decoder
 
+from regard.errors import CheckpointError
 from regard.metrics.translation import bleu as metric
 from regard.smt.bleu import bleu, bleu_counts
 from regard.smt.decoder import Beam
 from regard.smt.features import START
 from regard.smt.mert import Lists, line_search, maximise
 from regard.smt.tuning import tune
+from regard.smt.tuning_state import Pool, Round, TuningState
 
 
 def drawn_lists(seed: int, sentences: int = 12, features: int = 3) -> Lists:
@@ -81,3 +85,48 @@ def test_tuning_improves_bleu_and_depends_on_its_seed_alone() -> None:
     assert runs[0].bleu == max(one.bleu for one in seen)
     assert np.array_equal(runs[0].weights, runs[1].weights)
     assert runs[0].weights[3] == START[3]
+
+
+@pytest.mark.parametrize("stop", [0, 1, 2])
+def test_tuning_that_was_stopped_ends_the_same(stop: int, tmp_path: Path) -> None:
+    decoder, corpus = toy_decoder(21, Beam(stack=20))
+    start = replace(decoder, weights=START * np.where(np.arange(len(START)) == 0, -1, 1))
+    sources = [corpus.source.sentence(row).tolist() for row in range(len(corpus))]
+    references = [corpus.target.sentence(row).tolist() for row in range(len(corpus))]
+    seen: list[Round] = []
+
+    def run(folder: Path | None, report: Callable[[Round], None]) -> Round:
+        return tune(start, sources, references, sources, 3, 20, 1, seed=5, report=report, folder=folder)
+
+    def report(done: Round) -> None:
+        if done.number == stop:
+            raise KeyboardInterrupt
+
+    whole = run(None, seen.append)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "kept", report)
+    again: list[Round] = []
+    found = run(tmp_path / "kept", again.append)
+    assert again[0].number == stop
+    assert [(one.bleu, one.translations) for one in again] == [
+        (one.bleu, one.translations) for one in seen[stop:]
+    ]
+    assert found.bleu == whole.bleu and np.array_equal(found.weights, whole.weights)
+
+
+def test_a_broken_state_of_tuning_is_named(tmp_path: Path) -> None:
+    weights = np.zeros(3)
+    pool = Pool()
+    pool.add([(1, 2), (3,)], [weights, weights + 1], np.zeros((2, 4)))
+    state = TuningState([pool, Pool()], np.random.default_rng(1), weights, 1, Round(0, weights, 7.0, 2))
+    state.save(tmp_path / "kept")
+    again = TuningState.load(tmp_path / "kept")
+    assert [one.words for one in again.pools] == [[(1, 2), (3,)], []]
+    assert again.random.random() == np.random.default_rng(1).random()
+    (tmp_path / "kept" / "about.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="not the state of tuning"):
+        TuningState.load(tmp_path / "kept")
+    state.save(tmp_path / "kept")
+    (tmp_path / "kept" / "tuning.words.npy").unlink()
+    with pytest.raises(CheckpointError, match=r"tuning\.words\.npy"):
+        TuningState.load(tmp_path / "kept")

@@ -22,7 +22,7 @@ from regard.smt.features import feature_names
 from regard.smt.language_model import LanguageModel
 from regard.smt.phrase_table import PhraseTable
 
-__all__ = ["PHRASE_FOLDER", "PhraseModel", "load_phrases", "make_decoder", "save_phrases"]
+__all__ = ["PHRASE_FOLDER", "PhraseModel", "load_decoder", "load_phrases", "make_decoder", "save_phrases"]
 
 PHRASE_FOLDER = "phrase"
 ABOUT = "about.json"
@@ -100,6 +100,25 @@ def load_phrases(folder: Path, config: PhraseConfig) -> PhraseModel:
     Raises:
         CheckpointError: if a file is missing, truncated or altered; names it.
     """
+    try:
+        text = TextPair.load(folder)
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    decoder, bleu = load_decoder(folder, text, config)
+    return PhraseModel(decoder, text, bleu)
+
+
+def load_decoder(folder: Path, text: TextPair, config: PhraseConfig) -> tuple[Decoder, float]:
+    """The tables and weights that `save_phrases` wrote, and what their BLEU was.
+
+    Args:
+        folder: As it was given there.
+        text: Tokenizers and vocabularies.
+        config: How much is searched.
+
+    Raises:
+        CheckpointError: if a file is missing, truncated or altered; names it.
+    """
     place = folder / PHRASE_FOLDER
     try:
         about = _about(place / ABOUT)
@@ -107,14 +126,13 @@ def load_phrases(folder: Path, config: PhraseConfig) -> PhraseModel:
             found = (place / name).stat().st_size
             if found != size:
                 raise CheckpointError(f"{place / name}: truncated or altered: {found} bytes, expected {size}")
-        text = TextPair.load(folder)
         table, model = PhraseTable.load(place), LanguageModel.load(place)
     except OSError as error:
         raise CheckpointError(f"{error.filename}: {error.strerror}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
     weights = np.array([about["weights"][name] for name in feature_names()])
-    return PhraseModel(make_decoder(table, model, text, weights, config), text, about["bleu"])
+    return make_decoder(table, model, text, weights, config), about["bleu"]
 
 
 def _about(path: Path) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """A phrase-based system from prepared text: align, extract, count, tune."""
 
 import logging
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +15,16 @@ from regard.alignment.corpus import Corpus, Text, Words
 from regard.alignment.symmetrize import LinkTable
 from regard.data.corpus import read_lines
 from regard.data.prepared import Prepared
-from regard.data.text import TextPair
 from regard.data.vocabulary import UNK
 from regard.smt.config import PhraseConfig
+from regard.smt.decoder import Decoder
 from regard.smt.features import START
 from regard.smt.kneser_ney import estimate
 from regard.smt.language_model import LanguageModel
-from regard.smt.model import PhraseModel, make_decoder, save_phrases
-from regard.smt.phrase_table import PhraseTable, train_table
+from regard.smt.model import PHRASE_FOLDER, PhraseModel, load_decoder, make_decoder, save_phrases
+from regard.smt.phrase_table import train_table
 from regard.smt.tuning import tune
+from regard.smt.tuning_state import Round
 
 __all__ = ["align_corpus", "train_phrases"]
 
@@ -29,9 +32,9 @@ _log = logging.getLogger(__name__)
 
 
 def train_phrases(
-    config: PhraseConfig, prepared: Prepared, folder: Path, seed: int, threads: int = 0
+    config: PhraseConfig, prepared: Prepared, folder: Path, kept: Path, seed: int, threads: int = 0
 ) -> PhraseModel:
-    """Train and tune a system, and write it into a model folder.
+    """Train and tune a system, and write it into a model folder; one that was stopped goes on.
 
     The same text, settings and seed give the same system, whatever the threads.
 
@@ -39,15 +42,32 @@ def train_phrases(
         config: Its settings.
         prepared: The text: tables come from `train`, weights from `valid`.
         folder: The model folder; it exists.
+        kept: Where the untuned tables and the state of tuning are meanwhile; it goes at the end.
         seed: Of the aligner and of tuning.
         threads: Of compiled work; 0: as many as there are processors.
 
     Raises:
         DataError: if a pair has an empty side, nothing can be aligned, or no sentence is long enough for the
             language model's order.
-        CheckpointError: if the folder cannot be written.
+        CheckpointError: if a folder is broken or cannot be written.
     """
     threads = threads or default_threads()
+    if (kept / PHRASE_FOLDER).is_dir():
+        _log.info("going on with the tables in %s", kept)
+        decoder, _ = load_decoder(kept, prepared.text, config)
+    else:
+        decoder = _untuned(config, prepared, seed, threads)
+        save_phrases(kept, decoder, 0.0)
+    system = PhraseModel(decoder, prepared.text, 0.0)
+    best = _tuned(config, prepared, system, kept / "tuning", seed, threads)
+    made = replace(system, decoder=replace(decoder, weights=best.weights), bleu=best.bleu)
+    save_phrases(folder, made.decoder, made.bleu)
+    shutil.rmtree(kept)
+    return made
+
+
+def _untuned(config: PhraseConfig, prepared: Prepared, seed: int, threads: int) -> Decoder:
+    """The tables of the training text, and the weights that tuning starts from."""
     corpus = Corpus.from_prepared(prepared)
     _log.info("aligning %d sentence pairs", len(corpus))
     links = align_corpus(corpus, config, seed, threads)
@@ -55,24 +75,7 @@ def train_phrases(
     _log.info("%d phrase pairs", len(table))
     model = _language_model(config, prepared)
     _log.info("language model: %d n-grams of order %d", len(model.trie) - 1, model.order)
-    decoder = make_decoder(table, model, prepared.text, START, config)
-    system = PhraseModel(decoder, prepared.text, 0.0)
-    found = _tuned(config, prepared, system, seed, threads)
-    return _saved(folder, table, model, prepared.text, config, *found)
-
-
-def _saved(
-    folder: Path,
-    table: PhraseTable,
-    model: LanguageModel,
-    text: TextPair,
-    config: PhraseConfig,
-    weights: np.ndarray,
-    bleu: float,
-) -> PhraseModel:
-    decoder = make_decoder(table, model, text, weights, config)
-    save_phrases(folder, decoder, bleu)
-    return PhraseModel(decoder, text, bleu)
+    return make_decoder(table, model, prepared.text, START, config)
 
 
 def align_corpus(corpus: Corpus, config: PhraseConfig, seed: int, threads: int) -> LinkTable:
@@ -115,8 +118,8 @@ def _language_model(config: PhraseConfig, prepared: Prepared) -> LanguageModel:
 
 
 def _tuned(
-    config: PhraseConfig, prepared: Prepared, system: PhraseModel, seed: int, threads: int
-) -> tuple[np.ndarray, float]:
+    config: PhraseConfig, prepared: Prepared, system: PhraseModel, kept: Path, seed: int, threads: int
+) -> Round:
     """The weights that the validation text asks for, and its BLEU with them."""
     text, tuning = prepared.text, config.tuning
     strange: defaultdict[str, int] = defaultdict()
@@ -133,7 +136,7 @@ def _tuned(
         sources.append(system.source_ids(tokens))
         copies.append(target_ids(tokens))
         references.append(target_ids(text.target.tokenize(target)))
-    best = tune(
+    return tune(
         system.decoder,
         sources,
         references,
@@ -143,5 +146,5 @@ def _tuned(
         tuning.restarts,
         seed,
         threads,
+        folder=kept,
     )
-    return best.weights, best.bleu

@@ -10,7 +10,10 @@ from regard.smt.training import train_phrases
 from regard.training.progress import Progress
 from regard.training.trainer import Result
 
-__all__ = ["is_phrase_folder", "run_phrases"]
+__all__ = ["is_begun", "is_phrase_folder", "run_phrases"]
+
+KEPT = "phrases-"
+"""What the name of the folder in `training/` begins with that has a run's state; then comes the text's."""
 
 
 def is_phrase_folder(folder: Path) -> bool:
@@ -18,15 +21,21 @@ def is_phrase_folder(folder: Path) -> bool:
     return (folder / PHRASE_FOLDER).is_dir()
 
 
+def is_begun(folder: Path) -> bool:
+    """Whether a model folder holds such a system, or what a run that was stopped has made of one."""
+    return is_phrase_folder(folder) or any((folder / "training").glob(f"{KEPT}*"))
+
+
 def run_phrases(
-    config: PhraseConfig, prepared: Prepared, folder: Path, seed: int, threads: int = 0
+    config: PhraseConfig, prepared: Prepared, folder: Path, fingerprint: str, seed: int, threads: int = 0
 ) -> Result:
-    """Train a system, or find that the folder holds it already: one that was stopped starts anew.
+    """Train a system, go on with one that was stopped, or find that the folder holds it already.
 
     Args:
         config: Its settings.
         prepared: The text.
         folder: The model folder; it exists.
+        fingerprint: Of the text: what was made of another is not gone on with.
         seed: Of all that is drawn at random.
         threads: Of compiled work; 0: as many as there are processors.
 
@@ -38,5 +47,6 @@ def run_phrases(
     if is_phrase_folder(folder):
         bleu = load_phrases(folder, config).bleu
         return Result("an earlier run had finished", None, Progress(best=bleu))
-    bleu = train_phrases(config, prepared, folder, seed, threads).bleu
+    kept = folder / "training" / f"{KEPT}{fingerprint[:16]}"
+    bleu = train_phrases(config, prepared, folder, kept, seed, threads).bleu
     return Result("tuning", None, Progress(seconds=time.monotonic() - begun, best=bleu))

@@ -1,0 +1,160 @@
+"""Where tuning stands: kept in a folder after each round, so that it goes on there with the same result."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data.files import read_bytes
+from regard.data.folders import whole_folder
+from regard.errors import CheckpointError, DataError
+from regard.smt.mert import Lists
+from regard.smt.store import read_arrays, write_arrays
+
+__all__ = ["Pool", "Round", "TuningState"]
+
+ABOUT = "about.json"
+ARRAYS = ("weights", "best", "sizes", "features", "counts", "lengths", "words")
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round of tuning found.
+
+    Attributes:
+        number: From 0: the start.
+        weights: What was translated with.
+        bleu: BLEU, out of 100, of these translations, on tokens.
+        translations: How many the lists hold.
+    """
+
+    number: int
+    weights: np.ndarray
+    bleu: float
+    translations: int
+
+
+class Pool:
+    """The translations of one sentence, no two of the same words and features.
+
+    Attributes:
+        words: Of each.
+        features: float64 [features] of each.
+        counts: Of BLEU, of each.
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.words: list[tuple[int, ...]] = []
+        self.features: list[np.ndarray] = []
+        self.counts: list[np.ndarray] = []
+        self._known: set[tuple[tuple[int, ...], bytes]] = set()
+
+    def add(self, said: Sequence[tuple[int, ...]], features: Sequence[np.ndarray], counts: np.ndarray) -> int:
+        """Take new ones; how many there were."""
+        before = len(self.words)
+        for words, own, row in zip(said, features, counts, strict=True):
+            # The same words may be said in ways of other features.
+            key = words, own.round(6).tobytes()
+            if key not in self._known:
+                self._known.add(key)
+                self.words.append(words)
+                self.features.append(own)
+                self.counts.append(row)
+        return len(self.words) - before
+
+
+@dataclass
+class TuningState:
+    """What the next round starts from.
+
+    Attributes:
+        pools: The n-best lists, one of each sentence.
+        random: What starts are drawn with.
+        weights: What it translates with.
+        number: Its own.
+        best: The best round so far.
+    """
+
+    pools: list[Pool]
+    random: np.random.Generator
+    weights: np.ndarray
+    number: int = 0
+    best: Round | None = field(default=None)
+
+    def lists(self) -> Lists:
+        """The n-best lists as the search in weight space takes them."""
+        offsets = np.cumsum([0, *(len(pool.words) for pool in self.pools)]).astype(np.int64)
+        return Lists(offsets, *self._together())
+
+    def _together(self) -> tuple[np.ndarray, np.ndarray]:
+        features = np.array([row for pool in self.pools for row in pool.features])
+        return features, np.array([row for pool in self.pools for row in pool.counts])
+
+    def save(self, folder: Path) -> None:
+        """Write it, whole or not at all.
+
+        Raises:
+            CheckpointError: if it cannot be written.
+        """
+        assert self.best is not None
+        features, counts = self._together()
+        said = [words for pool in self.pools for words in pool.words]
+        about = {
+            "number": self.number,
+            "best": {key: getattr(self.best, key) for key in ("number", "bleu", "translations")},
+            "random": self.random.bit_generator.state,
+        }
+        arrays = {
+            "weights": self.weights,
+            "best": self.best.weights,
+            "sizes": np.array([len(pool.words) for pool in self.pools], dtype=np.int64),
+            "features": features,
+            "counts": counts,
+            "lengths": np.array([len(words) for words in said], dtype=np.int64),
+            "words": np.array([word for words in said for word in words], dtype=np.int64),
+        }
+        try:
+            with whole_folder(folder) as made:
+                write_arrays(made, "tuning", arrays)
+                (made / ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise CheckpointError(f"{folder}: cannot be written: {error.strerror or error}") from None
+        except DataError as error:
+            raise CheckpointError(str(error)) from None
+
+    @classmethod
+    def load(cls, folder: Path) -> "TuningState":
+        """Read what `save` wrote.
+
+        Raises:
+            CheckpointError: if a file is missing or altered; names it.
+        """
+        try:
+            about: dict[str, Any] = json.loads(read_bytes(folder / ABOUT))
+            arrays = read_arrays(folder, "tuning", ARRAYS)
+            random = np.random.default_rng()
+            random.bit_generator.state = about["random"]
+            best = Round(weights=np.array(arrays["best"]), **about["best"])
+            pools = _pools(arrays)
+            return cls(pools, random, np.array(arrays["weights"]), int(about["number"]), best)
+        except DataError as error:
+            raise CheckpointError(str(error)) from None
+        except (ValueError, KeyError, TypeError):
+            raise CheckpointError(f"{folder}: not the state of tuning") from None
+
+
+def _pools(arrays: dict[str, np.ndarray]) -> list[Pool]:
+    words, pools = arrays["words"].tolist(), []
+    ends = np.cumsum([0, *arrays["lengths"]]).tolist()
+    said = [tuple(words[first:last]) for first, last in pairwise(ends)]
+    for first, last in pairwise(np.cumsum([0, *arrays["sizes"]]).tolist()):
+        pools.append(Pool())
+        pools[-1].add(
+            said[first:last], np.array(arrays["features"][first:last]), arrays["counts"][first:last]
+        )
+    return pools
