@@ -15,11 +15,10 @@ from jaxtyping import Float
 from rich.cells import cell_len
 
 from regard.report.grid import printable
-from regard.report.svg import INK, MUTED, Length, Point, dot, line, picture, polygon, text
+from regard.report.svg import INK, MUTED, Length, Point, colour_of, dot, line, picture, polygon, text
 
 __all__ = ["Groups", "Panel", "Series", "svg_panels"]
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b0508c", "#1a1a1a", "#56a0d8")
 _DASHES = ("", "7 3", "2 2.5", "9 3 2 3", "4 2")
 _GRID = "#e3e3e3"
 _FRAME = "#8a8f98"
@@ -160,14 +159,14 @@ def _legend(names: Sequence[str], width: Length) -> tuple[list[str], int]:
 
 
 def _stroke(i: int) -> dict[str, str | Length]:
-    style: dict[str, str | Length] = {"stroke": _COLOURS[i % len(_COLOURS)], "stroke_width": 2}
+    style: dict[str, str | Length] = {"stroke": colour_of(i), "stroke_width": 2}
     dashes = _DASHES[i % len(_DASHES)]
     return style | ({"stroke_dasharray": dashes} if dashes else {})
 
 
 def _marker(at: Point, i: int, tip: str = "") -> str:
     """A circle, a square, a triangle... around a point."""
-    style: dict[str, str | Length] = {"fill": _COLOURS[i % len(_COLOURS)], "stroke": "#ffffff"}
+    style: dict[str, str | Length] = {"fill": colour_of(i), "stroke": "#ffffff"}
     if i % len(_DASHES) == 0:
         return dot(at, _MARKER, tip, **style)
     corners, turn, radius = ((4, 0.25, 1.35), (3, 1, 1.4), (4, 0, 1.4), (3, 0, 1.4))[i % len(_DASHES) - 1]
@@ -272,7 +271,7 @@ class _Chart:
                 ends = [float(end) for end in series.interval[b]]
                 tip += f" ({self.panel.said(ends[0])} to {self.panel.said(ends[1])})"
                 bar = [(x, self.place(at, end)[1]) for end in ends]
-                marks.append(line(bar, stroke=_COLOURS[i % len(_COLOURS)], stroke_width=1.2, opacity=0.6))
+                marks.append(line(bar, stroke=colour_of(i), stroke_width=1.2, opacity=0.6))
             marks.append(_marker(pieces[-1][-1], i, printable(tip)))
         return [*(line(piece, **_stroke(i)) for piece in pieces if len(piece) > 1), *marks]
 
@@ -290,7 +289,7 @@ class _Chart:
             before = value
         if before:
             pieces[-1].append(self.place(self.panel.edges[len(series.values)], 0))
-        colour = _COLOURS[i % len(_COLOURS)]
+        colour = colour_of(i)
         grounds = [polygon(piece, fill=colour, opacity=0.1) for piece in pieces]
         return [*grounds, *(line(piece, **_stroke(i), stroke_linejoin="round") for piece in pieces)]
 

@@ -11,11 +11,10 @@ from rich.cells import cell_len
 
 from regard.errors import DataError
 from regard.report.grid import clip_label, printable
-from regard.report.svg import MUTED, line, picture, polygon, text
+from regard.report.svg import MUTED, colour_of, line, picture, polygon, text
 
 __all__ = ["svg_fan"]
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b0508c", "#b8860b", "#56a0d8", "#1a1a1a", "#8a5cc2")
 
 # Lengths in pixels; a label is cut to so many half-width characters.
 _CHARACTER = 7.6
@@ -69,7 +68,7 @@ def svg_fan(weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, 
             if weight >= _FAINT:
                 aside = (h - (len(weights) - 1) / 2) * min(_APART, _SPREAD / len(weights))
                 ends = [(left, middles[word] + aside), (right, y + aside)]
-                style: dict[str, str | float] = {"stroke": _colour(h), "opacity": round(weight**0.7, 3)}
+                style: dict[str, str | float] = {"stroke": colour_of(h), "opacity": round(weight**0.7, 3)}
                 parts.append(line(ends, stroke_width=1 + 2 * weight, stroke_linecap="round", **style))
     for h, row in enumerate(weights.tolist()):
         for place, (y, weight) in enumerate(zip(middles, row, strict=True)):
@@ -85,8 +84,4 @@ def _box(x: float, middle: float, head: int, weight: float, tip: str = "") -> st
     low, high = middle - _BOX / 2, middle + _BOX / 2
     corners = [(x, low), (x + _BOX, low), (x + _BOX, high), (x, high)]
     shown = round(min(max(weight, 0.0), 1.0), 3)
-    return polygon(corners, tip, fill=_colour(head), fill_opacity=shown, stroke="#e3e3e3", stroke_width=0.6)
-
-
-def _colour(head: int) -> str:
-    return _COLOURS[head % len(_COLOURS)]
+    return polygon(corners, tip, fill=colour_of(head), fill_opacity=shown, stroke="#e3e3e3", stroke_width=0.6)

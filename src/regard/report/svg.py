@@ -10,7 +10,20 @@ from xml.sax.saxutils import escape, quoteattr
 
 from regard.report.grid import printable
 
-__all__ = ["INK", "MUTED", "Length", "Point", "clip", "dot", "line", "number", "picture", "polygon", "text"]
+__all__ = [
+    "INK",
+    "MUTED",
+    "Length",
+    "Point",
+    "clip",
+    "colour_of",
+    "dot",
+    "line",
+    "number",
+    "picture",
+    "polygon",
+    "text",
+]
 
 # The shape checks of the tests take no int for a float.
 Length = int | float
@@ -19,6 +32,15 @@ Point = tuple[Length, Length]
 INK = "#1a1a1a"
 MUTED = "#555555"
 _FONT = 13
+_COLOURS = (
+    *("#0072b2", "#d55e00", "#009e73", "#b0508c", "#1a1a1a"),
+    *("#56a0d8", "#b8860b", "#8a5cc2", "#7f3b08", "#6b8e23"),
+)
+
+
+def colour_of(number: int) -> str:
+    """One of ten colours, told apart by colour-blind eyes too as far as ten can be (Okabe & Ito 2008)."""
+    return _COLOURS[number % len(_COLOURS)]
 
 
 def picture(width: Length, height: Length, title: str, description: str, parts: Iterable[str]) -> str:
