@@ -1,6 +1,9 @@
 """Training of pre-trained models: from a config, in a folder that is whole, by layer, going on to the bit."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from tiny import Folder
 import regard
 from regard.config import from_dict, to_dict
 from regard.errors import CheckpointError, ConfigError, UsageError
-from regard.experiment import RunConfig, load_model, train
+from regard.experiment import RunConfig, load_model, train, write_config
 from regard.models.hf.seq2seq import HfSeq2Seq
 from regard.models.transformer import TransformerModel
 from regard.training.finetune import FinetuneConfig, Thaw, parameter_groups
@@ -110,6 +113,33 @@ def test_a_run_stopped_while_layers_were_frozen_ends_the_same(folder: Folder, tm
     state = "training/state-00000007.safetensors"
     once, twice = (read_tensors(tmp_path / name / state)[0] for name in ("once", "twice"))
     assert once.keys() == twice.keys() and all(torch.equal(once[name], twice[name]) for name in once)
+
+
+@pytest.mark.slow
+def test_two_processes_unfreeze_the_same_layers(folder: Folder, tmp_path: Path) -> None:
+    model = {"kind": "pretrained", "encoder": str(folder("bert")), **SMALL}
+    config = run_config(tmp_path, model, 3, finetune={"frozen": 1, "every": 2})
+    (tmp_path / "settings").mkdir()
+    write_config(config, tmp_path / "settings")
+    command = "import sys; from regard.cli.main import main; sys.exit(main())"
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    training = ("train", tmp_path / "settings" / "config.toml", "--out", tmp_path / "run")
+    done = subprocess.run(
+        [*launcher, "--no-python", sys.executable, "-c", command, *training],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    before, after = load_model_weights(folder("bert")), load_weights(tmp_path / "run")
+    names = [name for name in after if name.startswith("reader.model.encoder.layer")]
+    changed = {
+        name.split(".")[4]
+        for name in names
+        if not torch.equal(after[name], before[f"bert.{name.removeprefix('reader.model.')}"])
+    }
+    assert changed == {"1"}  # of two layers the upper one
 
 
 def test_layers_are_unfrozen_from_the_output_down_at_a_rate_of_their_own(folder: Folder) -> None:
