@@ -15,7 +15,7 @@ import pytest
 from regard.decoding.translate import Line, Translator
 from regard.server.app import create_app
 from regard.server.config import ServeConfig
-from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob
+from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from server.served import ask, save_model
 
 LINES = ["a b c", "d", "e f g a b c d e", "c c c c", "x a y", "g f e", "a", "b d f a c e g"]

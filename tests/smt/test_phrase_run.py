@@ -17,7 +17,8 @@ from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.translate import number_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import RunConfig, load_config, load_model, train
-from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
+from regard.server.engine import load_engines
+from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.smt.config import PhraseConfig
 from regard.smt.model import load_phrases
 

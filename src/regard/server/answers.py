@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +12,14 @@ from regard.decoding.scoring import LineScore
 from regard.decoding.translate import LineResult, Translation
 from regard.decoding.unknown import map_weights
 from regard.metrics.alignment import join_words
-
-if TYPE_CHECKING:
-    from regard.server.engine import SentenceJob
+from regard.server.jobs import SentenceJob
 
 __all__ = ["score_answer", "sentence_answer"]
 
 _DIGITS = 5  # significant ones: rows sum to 1 within 1e-4, exact zeros stay, nothing else becomes one
 
 
-def sentence_answer(job: "SentenceJob", result: LineResult, text: TextPair) -> dict[str, Any]:
+def sentence_answer(job: SentenceJob, result: LineResult, text: TextPair) -> dict[str, Any]:
     """What became of a sentence.
 
     Args:
@@ -49,7 +47,7 @@ def sentence_answer(job: "SentenceJob", result: LineResult, text: TextPair) -> d
     }
 
 
-def _translation(one: Translation, ids: list[int], job: "SentenceJob", text: TextPair) -> dict[str, Any]:
+def _translation(one: Translation, ids: list[int], job: SentenceJob, text: TextPair) -> dict[str, Any]:
     # A model without attention has maps of zeros.
     seen = any(layer.any() for layer in one.hypothesis.attention)
     answer: dict[str, Any] = {

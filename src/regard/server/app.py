@@ -15,8 +15,9 @@ from regard.errors import RegardError
 from regard.server import schemas
 from regard.server.config import ServeConfig
 from regard.server.desk import ClientGone, Desk, answers, as_they_come, attend
-from regard.server.engine import Engine, PairJob, ScoreSettings, SearchSettings, SentenceJob
+from regard.server.engine import Engine
 from regard.server.guard import Guard
+from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.server.limits import Cut, check_lines, check_search, check_texts, cut
 from regard.server.metrics import Metrics
 from regard.server.page import add_page

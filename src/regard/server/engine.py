@@ -4,7 +4,7 @@ import itertools
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,60 +18,17 @@ from regard.decoding.translate import Line, Translator
 from regard.errors import DataError, RegardError, UsageError
 from regard.models.base import TranslationModel
 from regard.server.answers import score_answer, sentence_answer
+from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.smt.model import PhraseModel
 
 if TYPE_CHECKING:
     from regard.experiment import RunConfig
 
-__all__ = ["Engine", "PairJob", "ScoreSettings", "SearchSettings", "SentenceJob", "load_engines"]
+__all__ = ["Engine", "load_engines"]
 
 _log = logging.getLogger(__name__)
 
 Job = TypeVar("Job")
-
-
-@dataclass(frozen=True)
-class SearchSettings:
-    """What translations of one batch share.
-
-    Attributes:
-        nbest: How many of each sentence.
-        beam: How wide; none: as the model has it.
-    """
-
-    nbest: int = 1
-    beam: int | None = None
-
-
-@dataclass(frozen=True)
-class ScoreSettings:
-    """What scores of one batch share: nothing; told apart from translations."""
-
-
-@dataclass(frozen=True)
-class SentenceJob:
-    """A sentence to translate.
-
-    Attributes:
-        text: The sentence, without line breaks.
-        fertilities: Word, the least attention it must receive and the most it may; none: as the model has it.
-            Each piece of a word gets what the word gets.
-        attention: Whether the weights are wanted.
-        tokens: Whether those of tokens are wanted, too.
-    """
-
-    text: str
-    fertilities: tuple[tuple[int, float, float | None], ...] = ()
-    attention: bool = True
-    tokens: bool = False
-
-
-@dataclass(frozen=True)
-class PairJob:
-    """A sentence and a translation to score."""
-
-    source: str
-    target: str
 
 
 class Engine:
