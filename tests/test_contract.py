@@ -36,7 +36,7 @@ CONFIGS = [
     *(
         SoftAttentionConfig(map=name, scorer=scorer)
         for name in ("softmax", "entmax15", "sparsemax")
-        for scorer in ("dot", "general", "additive")
+        for scorer in ("dot", "general", "scaled_general", "additive")
     ),
     *(
         ConstrainedAttentionConfig(map=name, exhaustion=c)

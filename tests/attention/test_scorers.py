@@ -23,6 +23,13 @@ def test_general_is_luong_et_al_2015_equation_8() -> None:
     torch.testing.assert_close(scorer(QUERIES, scorer.keys(STATES)), expected)
 
 
+def test_scaled_general_is_divided_by_the_root_of_the_querys_width() -> None:
+    plain, scaled = (build_scorer(kind, 4, 6).double() for kind in ("general", "scaled_general"))
+    scaled.load_state_dict(plain.state_dict())
+    expected = plain(QUERIES, plain.keys(STATES)) / 2
+    torch.testing.assert_close(scaled(QUERIES, scaled.keys(STATES)), expected)
+
+
 def test_additive_is_bahdanau_et_al_2015_appendix_a() -> None:
     scorer = build_scorer("additive", 4, 6, 7).double()
     assert isinstance(scorer, AdditiveScorer)

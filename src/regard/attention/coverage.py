@@ -38,7 +38,7 @@ class CoverageAttentionConfig:
     map: Literal["softmax", "entmax15", "sparsemax"] = option(
         default="softmax", help="From scores to weights, from the fullest to the sparsest."
     )
-    scorer: Literal["dot", "general", "scaled"] | None = option(
+    scorer: Literal["dot", "general", "scaled", "scaled_general"] | None = option(
         default=None, help="How a query is compared with a source word; absent: general, in heads scaled."
     )
 

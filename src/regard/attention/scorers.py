@@ -1,11 +1,16 @@
 """How well a query matches each word of the memory.
 
-    dot       z_j = q . h_j                        (Luong et al. 2015, Eq. 8)
-    scaled    z_j = q . h_j / sqrt(D)              (Vaswani et al. 2017, Eq. 1)
-    general   z_j = q^T W h_j                      (Luong et al. 2015, Eq. 8; "bilinear")
-    additive  z_j = v . tanh(W h_j + U q + b)      (Bahdanau et al. 2015, Appendix A.1.2)
+    dot             z_j = q . h_j                        (Luong et al. 2015, Eq. 8)
+    scaled          z_j = q . h_j / sqrt(D)              (Vaswani et al. 2017, Eq. 1)
+    general         z_j = q^T W h_j                      (Luong et al. 2015, Eq. 8; "bilinear")
+    scaled_general  z_j = q^T W h_j / sqrt(D)            (both; D the width of q)
+    additive        z_j = v . tanh(W h_j + U q + b)      (Bahdanau et al. 2015, Appendix A.1.2)
 
 A scorer makes its keys once a sentence and then scores every step.
+
+Scaling W h_j is for Adam, whose first updates change every number of W by the whole rate, whatever the
+gradient: the scores of `general` soon lie farther apart than 1, where sparsemax is all on one word and hands the
+others no gradient. Under SGD it makes W learn D times more slowly.
 """
 
 from abc import ABC, abstractmethod
@@ -26,13 +31,14 @@ __all__ = [
     "AdditiveScorer",
     "DotScorer",
     "GeneralScorer",
+    "ScaledGeneralScorer",
     "ScaledScorer",
     "Scorer",
     "ScorerKind",
     "build_scorer",
 ]
 
-ScorerKind = Literal["dot", "scaled", "general", "additive"]
+ScorerKind = Literal["dot", "scaled", "general", "scaled_general", "additive"]
 
 
 class Scorer(nn.Module, ABC):
@@ -108,6 +114,14 @@ class GeneralScorer(DotScorer):
         return source * self.weight.numel() + super().multiply_adds(source, target, pairs)
 
 
+class ScaledGeneralScorer(GeneralScorer):
+    """z_j = q^T W h_j / sqrt(D), D being the width of the query."""
+
+    def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
+        """W h_j, scaled."""
+        return super().keys(states * self.width**-0.5)
+
+
 @dataclass(frozen=True)
 class AdditiveKeys(Rows):
     """W h_j + b, and the query's product opened for the steps."""
@@ -169,4 +183,4 @@ def build_scorer(kind: ScorerKind | None, query: int, width: int, hidden: int | 
         return DotScorer(query) if kind == "dot" else ScaledScorer(query)
     if kind == "additive":
         return AdditiveScorer(query, width, hidden or query)
-    return GeneralScorer(query, width)
+    return ScaledGeneralScorer(query, width) if kind == "scaled_general" else GeneralScorer(query, width)
