@@ -11,8 +11,8 @@ MAPS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
 every = pytest.mark.parametrize("map", MAPS)
 
 
-def build(map: str) -> CoverageAttention:
-    made = build_attention(CoverageAttentionConfig(map=map), 4, 3).double()
+def build(map: str, scorer: str | None = None) -> CoverageAttention:
+    made = build_attention(CoverageAttentionConfig(map=map, scorer=scorer), 4, 3).double()
     assert isinstance(made, CoverageAttention)
     return made
 
@@ -32,10 +32,11 @@ def read(mechanism: CoverageAttention, queries: torch.Tensor, memory: Memory) ->
     return found
 
 
+@pytest.mark.parametrize(("scorer", "scale"), [("general", 1.0), ("scaled_general", 0.5), (None, 0.5)])
 @every
-def test_weights_are_those_of_the_printed_formula(map: str) -> None:
-    """Malaviya et al. (2018), Sec. 4: z_tj = s^T (W h_j + v beta_{t-1,j})."""
-    mechanism, queries, given = build(map), torch.randn(2, 4, 4, dtype=torch.float64), memory()
+def test_weights_are_those_of_the_printed_formula(map: str, scorer: str | None, scale: float) -> None:
+    """Malaviya et al. (2018), Sec. 4: z_tj = s^T (W h_j + v beta_{t-1,j}); scaled, that / sqrt(4)."""
+    mechanism, queries, given = build(map, scorer), torch.randn(2, 4, 4, dtype=torch.float64), memory()
     received = torch.zeros(2, 5, dtype=torch.float64)
     for t, weights in enumerate(read(mechanism, queries, given)):
         for row in range(2):
@@ -49,7 +50,7 @@ def test_weights_are_those_of_the_printed_formula(map: str) -> None:
                     for j in range(5)
                 ]
             )
-            torch.testing.assert_close(weights[row], MAPS[map](scores, mask=given.mask[row]))
+            torch.testing.assert_close(weights[row], MAPS[map](scale * scores, mask=given.mask[row]))
         received = received + weights
 
 

@@ -53,7 +53,9 @@ def weights_of(mechanism: Attention, given: Memory, asked: torch.Tensor) -> torc
 @pytest.mark.parametrize("map", MAPS)
 def test_weights_are_those_of_the_printed_formula(variant, map) -> None:
     """Luong et al. (2015), Eq. 9 and 10: scores within the window alone, sigma = D / 2."""
-    mechanism, given, asked, window = build(variant, window=2, map=map), memory(), queries(), 2
+    window = 2
+    mechanism = build(variant, window=window, map=map, scorer="general")
+    given, asked = memory(), queries()
     found = weights_of(mechanism, given, asked)
     for row, length in enumerate(LENGTHS):
         for t in range(asked.shape[1]):

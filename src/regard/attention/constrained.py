@@ -60,7 +60,8 @@ class ConstrainedAttentionConfig:
         default="sparsemax", help="From scores and bounds to weights."
     )
     scorer: ScorerKind | None = option(
-        default=None, help="How a query is compared with a source word; absent: general, in heads scaled."
+        default=None,
+        help="How a query is compared with a source word; absent: scaled_general, in heads scaled.",
     )
     hidden: int | None = option(
         default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1

@@ -5,8 +5,9 @@ scores are, as Malaviya et al. (2018), Sec. 4, have them for bilinear attention,
 
     z_tj = s_t^T (W h_j + v beta_{t-1,j}),   a_t = map(z_t),   beta_t = beta_{t-1} + a_t,   beta_0 = 0,
 
-the linguistic coverage of Tu et al. (2016) without their fertilities. Where s_t^T v is below zero, a word's
-score falls with what the word has received. The gradient flows through beta.
+the linguistic coverage of Tu et al. (2016) without their fertilities; with `scaled_general`, z_tj / sqrt(D).
+Where s_t^T v is below zero, a word's score falls with what the word has received. The gradient flows
+through beta.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from torch import nn
 
 from regard.attention.base import Attention, Memory, Reading, Reference, State, one_step
 from regard.attention.expectation import ReceivedState, expectation, nothing_received
-from regard.attention.scorers import build_scorer
+from regard.attention.scorers import ScaledGeneralScorer, build_scorer
 from regard.attention.soft import MAPS
 from regard.config import config, option
 from regard.functional.masking import exact_dtype
@@ -39,7 +40,8 @@ class CoverageAttentionConfig:
         default="softmax", help="From scores to weights, from the fullest to the sparsest."
     )
     scorer: Literal["dot", "general", "scaled", "scaled_general"] | None = option(
-        default=None, help="How a query is compared with a source word; absent: general, in heads scaled."
+        default=None,
+        help="How a query is compared with a source word; absent: scaled_general, in heads scaled.",
     )
 
 
@@ -67,6 +69,7 @@ class CoverageAttention(Attention):
         self.map = MAPS[config.map]
         self.width = width
         self.scorer = build_scorer(config.scorer, query, width)
+        self.scale = query**-0.5 if isinstance(self.scorer, ScaledGeneralScorer) else 1.0
         self.vector = nn.Parameter(nn.init.uniform_(torch.empty(query, heads), -(query**-0.5), query**-0.5))
 
     @classmethod
@@ -96,7 +99,7 @@ class CoverageAttention(Attention):
         assert isinstance(state, ReceivedState) and isinstance(keys, CoverageKeys)
         scores = self.scorer(query.unsqueeze(1), keys.words)[:, 0]
         dtype = exact_dtype(scores.dtype)
-        felt = keys.coverage(query).to(dtype)  # (B, heads)
+        felt = self.scale * keys.coverage(query).to(dtype)  # (B, heads)
         if self.vector.shape[1] > 1:
             felt = felt.view(-1, felt.shape[1], felt.shape[1]).diagonal(dim1=1, dim2=2).reshape(-1, 1)
         scores = scores.to(dtype) + felt * state.received

@@ -47,7 +47,8 @@ class LocalAttentionConfig:
         default="softmax", help="From scores to weights, from the fullest to the sparsest."
     )
     scorer: ScorerKind | None = option(
-        default=None, help="How a query is compared with a source word; absent: general, in heads scaled."
+        default=None,
+        help="How a query is compared with a source word; absent: scaled_general, in heads scaled.",
     )
     hidden: int | None = option(
         default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1

@@ -9,8 +9,8 @@
 A scorer makes its keys once a sentence and then scores every step.
 
 Scaling W h_j is for Adam, whose first updates change every number of W by the whole rate, whatever the
-gradient: the scores of `general` soon lie farther apart than 1, where sparsemax is all on one word and hands the
-others no gradient. Under SGD it makes W learn D times more slowly.
+gradient: the scores of `general` soon lie farther apart than 1, where sparsemax is all on one word and hands
+the others no gradient. Under SGD it makes W learn D times more slowly.
 """
 
 from abc import ABC, abstractmethod
@@ -167,7 +167,7 @@ def build_scorer(kind: ScorerKind | None, query: int, width: int, hidden: int | 
     """A scorer by name.
 
     Args:
-        kind: Which; none: general.
+        kind: Which; none: scaled_general.
         query: Width of the query.
         width: Width of the memory's states.
         hidden: Width of the additive scorer's tanh layer; the query's if not given.
@@ -183,4 +183,4 @@ def build_scorer(kind: ScorerKind | None, query: int, width: int, hidden: int | 
         return DotScorer(query) if kind == "dot" else ScaledScorer(query)
     if kind == "additive":
         return AdditiveScorer(query, width, hidden or query)
-    return ScaledGeneralScorer(query, width) if kind == "scaled_general" else GeneralScorer(query, width)
+    return GeneralScorer(query, width) if kind == "general" else ScaledGeneralScorer(query, width)

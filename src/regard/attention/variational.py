@@ -60,7 +60,8 @@ class VariationalAttentionConfig:
         default=None, help="Width of the network that reads the target, even; the encoder's if absent.", ge=2
     )
     scorer: ScorerKind | None = option(
-        default=None, help="How a query is compared with a source word; absent: general, in heads scaled."
+        default=None,
+        help="How a query is compared with a source word; absent: scaled_general, in heads scaled.",
     )
     hidden: int | None = option(
         default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
