@@ -36,11 +36,11 @@ def save_model(
         "model": {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 1.5},
         "search": {"beam": 3, "min_length": 2, "max_length_ratio": 1.0, "max_length_extra": 3},
     }
-    if attention:
-        settings["model"]["attention"] = attention
+    # Scores far apart: a random model looks at some words more than at others.
+    settings["model"]["attention"] = attention or {"scorer": "general"}
     if fertility:
         settings["data"]["fertility"] = {"kind": "constant", "value": fertility}
-        settings["model"]["attention"] = {"kind": "constrained"}
+        settings["model"]["attention"] = {"kind": "constrained", "scorer": "general"}
     config = from_dict(RunConfig, settings)
     sides = [
         Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))

@@ -105,7 +105,8 @@ def plain(folder: Path, attention: dict, **training: object) -> dict:
             "encoder": layers,
             "decoder": layers,
             "dropout": 0.0,
-            "attention": attention,
+            # Four epochs move scaled scores too little.
+            "attention": {"scorer": "general", **attention},
         },
         "training": {
             "batch": {"size": 16},
