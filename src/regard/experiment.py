@@ -39,8 +39,7 @@ from regard.training.fertility import load_text, save_text, with_fertilities
 from regard.training.finetune import FinetuneConfig
 from regard.training.guided import GuidedConfig
 from regard.training.lengths import check_lengths
-from regard.training.phrases import is_begun as phrases_begun
-from regard.training.phrases import run_phrases
+from regard.training.phrases import phrases_begun, run_phrases
 from regard.training.resume import differences
 from regard.training.sequence import SequenceConfig
 from regard.training.store import read_about

@@ -15,7 +15,6 @@ from regard.report.svg import MUTED, colour_of, line, picture, polygon, text
 
 __all__ = ["svg_fan"]
 
-
 # Lengths in pixels; a label is cut to so many half-width characters.
 _CHARACTER = 7.6
 _LABEL = 24

@@ -1,7 +1,6 @@
 """A phrase-based system from prepared text: align, extract, count, tune."""
 
 import logging
-import shutil
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
@@ -42,7 +41,7 @@ def train_phrases(
         config: Its settings.
         prepared: The text: tables come from `train`, weights from `valid`.
         folder: The model folder; it exists.
-        kept: Where the untuned tables and the state of tuning are meanwhile; it goes at the end.
+        kept: Where the untuned tables and the state of tuning are meanwhile.
         seed: Of the aligner and of tuning.
         threads: Of compiled work; 0: as many as there are processors.
 
@@ -62,7 +61,6 @@ def train_phrases(
     best = _tuned(config, prepared, system, kept / "tuning", seed, threads)
     made = replace(system, decoder=replace(decoder, weights=best.weights), bleu=best.bleu)
     save_phrases(folder, made.decoder, made.bleu)
-    shutil.rmtree(kept)
     return made
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ class TuningState:
     random: np.random.Generator
     weights: np.ndarray
     number: int = 0
-    best: Round | None = field(default=None)
+    best: Round | None = None
 
     def lists(self) -> Lists:
         """The n-best lists as the search in weight space takes them."""

@@ -1,6 +1,8 @@
 """Training a phrase-based system as a run: its result in the form of the trainer's."""
 
+import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from regard.data.prepared import Prepared
@@ -10,7 +12,7 @@ from regard.smt.training import train_phrases
 from regard.training.progress import Progress
 from regard.training.trainer import Result
 
-__all__ = ["is_begun", "is_phrase_folder", "run_phrases"]
+__all__ = ["is_phrase_folder", "phrases_begun", "run_phrases"]
 
 KEPT = "phrases-"
 """What the name of the folder in `training/` begins with that has a run's state; then comes the text's."""
@@ -21,9 +23,9 @@ def is_phrase_folder(folder: Path) -> bool:
     return (folder / PHRASE_FOLDER).is_dir()
 
 
-def is_begun(folder: Path) -> bool:
+def phrases_begun(folder: Path) -> bool:
     """Whether a model folder holds such a system, or what a run that was stopped has made of one."""
-    return is_phrase_folder(folder) or any((folder / "training").glob(f"{KEPT}*"))
+    return is_phrase_folder(folder) or any(_kept(folder))
 
 
 def run_phrases(
@@ -46,7 +48,20 @@ def run_phrases(
     begun = time.monotonic()
     if is_phrase_folder(folder):
         bleu = load_phrases(folder, config).bleu
+        _clear(folder)
         return Result("an earlier run had finished", None, Progress(best=bleu))
     kept = folder / "training" / f"{KEPT}{fingerprint[:16]}"
     bleu = train_phrases(config, prepared, folder, kept, seed, threads).bleu
+    _clear(folder)
     return Result("tuning", None, Progress(seconds=time.monotonic() - begun, best=bleu))
+
+
+def _kept(folder: Path) -> Iterator[Path]:
+    """What runs that were stopped have made, of this text or another."""
+    return (folder / "training").glob(f"{KEPT}*")
+
+
+def _clear(folder: Path) -> None:
+    """Remove what is needed no more once the system is whole."""
+    for kept in _kept(folder):
+        shutil.rmtree(kept, ignore_errors=True)
