@@ -1,6 +1,47 @@
+import pytest
 import torch
 
-from regard.layers.dropout import dropout
+from regard.kernels.dropout import LEVELS, dropped, fits
+from regard.kernels.versions import using
+from regard.layers.dropout import add_dropout, dropout, relu_dropout
+
+PRECISIONS = [torch.float32, torch.bfloat16]
+
+
+def splitmix64(seed: int, count: int) -> list[int]:
+    """The generator in plain integers, as Steele et al. (2014) print it."""
+    found, mask = [], (1 << 64) - 1
+    for i in range(1, count + 1):
+        z = (seed + 0x9E3779B97F4A7C15 * i) & mask
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        found.append(z ^ (z >> 31))
+    return found
+
+
+def expected(x: torch.Tensor, probability: float) -> torch.Tensor:
+    """What the kernel makes of `x`, number by number, its seed drawn as it draws it."""
+    seed = int(torch.empty((), dtype=torch.int64).random_(-(2**63), None))
+    words = splitmix64(seed, (x.numel() + 3) // 4)
+    level = round(probability * LEVELS)
+    kept = [(words[i // 4] >> (16 * (i % 4))) % LEVELS >= level for i in range(x.numel())]
+    return x.float() * torch.tensor(kept).view(x.shape) * (LEVELS / (LEVELS - level))
+
+
+def test_the_generator_of_these_tests_is_the_published_one() -> None:
+    # The first numbers for the seed 1234567 as Rosetta Code's task "Splitmix64" lists them.
+    assert splitmix64(1234567, 3) == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+@pytest.mark.parametrize("shape", [(1,), (3, 5), (2, 1024), (5, 7, 61), (40, 1025)])
+def test_the_kernel_drops_what_the_generator_says(shape, dtype) -> None:
+    x = torch.randn(shape).to(dtype)
+    assert fits(x)
+    torch.manual_seed(5)
+    found = dropout(x, 0.3, training=True)
+    torch.manual_seed(5)
+    assert torch.equal(found, expected(x, 0.3).to(dtype))
 
 
 def test_the_share_dropped_and_the_expectation_are_as_asked() -> None:
@@ -11,25 +52,101 @@ def test_the_share_dropped_and_the_expectation_are_as_asked() -> None:
     assert abs(found.double().mean() - 1) < 0.0035
 
 
+def test_neighbours_and_calls_are_independent() -> None:
+    kept = torch.stack([dropout(torch.ones(1 << 18), 0.5, training=True) > 0 for _ in range(4)]).double()
+    centred = 2 * kept - 1
+    # Means of 2^18 products of signs: five standard errors are 0.0098.
+    for distance in (1, 2, 3, 4, 8, 1024):
+        assert (centred[:, distance:] * centred[:, :-distance]).mean(1).abs().max() < 0.0098
+    assert (centred @ centred.t() / kept.shape[1] - torch.eye(4).double()).abs().max() < 0.0098
+
+
+def test_threads_do_not_change_the_noise() -> None:
+    x, found, threads = torch.randn(200, 301), [], torch.get_num_threads()
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            torch.manual_seed(1)
+            found.append(dropout(x, 0.4, training=True))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
 def test_evaluation_and_probability_zero_leave_the_input() -> None:
     x = torch.randn(3)
     assert dropout(x, 0.5, training=False) is x
     assert dropout(x, 0.0, training=True) is x
+    assert torch.equal(relu_dropout(x, 0.5, training=False), x.relu())
+    assert torch.equal(add_dropout(x, x, 0.0, training=True), x + x)
 
 
-def test_noise_comes_from_the_global_generator() -> None:
+@pytest.mark.parametrize("version", ["auto", "reference"])
+def test_noise_comes_from_the_global_generator(version) -> None:
     x = torch.randn(5, 7)
-    torch.manual_seed(3)
-    first = dropout(x, 0.5, training=True)
-    torch.manual_seed(3)
-    assert torch.equal(dropout(x, 0.5, training=True), first)
+    with using(version):
+        torch.manual_seed(3)
+        first = dropout(x, 0.5, training=True)
+        torch.manual_seed(3)
+        assert torch.equal(dropout(x, 0.5, training=True), first)
+        assert not torch.equal(dropout(x, 0.5, training=True), first)
 
 
-def test_the_gradient_is_the_noise() -> None:
-    x = torch.randn(5, 7, dtype=torch.float64, requires_grad=True)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_gradient_is_the_noise(dtype) -> None:
+    x = torch.randn(50, 7, dtype=dtype, requires_grad=True)
     found = dropout(x, 0.5, training=True)
     found.sum().backward()
+    assert x.grad is not None and x.grad.dtype == dtype
     torch.testing.assert_close(x.grad * x.detach(), found.detach())
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_relu_and_dropout_in_one_are_the_two_in_turn(dtype) -> None:
+    x = torch.randn(50, 31).to(dtype).requires_grad_()
+    gradient = torch.randn(31, 50).to(dtype).t()
+    torch.manual_seed(2)
+    found = relu_dropout(x, 0.3, training=True)
+    by_one = torch.autograd.grad(found, x, gradient)[0]
+    torch.manual_seed(2)
+    in_turn = dropout(x.relu(), 0.3, training=True)
+    by_two = torch.autograd.grad(in_turn, x, gradient)[0]
+    assert torch.equal(found, in_turn)
+    assert torch.equal(by_one, by_two)
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_what_is_added_to_is_added_to(dtype) -> None:
+    x, onto = torch.randn(50, 31).to(dtype).requires_grad_(), torch.randn(31, 50).t().requires_grad_()
+    gradient = torch.randn(50, 31)
+    torch.manual_seed(2)
+    found = add_dropout(onto, x, 0.3, training=True)
+    by_x, by_onto = torch.autograd.grad(found, (x, onto), gradient)
+    torch.manual_seed(2)
+    noise = dropped(torch.ones(50, 31), 0.3)
+    assert found.dtype == by_onto.dtype == torch.float32 and by_x.dtype == dtype
+    torch.testing.assert_close(found, onto + x.float() * noise, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(by_x, (gradient * noise).to(dtype))
+    assert torch.equal(by_onto, gradient)
+
+
+def test_adding_broadcasts_as_a_sum_does() -> None:
+    found = add_dropout(torch.ones(3, 1, 4), torch.ones(3, 5, 4), 0.5, training=True)
+    assert found.shape == (3, 5, 4)
+    assert set(found.flatten().tolist()) <= {1.0, 3.0}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 3.3e38])
+def test_what_is_no_number_stays_none(value) -> None:
+    x = torch.full((64,), value, dtype=torch.bfloat16)
+    found = dropped(x, 0.25)
+    kept = found[found != 0].float()
+    assert kept.isnan().all() if value != value else kept.isinf().all()
+
+
+def test_nothing_to_drop_is_no_error() -> None:
+    assert dropout(torch.empty(0, 5), 0.5, training=True).shape == (0, 5)
 
 
 def test_half_precision_stays_half() -> None:

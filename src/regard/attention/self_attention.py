@@ -60,7 +60,8 @@ class SelfAttention(nn.Module):
         """Queries, keys and values, each [B, H, T, E]."""
         batch, steps, width = x.shape
         parts = self.enter(x).view(batch, steps, 3, self.heads, width // self.heads)
-        return parts[:, :, 0].transpose(1, 2), parts[:, :, 1].transpose(1, 2), parts[:, :, 2].transpose(1, 2)
+        queries, keys, values = parts.transpose(1, 3).unbind(2)  # one gradient, not the sum of three
+        return queries, keys, values
 
     def forward(
         self,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn import functional as F
 
 from regard.kernels.autograd import apply, first_order
 from regard.types import Tensor
@@ -68,6 +69,8 @@ def product(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
             return _LINEAR(x, matrix.t(), bias, "none", [], "")
         if matrix.dim() == 3 and len(matrix) <= FEW:
             return torch.stack([product(row, each, bias) for row, each in zip(x, matrix, strict=True)])
+    if matrix.dim() == 2 and bias is not None:
+        return F.linear(x, matrix.t(), bias)
     found = x @ matrix
     return found if bias is None else found + bias
 

@@ -2,12 +2,11 @@
 
 from typing import Literal
 
-import torch
 from torch import nn
 from torch.nn import functional as F
 
 from regard.config import config, option
-from regard.layers.dropout import dropout
+from regard.layers.dropout import dropout, relu_dropout
 from regard.layers.linear import Linear
 from regard.types import Float, Tensor
 
@@ -41,5 +40,6 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Apply it to each position."""
         hidden = self.enter(x)
-        hidden = torch.relu(hidden) if self.config.activation == "relu" else F.gelu(hidden)
-        return self.leave(dropout(hidden, self.config.dropout, self.training))
+        if self.config.activation == "relu":
+            return self.leave(relu_dropout(hidden, self.config.dropout, self.training))
+        return self.leave(dropout(F.gelu(hidden), self.config.dropout, self.training))

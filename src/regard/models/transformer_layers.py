@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from regard.attention.base import Attention
 from regard.attention.self_attention import Cache, SelfAttention
-from regard.layers.dropout import dropout
+from regard.layers.dropout import add_dropout
 from regard.layers.feedforward import FeedForward, FeedForwardConfig
 from regard.models.stack import Asking
 from regard.types import Bool, Float, Tensor
@@ -84,7 +84,7 @@ class Residual(nn.Module):
 
     def after(self, x: Float[Tensor, "*#B D"], found: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """What goes on, given what the sublayer found."""
-        summed = x + dropout(found, self.dropout, self.training)
+        summed = add_dropout(x, found, self.dropout, self.training)
         return summed if self.pre else self.norm(summed)
 
 
