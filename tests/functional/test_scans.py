@@ -86,7 +86,7 @@ def test_no_word_gets_more_than_its_fertility(name, sentence) -> None:
 @every
 @given(sentence=sentences())
 @settings(max_examples=40, deadline=None)
-def test_the_kernel_equals_the_reference_in_float32(name, sentence) -> None:
+def test_the_kernel_in_float32_equals_the_reference_in_float64(name, sentence) -> None:
     scores, fertility, mask, exhaustion = sentence
 
     def scan(z, f):
@@ -95,10 +95,11 @@ def test_the_kernel_equals_the_reference_in_float32(name, sentence) -> None:
     with using("numba"):
         found = answers(scan, scores.float(), fertility.float())
     with using("reference"):
-        expected = answers(scan, scores.float(), fertility.float())
-    torch.testing.assert_close(found[0], expected[0], atol=1e-5, rtol=0)
+        # In float64: in float32 the reference's own bounds, f - beta, may cancel.
+        expected = answers(scan, scores.float().double(), fertility.float().double())
+    torch.testing.assert_close(found[0].double(), expected[0], atol=1e-5, rtol=0)
     if name == "constrained_softmax" and float(scores.abs().max()) < 10:  # smooth: rounding moves no tie
-        torch.testing.assert_close(found[1], expected[1], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(found[1].double(), expected[1], atol=1e-4, rtol=1e-4)
 
 
 @every
