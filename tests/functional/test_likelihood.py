@@ -1,7 +1,10 @@
+import math
+
 import pytest
 import torch
 
 from regard.functional import linear_log_likelihood
+from regard.kernels.likelihood import exponentials
 
 DOUBLE = torch.float64
 
@@ -52,3 +55,52 @@ def test_a_second_backward_pass_gives_the_same_gradient() -> None:
     first = torch.autograd.grad(value, inputs, retain_graph=True)
     for a, b in zip(first, torch.autograd.grad(value, inputs), strict=True):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1024, 1025, 2600])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_kernels_make_what_the_reference_makes(size, dtype) -> None:
+    torch.manual_seed(size)
+    inputs = [torch.randn(s).to(dtype).requires_grad_() for s in ((40, 6), (size, 6), (size,))]
+    targets, goal = torch.randint(size, (40,)), torch.randn(2, 40)
+    exact = [x.detach().double().requires_grad_() for x in inputs]
+    found = linear_log_likelihood(*inputs, targets, average=True)
+    expected = plain(*exact, targets)
+    # The logits are rounded to bfloat16 before they come to the kernels, and their gradients after.
+    wide = {"rtol": 1e-5, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 5e-2}
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == torch.float32
+        torch.testing.assert_close(a.double(), b, **wide)
+    by_found = torch.autograd.grad((found[0] * goal[0] + found[1] * goal[1]).sum(), inputs)
+    by_exact = torch.autograd.grad((expected[0] * goal[0] + expected[1] * goal[1]).sum(), exact)
+    for a, b in zip(by_found, by_exact, strict=True):
+        torch.testing.assert_close(a.double(), b, **wide)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_do_not_change_the_likelihood(threads) -> None:
+    torch.manual_seed(0)
+    logits, before = torch.randn(300, 400), torch.get_num_threads()
+    expected = logits.double()
+    try:
+        torch.set_num_threads(threads)
+        tops, means, sums = exponentials(logits)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(tops.double(), expected.amax(-1))
+    torch.testing.assert_close(means.double(), expected.mean(-1), rtol=1e-6, atol=1e-6)
+    powers = (expected - expected.amax(-1, keepdim=True)).exp()
+    torch.testing.assert_close(logits.double(), powers, rtol=2e-6, atol=0)
+    torch.testing.assert_close(sums.double(), powers.sum(-1), rtol=2e-6, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_far_below_the_top_is_nothing_and_no_number_stays_none(dtype) -> None:
+    logits = torch.tensor([[0.0, -100.0, -torch.inf, -86.0], [1.0, torch.nan, 2.0, 3.0]]).to(dtype)
+    tops, _, sums = exponentials(logits)
+    assert tops[0] == 0 and sums[0] == 1
+    assert logits[0, :3].tolist() == [1, 0, 0]
+    torch.testing.assert_close(
+        float(logits[0, 3]), math.exp(-86), rtol=1e-2 if dtype == torch.bfloat16 else 1e-6, atol=0
+    )
+    assert sums[1].isnan() and logits[1, 1].isnan()

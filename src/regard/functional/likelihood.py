@@ -15,6 +15,7 @@ import torch
 
 from regard.functional.masking import exact_dtype
 from regard.kernels.autograd import apply, first_order
+from regard.kernels.likelihood import exponentials, fits, weigh_exponentials
 from regard.kernels.products import product
 from regard.types import Float, Int, Tensor
 
@@ -23,19 +24,34 @@ __all__ = ["linear_log_likelihood"]
 BUDGET = 1 << 24  # numbers: 64 MiB in float32
 
 
+def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The top of each row and the mean; exp(logits - top) in their dtype, made over them, and its sums."""
+    if fits(logits):
+        return (*exponentials(logits), logits)
+    exact = logits.to(exact_dtype(logits.dtype))
+    top, mean = exact.amax(-1, keepdim=True), exact.mean(-1)
+    powers = exact.sub_(top).exp_()
+    return top.squeeze(1), mean, powers.sum(-1), powers.to(logits.dtype)
+
+
+def _weighed(powers: Tensor, factors: Tensor, shifts: Tensor, gains: Tensor, targets: Tensor) -> Tensor:
+    """Factor * powers + shift + gain * onehot(target), each [N], made over the powers."""
+    if fits(powers):
+        weigh_exponentials(powers, factors, shifts, gains, targets)
+        return powers
+    factors, shifts, gains = (each.unsqueeze(1).to(powers.dtype) for each in (factors, shifts, gains))
+    return powers.mul_(factors).add_(shifts).scatter_add_(1, targets.unsqueeze(1), gains)
+
+
 def _chunk(
-    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, average: bool
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Log p(target), mean log p, exp(logits - max) and its row sums, for one chunk."""
+    """Log p(target), mean log p, exp(logits - top) and its row sums, for one chunk."""
     logits = product(hidden, weight.t(), bias)
-    logits = logits.to(exact_dtype(logits.dtype))
-    top = logits.amax(-1, keepdim=True)
     picked = logits.gather(1, targets.unsqueeze(1)).squeeze(1)
-    mean = logits.mean(-1) if average else torch.zeros_like(picked)
-    powers = logits.sub_(top).exp_()
-    sums = powers.sum(-1)
-    normaliser = sums.log() + top.squeeze(1)
-    return picked - normaliser, mean - normaliser, powers, sums
+    top, mean, sums, powers = _exponentials(logits)
+    normaliser = sums.log() + top
+    return picked.to(normaliser.dtype) - normaliser, mean - normaliser, powers, sums
 
 
 class _LinearLogLikelihood(torch.autograd.Function):
@@ -57,11 +73,11 @@ class _LinearLogLikelihood(torch.autograd.Function):
         held = hold and hidden.shape[0] <= rows
         for start in range(0, max(1, hidden.shape[0]), rows):
             part = slice(start, start + rows)
-            log_p, mean, powers, sums = _chunk(hidden[part], weight, bias, targets[part], average)
+            log_p, mean, powers, sums = _chunk(hidden[part], weight, bias, targets[part])
             picked.append(log_p)
             means.append(mean)
             if held:
-                kept = [powers.to(hidden.dtype), sums]
+                kept = [powers, sums]
         ctx.rows, ctx.average = rows, average
         # Not among the saved tensors: the backward pass writes over it, and makes it anew if asked twice.
         ctx.kept = kept
@@ -81,16 +97,13 @@ class _LinearLogLikelihood(torch.autograd.Function):
             part = slice(start, start + ctx.rows)
             x, y = hidden[part], targets[part]
             if kept:
-                logits, sums = kept
+                powers, sums = kept
             else:
-                _, _, powers, sums = _chunk(x, weight, bias, y, False)
-                logits = powers.to(hidden.dtype)
+                _, _, powers, sums = _chunk(x, weight, bias, y)
             g = grad_picked[part]
             total = g + grad_mean[part] if ctx.average else g
-            delta = logits.mul_((-total / sums).unsqueeze(1).to(logits.dtype))
-            if ctx.average:
-                delta += (grad_mean[part] / weight.shape[0]).unsqueeze(1).to(delta.dtype)
-            delta.scatter_add_(1, y.unsqueeze(1), g.unsqueeze(1).to(delta.dtype))
+            shift = grad_mean[part] / weight.shape[0] if ctx.average else torch.zeros_like(g)
+            delta = _weighed(powers, -total / sums, shift, g, y)
             hidden_grad[part] = product(delta, weight)
             weight_part, bias_part = product(delta.t(), x), delta.sum(0)
             weight_grad = weight_part if weight_grad is None else weight_grad.add_(weight_part)

@@ -1,14 +1,12 @@
 """Calls of the CPU kernels on tensors."""
 
 import ctypes
-from collections.abc import Callable
-from functools import cache
 
 import torch
 
 from regard.kernels import places
 from regard.kernels.places import MAPS
-from regard.kernels.pool import run
+from regard.kernels.pool import compiled, run
 from regard.types import Tensor
 
 __all__ = ["Declined", "backward", "broadcast", "forward", "scan_backward", "scan_forward"]
@@ -22,21 +20,10 @@ class Declined(Exception):
     """The kernel leaves the answer to the reference: no distribution fits, or a level was not found."""
 
 
-@cache
-def _kernel(name: str) -> tuple[Callable[[int], None], int]:
-    """A compiled kernel as ctypes calls it, and its address; Numba is imported by the first."""
-    from regard.kernels import rows, scans
-
-    found = getattr(scans if name.startswith("scan") else rows, name)
-    return ctypes.CFUNCTYPE(None, ctypes.c_int64)(found.address), found.address
-
-
 def _call(name: str, block: "ctypes.Array[ctypes.c_int64]", numbers: int, rows: int) -> None:
-    """Run a kernel over its rows, in shares large enough that threads seldom meet at an edge."""
-    function, address = _kernel(name)
-    blocks = (rows + 7) // 8
-    block[places.SHARE] = share = blocks if numbers < FEW else max(1, blocks // (4 * torch.get_num_threads()))
-    run(function, address, ctypes.addressof(block), (blocks + share - 1) // share)
+    """Run a kernel over its rows, eight at a time."""
+    kernel = compiled("scans" if name.startswith("scan") else "rows", name)
+    run(kernel, block, places.SHARE, (rows + 7) // 8, numbers < FEW)
 
 
 def broadcast(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tensor, int, int]:

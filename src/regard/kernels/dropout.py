@@ -1,26 +1,24 @@
 """Dropout on a CPU in one pass over memory: noise is drawn where it is used and not stored.
 
-Number i is dropped where 16 of the 64 bits of hash(seed + i // 4), the (i % 4)-th from below, are under a level. The
-hash is SplitMix64 (Steele et al. 2014, "Fast splittable pseudorandom number generators"), a function of
-seed and place alone: the gradient draws again what the forward pass drew, whatever the number of threads.
+Number i is dropped where 16 of the 64 bits of hash(seed + i // 4), the (i % 4)-th from below, are under a
+level. The hash is SplitMix64 (Steele et al. 2014, "Fast splittable pseudorandom number generators"), a
+function of seed and place alone: the gradient draws again what the forward pass drew, whatever the number of
+threads.
 """
 
 import ctypes
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
 
 from regard.kernels.autograd import apply, first_order
-from regard.kernels.pool import run
+from regard.kernels.pool import CHUNK, compiled, run
 from regard.kernels.versions import chosen, transforming
 from regard.types import Tensor
 
 __all__ = ["dropped", "fits"]
 
 LEVELS = 1 << 16
-CHUNK = 1 << 10  # numbers
 FEW = 1 << 14  # numbers: below, waking a second thread costs more than it saves
 
 # The kernel's arguments: int64 in one block of memory.
@@ -40,14 +38,6 @@ _Block = ctypes.c_int64 * LENGTH
 _FLOATS = (torch.float32, torch.bfloat16)
 
 
-@cache
-def _kernel() -> tuple[Callable[[int], None], int]:
-    """The kernel as ctypes calls it, and its address; the first call imports Numba."""
-    from regard.kernels.dropping import drop
-
-    return ctypes.CFUNCTYPE(None, ctypes.c_int64)(drop.address), drop.address
-
-
 def _drop(
     x: Tensor, out: Tensor, level: int, seed: int, *, relu: bool, onto: Tensor | None, gate: Tensor | None
 ) -> Tensor:
@@ -61,11 +51,7 @@ def _drop(
     if gate is not None:
         block[GATE], block[HALF_GATE] = gate.data_ptr(), gate.dtype == torch.bfloat16
     chunks = (x.numel() + CHUNK - 1) // CHUNK
-    block[SHARE] = share = (
-        chunks if x.numel() < FEW else max(1, chunks // (4 * torch.get_num_threads()))
-    )
-    function, address = _kernel()
-    run(function, address, ctypes.addressof(block), (chunks + share - 1) // share if share else 0)
+    run(compiled("dropping", "drop"), block, SHARE, chunks, x.numel() < FEW)
     return out
 
 
@@ -106,7 +92,9 @@ def fits(x: Tensor, onto: Tensor | None = None) -> bool:
 
 
 def dropped(x: Tensor, probability: float, onto: Tensor | None = None, relu: bool = False) -> Tensor:
-    """onto + dropout(relu(x)), with its gradient (of the first order); noise is seeded by PyTorch's global generator.
+    """Onto + dropout(relu(x)), with its gradient (of the first order).
+
+    PyTorch's global generator seeds the noise.
 
     Args:
         x: Float32 or bfloat16, on a CPU.

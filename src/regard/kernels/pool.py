@@ -11,11 +11,16 @@ import ctypes
 import os
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
-__all__ = ["run"]
+__all__ = ["CHUNK", "Kernel", "compiled", "run"]
+
+CHUNK = 1 << 10
+"""So many numbers of a long row are worked on at a time, so that they stay near."""
 
 _forked = False
 
@@ -48,18 +53,40 @@ def _parallel() -> Callable[[int, int, int, int], None] | None:
     return None
 
 
-def run(kernel: Callable[[int], None], address: int, block: int, pieces: int) -> None:
-    """Run a kernel over `pieces` pieces of work.
+class Kernel(NamedTuple):
+    """A compiled kernel: as ctypes calls it, and its address."""
+
+    function: Callable[[int], None]
+    address: int
+
+
+@cache
+def compiled(module: str, name: str) -> Kernel:
+    """A kernel of one of the modules beside this one, which the first call of any imports, with Numba.
 
     Args:
-        kernel: The C function, as ctypes calls it.
-        address: The same function's address.
-        block: Address of its block of int64.
-        pieces: How many tickets are worth drawing: no more threads are woken.
+        module: The module's name in `regard.kernels`.
+        name: The kernel's name in it, made by `numba.cfunc`.
     """
+    address = getattr(import_module(f"regard.kernels.{module}"), name).address
+    return Kernel(ctypes.CFUNCTYPE(None, ctypes.c_int64)(address), address)
+
+
+def run(kernel: Kernel, block: "ctypes.Array[ctypes.c_int64]", share: int, units: int, few: bool) -> None:
+    """Run a kernel over so many units of work, in shares large enough that threads seldom meet at an edge.
+
+    Args:
+        kernel: The kernel.
+        block: Its arguments, the first of them the ticket.
+        share: Where in the block stands how many units go with a ticket.
+        units: At least one.
+        few: Whether waking a second thread would cost more than it saves.
+    """
+    block[share] = each = units if few else max(1, units // (4 * torch.get_num_threads()))
+    pieces = (units + each - 1) // each
     threads = 1 if _forked or pieces < 2 else min(torch.get_num_threads(), pieces)
     parallel = _parallel() if threads > 1 else None
     if parallel is None:
-        kernel(block)
+        kernel.function(ctypes.addressof(block))
     else:
-        parallel(address, block, threads, 0)
+        parallel(kernel.address, ctypes.addressof(block), threads, 0)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 
 from regard.kernels.autograd import apply, first_order
+from regard.kernels.lstm import fits, lstm_backward, lstm_forward
 from regard.types import Float, Tensor
 
 __all__ = ["CELLS", "Cell", "CellKind", "CellState", "gru_cell", "lstm_cell"]
@@ -30,6 +31,11 @@ def _tanh(x: Tensor) -> Tensor:
 class _LstmCell(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, from_input: Tensor, from_hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.fused = fits(from_input, from_hidden, memory)
+        if ctx.fused:
+            hidden, after, kept = lstm_forward(from_input, from_hidden, memory)
+            ctx.save_for_backward(*kept)
+            return hidden, after
         gates = (from_input + from_hidden).to(memory.dtype)
         width = memory.shape[-1]
         sigmoids = torch.sigmoid(gates[..., : 3 * width])
@@ -45,6 +51,9 @@ class _LstmCell(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         hidden_grad, after_grad = grads
+        if ctx.fused:
+            gates, memory_grad = lstm_backward(hidden_grad, after_grad, ctx.saved_tensors)
+            return gates, gates, memory_grad
         sigmoids, candidate, memory, squashed = ctx.saved_tensors
         enter, keep, leave = sigmoids.chunk(3, dim=-1)
         width = memory.shape[-1]

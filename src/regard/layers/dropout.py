@@ -1,7 +1,7 @@
 """Dropout (Srivastava et al. 2014), alone and with what stands beside it in a layer.
 
-On a CPU all of it is one pass over memory (`regard.kernels.dropout`), in a fifteenth of the time of PyTorch's own,
-which draws one Bernoulli number after another.
+On a CPU all of it is one pass over memory (`regard.kernels.dropout`); PyTorch's own, which draws one
+Bernoulli number after another, takes fifteen times as long.
 """
 
 import torch
@@ -38,7 +38,7 @@ def relu_dropout(x: Float[Tensor, "*B"], probability: float, training: bool) -> 
 def add_dropout(
     onto: Float[Tensor, "*#B"], x: Float[Tensor, "*B"], probability: float, training: bool
 ) -> Float[Tensor, "*B"]:
-    """onto + dropout(x), in the wider precision of the two; see `dropout`.
+    """Onto + dropout(x), in the wider precision of the two; see `dropout`.
 
     Args:
         onto: Broadcasts with `x`.

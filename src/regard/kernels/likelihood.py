@@ -1,0 +1,81 @@
+"""Exponentials of logits and the gradient of their likelihood, each in one pass, in place, on a CPU."""
+
+import ctypes
+
+import torch
+
+from regard.kernels.pool import compiled, run
+from regard.kernels.versions import chosen, transforming
+from regard.types import Tensor
+
+__all__ = ["exponentials", "fits", "weigh_exponentials"]
+
+FEW = 1 << 13  # numbers: below, waking a second thread costs more than it saves
+
+# The kernels' arguments: int64 in one block of memory.
+TICKET = 0  # the next share of the rows
+ROWS = 1
+SIZE = 2  # V
+SHARE = 3  # how many rows go with a ticket
+HALF = 4  # whether logits are bfloat16, else float32
+LOGITS = 5  # the address; so are the rest
+TOPS, MEANS, SUMS = 6, 7, 8
+FACTORS, SHIFTS, GAINS, TARGETS = 9, 10, 11, 12
+LENGTH = 13
+
+_Block = ctypes.c_int64 * LENGTH
+
+
+def _call(name: str, logits: Tensor, places: dict[int, Tensor]) -> None:
+    """Run a kernel over the rows of the logits."""
+    assert logits.is_contiguous() and all(operand.is_contiguous() for operand in places.values())
+    rows, size = logits.shape
+    if not logits.numel():
+        return
+    block = _Block()
+    block[ROWS], block[SIZE], block[HALF] = rows, size, logits.dtype == torch.bfloat16
+    block[LOGITS] = logits.data_ptr()
+    for place, operand in places.items():
+        block[place] = operand.data_ptr()
+    run(compiled("exponentials", name), block, SHARE, rows, logits.numel() < FEW)
+
+
+def fits(logits: Tensor) -> bool:
+    """Whether the kernels take these logits on this machine."""
+    return (
+        chosen(logits) == "numba"
+        and not transforming()
+        and logits.dtype in (torch.float32, torch.bfloat16)
+        and logits.is_contiguous()
+    )
+
+
+def exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Write exp(logits - top) over the logits.
+
+    Args:
+        logits: [N, V], float32 or bfloat16, contiguous.
+
+    Returns:
+        The highest logit of each row, top; the mean of its logits; the sum of its exponentials: [N], float32.
+    """
+    tops, means, sums = (logits.new_empty(len(logits), dtype=torch.float32) for _ in range(3))
+    _call("exponentiate", logits, {TOPS: tops, MEANS: means, SUMS: sums})
+    return tops, means, sums
+
+
+def weigh_exponentials(
+    powers: Tensor, factors: Tensor, shifts: Tensor, gains: Tensor, targets: Tensor
+) -> None:
+    """Write factor * powers + shift + gain * onehot(target) over each row of the exponentials.
+
+    Args:
+        powers: [N, V], float32 or bfloat16, contiguous.
+        factors: [N]; so are shifts and gains.
+        shifts: As factors.
+        gains: As factors.
+        targets: [N], in [0, V).
+    """
+    operands = {FACTORS: factors, SHIFTS: shifts, GAINS: gains}
+    places = {place: operand.to(torch.float32).contiguous() for place, operand in operands.items()}
+    _call("weigh", powers, places | {TARGETS: targets.contiguous()})

@@ -1,0 +1,98 @@
+"""The LSTM's cell on a CPU in one pass over memory, forward and backward."""
+
+import ctypes
+
+import torch
+
+from regard.kernels.pool import compiled, run
+from regard.kernels.versions import chosen, transforming
+from regard.types import Tensor
+
+__all__ = ["fits", "lstm_backward", "lstm_forward"]
+
+FEW = 1 << 13  # numbers: below, waking a second thread costs more than it saves
+
+# The kernels' arguments: int64 in one block of memory.
+TICKET = 0  # the next share of the rows
+ROWS = 1
+WIDTH = 2  # D
+SHARE = 3  # how many rows go with a ticket
+HALF = 4  # whether pre-activations, hidden state and their gradients are bfloat16; all else is float32
+# Addresses.
+FROM_INPUT, FROM_HIDDEN, ACTIVE = 5, 6, 7  # [B, 4 D]
+MEMORY, AFTER, SQUASHED, HIDDEN = 8, 9, 10, 11  # [B, D]
+HIDDEN_GRADIENT, AFTER_GRADIENT, MEMORY_GRADIENT = 12, 13, 14  # [B, D]
+GATES_GRADIENT = 15  # [B, 4 D]
+LENGTH = 16
+
+_Block = ctypes.c_int64 * LENGTH
+
+
+def fits(from_input: Tensor, from_hidden: Tensor, memory: Tensor) -> bool:
+    """Whether the kernels take these operands on this machine."""
+    return (
+        chosen(memory) == "numba"
+        and not transforming()
+        and from_hidden.dtype in (torch.float32, torch.bfloat16)
+        and from_input.dtype == from_hidden.dtype
+        and memory.dtype == torch.float32
+        and from_input.shape == from_hidden.shape == (*memory.shape[:-1], 4 * memory.shape[-1])
+        and memory.numel() > 0
+    )
+
+
+def _call(name: str, memory: Tensor, half: bool, places: dict[int, Tensor]) -> None:
+    """Run a kernel over the rows of the memory."""
+    block, width = _Block(), memory.shape[-1]
+    rows = memory.numel() // width
+    block[ROWS], block[WIDTH], block[HALF] = rows, width, half
+    for place, operand in places.items():
+        block[place] = operand.data_ptr()
+    run(compiled("gates", name), block, SHARE, rows, memory.numel() < FEW)
+
+
+def lstm_forward(
+    from_input: Tensor, from_hidden: Tensor, memory: Tensor
+) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """One step.
+
+    Args:
+        from_input: The input's share of the pre-activations of input, forget and output gate and of the
+            candidate, [..., 4 D], float32 or bfloat16.
+        from_hidden: The hidden state's share.
+        memory: Before the step, [..., D], float32.
+
+    Returns:
+        The hidden state in the dtype of the shares, the memory after the step, and what `lstm_backward` needs.
+    """
+    from_input, from_hidden, memory = from_input.contiguous(), from_hidden.contiguous(), memory.contiguous()
+    hidden = torch.empty_like(memory, dtype=from_hidden.dtype)
+    after, squashed = torch.empty_like(memory), torch.empty_like(memory)
+    active = torch.empty_like(from_hidden, dtype=torch.float32)
+    places = {FROM_INPUT: from_input, FROM_HIDDEN: from_hidden, MEMORY: memory}
+    places |= {ACTIVE: active, AFTER: after, SQUASHED: squashed, HIDDEN: hidden}
+    _call("lstm_forward", memory, from_hidden.dtype == torch.bfloat16, places)
+    return hidden, after, (active, memory, squashed)
+
+
+def lstm_backward(
+    by_hidden: Tensor, by_after: Tensor, kept: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Its gradients.
+
+    Args:
+        by_hidden: Of the hidden state.
+        by_after: Of the memory after the step.
+        kept: What `lstm_forward` left.
+
+    Returns:
+        Those of the pre-activations, in the dtype of `by_hidden`, and of the memory before the step.
+    """
+    active, memory, squashed = kept
+    by_hidden, by_after = by_hidden.contiguous(), by_after.contiguous()
+    gates = torch.empty_like(active, dtype=by_hidden.dtype)
+    by_memory = torch.empty_like(memory)
+    places = {HIDDEN_GRADIENT: by_hidden, AFTER_GRADIENT: by_after, ACTIVE: active, MEMORY: memory}
+    places |= {SQUASHED: squashed, GATES_GRADIENT: gates, MEMORY_GRADIENT: by_memory}
+    _call("lstm_backward", memory, by_hidden.dtype == torch.bfloat16, places)
+    return gates, by_memory
