@@ -63,7 +63,7 @@ def lstm_forward(
         memory: Before the step, [..., D], float32.
 
     Returns:
-        The hidden state in the dtype of the shares, the memory after the step, and what `lstm_backward` needs.
+        The hidden state in the dtype of the shares, the memory after the step, and what the gradient needs.
     """
     from_input, from_hidden, memory = from_input.contiguous(), from_hidden.contiguous(), memory.contiguous()
     hidden = torch.empty_like(memory, dtype=from_hidden.dtype)
