@@ -24,9 +24,9 @@ __all__ = ["linear_log_likelihood"]
 BUDGET = 1 << 24  # numbers: 64 MiB in float32
 
 
-def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The top of each row and the mean; exp(logits - top) in their dtype, made over them, and its sums."""
-    if fits(logits):
+def _exponentials(logits: Tensor, fused: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The top of each row and the mean; the sums of exp(logits - top), and these, in the dtype of the logits."""
+    if fused and fits(logits):
         return (*exponentials(logits), logits)
     exact = logits.to(exact_dtype(logits.dtype))
     top, mean = exact.amax(-1, keepdim=True), exact.mean(-1)
@@ -44,12 +44,12 @@ def _weighed(powers: Tensor, factors: Tensor, shifts: Tensor, gains: Tensor, tar
 
 
 def _chunk(
-    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, fused: bool = True
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Log p(target), mean log p, exp(logits - top) and its row sums, for one chunk."""
     logits = product(hidden, weight.t(), bias)
     picked = logits.gather(1, targets.unsqueeze(1)).squeeze(1)
-    top, mean, sums, powers = _exponentials(logits)
+    top, mean, sums, powers = _exponentials(logits, fused)
     normaliser = sums.log() + top
     return picked.to(normaliser.dtype) - normaliser, mean - normaliser, powers, sums
 
@@ -70,10 +70,12 @@ class _LinearLogLikelihood(torch.autograd.Function):
         picked: list[Tensor] = []
         means: list[Tensor] = []
         kept: list[Tensor] = []
-        held = hold and hidden.shape[0] <= rows
+        # Without a gradient little is gained by kernels, which take a second to be imported.
+        fused = any(ctx.needs_input_grad)
+        held = fused and hold and hidden.shape[0] <= rows
         for start in range(0, max(1, hidden.shape[0]), rows):
             part = slice(start, start + rows)
-            log_p, mean, powers, sums = _chunk(hidden[part], weight, bias, targets[part])
+            log_p, mean, powers, sums = _chunk(hidden[part], weight, bias, targets[part], fused)
             picked.append(log_p)
             means.append(mean)
             if held:

@@ -31,7 +31,8 @@ def _tanh(x: Tensor) -> Tensor:
 class _LstmCell(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, from_input: Tensor, from_hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.fused = fits(from_input, from_hidden, memory)
+        # Without a gradient little is gained, and the kernels take a second to be imported.
+        ctx.fused = any(ctx.needs_input_grad) and fits(from_input, from_hidden, memory)
         if ctx.fused:
             hidden, after, kept = lstm_forward(from_input, from_hidden, memory)
             ctx.save_for_backward(*kept)
