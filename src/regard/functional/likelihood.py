@@ -25,7 +25,7 @@ BUDGET = 1 << 24  # numbers: 64 MiB in float32
 
 
 def _exponentials(logits: Tensor, fused: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The top of each row and the mean; the sums of exp(logits - top), and these, in the dtype of the logits."""
+    """The top of each row, the mean, the sum of exp(logits - top), and these, in the dtype of the logits."""
     if fused and fits(logits):
         return (*exponentials(logits), logits)
     exact = logits.to(exact_dtype(logits.dtype))
