@@ -1,4 +1,6 @@
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -35,11 +37,12 @@ def test_without_the_average_only_the_target_counts() -> None:
     assert torch.autograd.gradcheck(lambda *x: linear_log_likelihood(*x, targets)[0], inputs)
 
 
-def test_scores_of_ten_thousand_neither_overflow_nor_vanish() -> None:
-    hidden = torch.tensor([[1e4], [-1e4]])
+@pytest.mark.parametrize("fused", [True, False])
+def test_scores_of_ten_thousand_neither_overflow_nor_vanish(fused) -> None:
+    hidden = torch.tensor([[1e4], [-1e4]], requires_grad=fused)
     weight, bias = torch.tensor([[1.0], [-1.0]]), torch.zeros(2)
     found, _ = linear_log_likelihood(hidden, weight, bias, torch.tensor([0, 0]))
-    torch.testing.assert_close(found, torch.tensor([0.0, -2e4]))
+    torch.testing.assert_close(found.detach(), torch.tensor([0.0, -2e4]))
 
 
 def test_no_tokens_give_no_values_and_zero_gradients() -> None:
@@ -55,6 +58,47 @@ def test_a_second_backward_pass_gives_the_same_gradient() -> None:
     first = torch.autograd.grad(value, inputs, retain_graph=True)
     for a, b in zip(first, torch.autograd.grad(value, inputs), strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_targets_may_be_of_any_integer_type() -> None:
+    hidden, weight, bias = (torch.randn(s, requires_grad=True) for s in ((7, 5), (11, 5), (11,)))
+    targets = torch.randint(11, (7,))
+    by = [
+        torch.autograd.grad(linear_log_likelihood(hidden, weight, bias, y)[0].sum(), (hidden, weight, bias))
+        for y in (targets, targets.int())
+    ]
+    for a, b in zip(*by, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_under_autocast_gradients_have_the_precision_of_the_weights() -> None:
+    inputs = [torch.randn(s, requires_grad=True) for s in ((7, 5), (11, 5), (11,))]
+    targets = torch.randint(11, (7,))
+    with torch.autocast("cpu", torch.bfloat16):
+        value = linear_log_likelihood(*inputs, targets)[0].sum()
+    expected = torch.autograd.grad(linear_log_likelihood(*inputs, targets)[0].sum(), inputs)
+    for a, b in zip(torch.autograd.grad(value, inputs), expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=0.05, atol=0.05)
+
+
+WITHOUT_GRADIENT = """
+import sys
+import torch
+from regard.functional import linear_log_likelihood
+from regard.layers.cells import lstm_cell
+parameters = [torch.randn(s, requires_grad=True) for s in ((7, 4), (11, 4), (11,), (7, 16))]
+with torch.inference_mode():
+    linear_log_likelihood(*parameters[:3], torch.zeros(7, dtype=torch.int64))
+    lstm_cell(parameters[3], parameters[3], (parameters[0], parameters[0]))
+print("numba" in sys.modules)
+"""
+
+
+def test_without_a_gradient_no_compiler_is_imported() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_GRADIENT], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("size", [1, 7, 1024, 1025, 2600])
@@ -77,21 +121,25 @@ def test_the_kernels_make_what_the_reference_makes(size, dtype) -> None:
         torch.testing.assert_close(a.double(), b, **wide)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_threads_do_not_change_the_likelihood(threads) -> None:
+def test_threads_do_not_change_the_exponentials() -> None:
     torch.manual_seed(0)
-    logits, before = torch.randn(300, 400), torch.get_num_threads()
+    logits, before, answers = torch.randn(300, 400), torch.get_num_threads(), []
     expected = logits.double()
     try:
-        torch.set_num_threads(threads)
-        tops, means, sums = exponentials(logits)
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            powers = logits.clone()
+            answers.append((*exponentials(powers), powers))
     finally:
         torch.set_num_threads(before)
-    assert torch.equal(tops.double(), expected.amax(-1))
-    torch.testing.assert_close(means.double(), expected.mean(-1), rtol=1e-6, atol=1e-6)
-    powers = (expected - expected.amax(-1, keepdim=True)).exp()
-    torch.testing.assert_close(logits.double(), powers, rtol=2e-6, atol=0)
-    torch.testing.assert_close(sums.double(), powers.sum(-1), rtol=2e-6, atol=0)
+    for one, other in zip(*answers, strict=True):
+        assert torch.equal(one, other)
+    tops, means, sums, powers = (x.double() for x in answers[0])
+    assert torch.equal(tops, expected.amax(-1))
+    torch.testing.assert_close(means, expected.mean(-1), rtol=1e-6, atol=1e-6)
+    exact = (expected - expected.amax(-1, keepdim=True)).exp()
+    torch.testing.assert_close(powers, exact, rtol=2e-6, atol=0)
+    torch.testing.assert_close(sums, exact.sum(-1), rtol=2e-6, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -128,9 +128,12 @@ def test_the_lstm_kernels_make_what_the_reference_makes(shape, dtype) -> None:
     assert [x.dtype for x in found] == [dtype, torch.float32, dtype, dtype, torch.float32]
 
 
-def test_lstm_states_far_out_neither_overflow_nor_vanish() -> None:
+@pytest.mark.parametrize("fused", [True, False])
+def test_lstm_states_far_out_neither_overflow_nor_vanish(fused) -> None:
     shares = torch.tensor([[1e4, -1e4, 1e4, -1e4], [-1e4, 1e4, -1e4, 1e4], [torch.nan, 0, 0, 0]])
-    hidden, memory = lstm_cell(shares, torch.zeros_like(shares), (torch.ones(3, 1), torch.ones(3, 1)))
+    hidden, memory = lstm_cell(
+        shares, torch.zeros_like(shares, requires_grad=fused), (torch.ones(3, 1), torch.ones(3, 1))
+    )
     assert memory[:2].tolist() == [[-1.0], [1.0]]
     torch.testing.assert_close(hidden[:2], torch.tensor([[-1.0], [0.0]]).tanh(), rtol=1e-6, atol=1e-7)
     assert memory[2].isnan() and hidden[2].isnan()

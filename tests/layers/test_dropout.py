@@ -151,3 +151,34 @@ def test_nothing_to_drop_is_no_error() -> None:
 
 def test_half_precision_stays_half() -> None:
     assert dropout(torch.randn(4, dtype=torch.bfloat16), 0.5, training=True).dtype == torch.bfloat16
+
+
+def test_a_probability_near_one_drops_nearly_all() -> None:
+    x = torch.ones(1 << 18, requires_grad=True)
+    found = dropout(x, 1 - 2**-20, training=True)
+    found.sum().backward()
+    # The kernel's probabilities end at 1 - 2^-16: 4 of these are kept, give or take 2.
+    assert found.unique().tolist() == [0, 1 << 16]
+    assert (found > 0).sum() < 20
+    assert x.grad is not None and torch.equal(x.grad, found.detach())
+
+
+def test_other_devices_never_come_to_the_kernel() -> None:
+    with using("numba"):
+        assert dropout(torch.empty(5000, device="meta"), 0.5, training=True).device.type == "meta"
+        assert not fits(torch.empty(5, device="meta"), torch.empty(5))
+
+
+def test_a_function_that_is_compiled_gets_pytorchs_own(monkeypatch) -> None:
+    x = torch.ones(100)
+    assert fits(x)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert not fits(x)
+    assert set(dropout(x, 0.5, training=True).tolist()) == {0.0, 2.0}
+
+
+@pytest.mark.parametrize("dtype", PRECISIONS)
+def test_the_gradient_of_what_is_no_number_is_pytorchs(dtype) -> None:
+    x = torch.full((4096,), torch.nan).to(dtype).requires_grad_()
+    (by_x,) = torch.autograd.grad(relu_dropout(x, 0.5, training=True), x, torch.ones_like(x))
+    assert set(by_x.tolist()) == {0.0, 2.0}

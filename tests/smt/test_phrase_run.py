@@ -136,6 +136,11 @@ def test_a_run_that_was_stopped_goes_on_with_its_tables(folder: Path, tmp_path: 
     assert own == other
     assert not kept.exists()
 
+    kept.mkdir()  # as if stopped before it was removed
+    (kept.parent / "phrases-ofanothertext").mkdir()
+    run("train", folder / "run.toml", "--out", tmp_path / "model")
+    assert not list(kept.parent.glob("phrases-*"))
+
 
 def test_lines_alone_and_together_are_translated_alike(folder: Path) -> None:
     lines = (folder / "test.de").read_text().splitlines()[:6]

@@ -24,32 +24,40 @@ __all__ = ["linear_log_likelihood"]
 BUDGET = 1 << 24  # numbers: 64 MiB in float32
 
 
-def _exponentials(logits: Tensor, fused: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The top of each row, the mean, the sum of exp(logits - top), and these, in the dtype of the logits."""
+def _exponentials(logits: Tensor, average: bool, fused: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The top of each row, the mean where asked for, the sum of exp(logits - top), and these.
+
+    These are in the dtype of the logits and may be written over them.
+    """
     if fused and fits(logits):
         return (*exponentials(logits), logits)
     exact = logits.to(exact_dtype(logits.dtype))
-    top, mean = exact.amax(-1, keepdim=True), exact.mean(-1)
+    top = exact.amax(-1, keepdim=True)
+    mean = exact.mean(-1) if average else torch.zeros_like(top).squeeze(1)
     powers = exact.sub_(top).exp_()
     return top.squeeze(1), mean, powers.sum(-1), powers.to(logits.dtype)
 
 
-def _weighed(powers: Tensor, factors: Tensor, shifts: Tensor, gains: Tensor, targets: Tensor) -> Tensor:
-    """Factor * powers + shift + gain * onehot(target), each [N], made over the powers."""
+def _weighed(
+    powers: Tensor, factors: Tensor, shifts: Tensor | None, gains: Tensor, targets: Tensor
+) -> Tensor:
+    """Factor * powers + shift + gain * onehot(target), each [N], written over the powers."""
     if fits(powers):
         weigh_exponentials(powers, factors, shifts, gains, targets)
         return powers
-    factors, shifts, gains = (each.unsqueeze(1).to(powers.dtype) for each in (factors, shifts, gains))
-    return powers.mul_(factors).add_(shifts).scatter_add_(1, targets.unsqueeze(1), gains)
+    powers = powers.mul_(factors.unsqueeze(1).to(powers.dtype))
+    if shifts is not None:
+        powers = powers.add_(shifts.unsqueeze(1).to(powers.dtype))
+    return powers.scatter_add_(1, targets.unsqueeze(1), gains.unsqueeze(1).to(powers.dtype))
 
 
 def _chunk(
-    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, fused: bool = True
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, average: bool, fused: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Log p(target), mean log p, exp(logits - top) and its row sums, for one chunk."""
     logits = product(hidden, weight.t(), bias)
-    picked = logits.gather(1, targets.unsqueeze(1)).squeeze(1)
-    top, mean, sums, powers = _exponentials(logits, fused)
+    picked = logits.gather(1, targets.unsqueeze(1)).squeeze(1)  # before the logits are written over
+    top, mean, sums, powers = _exponentials(logits, average, fused)
     normaliser = sums.log() + top
     return picked.to(normaliser.dtype) - normaliser, mean - normaliser, powers, sums
 
@@ -65,17 +73,16 @@ class _LinearLogLikelihood(torch.autograd.Function):
         average: bool,
         budget: int,
         hold: bool,
+        fused: bool,
     ) -> tuple[Tensor, Tensor]:
         rows = max(1, budget // weight.shape[0])
         picked: list[Tensor] = []
         means: list[Tensor] = []
         kept: list[Tensor] = []
-        # Without a gradient little is gained by kernels, which take a second to be imported.
-        fused = any(ctx.needs_input_grad)
-        held = fused and hold and hidden.shape[0] <= rows
+        held = hold and hidden.shape[0] <= rows
         for start in range(0, max(1, hidden.shape[0]), rows):
             part = slice(start, start + rows)
-            log_p, mean, powers, sums = _chunk(hidden[part], weight, bias, targets[part], fused)
+            log_p, mean, powers, sums = _chunk(hidden[part], weight, bias, targets[part], average, fused)
             picked.append(log_p)
             means.append(mean)
             if held:
@@ -101,16 +108,17 @@ class _LinearLogLikelihood(torch.autograd.Function):
             if kept:
                 powers, sums = kept
             else:
-                _, _, powers, sums = _chunk(x, weight, bias, y)
+                _, _, powers, sums = _chunk(x, weight, bias, y, False, True)
             g = grad_picked[part]
             total = g + grad_mean[part] if ctx.average else g
-            shift = grad_mean[part] / weight.shape[0] if ctx.average else torch.zeros_like(g)
-            delta = _weighed(powers, -total / sums, shift, g, y)
+            shift = grad_mean[part] / weight.shape[0] if ctx.average else None
+            # Under autocast the logits may have been made in another precision.
+            delta = _weighed(powers, -total / sums, shift, g, y).to(x.dtype)
             hidden_grad[part] = product(delta, weight)
             weight_part, bias_part = product(delta.t(), x), delta.sum(0)
             weight_grad = weight_part if weight_grad is None else weight_grad.add_(weight_part)
             bias_grad = bias_part if bias_grad is None else bias_grad.add_(bias_part)
-        return hidden_grad, weight_grad, bias_grad, None, None, None, None
+        return hidden_grad, weight_grad, bias_grad, None, None, None, None, None
 
 
 def linear_log_likelihood(
@@ -138,4 +146,8 @@ def linear_log_likelihood(
         log p(target), and the mean over the vocabulary of log p(v) where `average` (else of no meaning);
         float32 at least.
     """
-    return apply(_LinearLogLikelihood, hidden, weight, bias, targets, average, budget, hold)
+    # Without a gradient little is gained by kernels, which take a second to be imported.
+    fused = torch.is_grad_enabled() and any(x.requires_grad for x in (hidden, weight, bias))
+    return apply(
+        _LinearLogLikelihood, hidden, weight, bias, targets.long(), average, budget, hold and fused, fused
+    )

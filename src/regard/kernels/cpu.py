@@ -6,12 +6,12 @@ import torch
 
 from regard.kernels import places
 from regard.kernels.places import MAPS
-from regard.kernels.pool import compiled, run
+from regard.kernels.pool import load, run
 from regard.types import Tensor
 
 __all__ = ["Declined", "backward", "broadcast", "forward", "scan_backward", "scan_forward"]
 
-FEW = 1 << 11  # numbers: below, waking a second thread costs more than it saves
+FEW = 1 << 11  # numbers; see `run`
 
 _Block = ctypes.c_int64 * places.LENGTH
 
@@ -22,7 +22,7 @@ class Declined(Exception):
 
 def _call(name: str, block: "ctypes.Array[ctypes.c_int64]", numbers: int, rows: int) -> None:
     """Run a kernel over its rows, eight at a time."""
-    kernel = compiled("scans" if name.startswith("scan") else "rows", name)
+    kernel = load("scans" if name.startswith("scan") else "rows", name)
     run(kernel, block, places.SHARE, (rows + 7) // 8, numbers < FEW)
 
 

@@ -1,7 +1,7 @@
 """Dropout on a CPU in one pass over memory: noise is drawn where it is used and not stored.
 
-Number i is dropped where 16 of the 64 bits of hash(seed + i // 4), the (i % 4)-th from below, are under a
-level. The hash is SplitMix64 (Steele et al. 2014, "Fast splittable pseudorandom number generators"), a
+Number i is dropped where 16 of the 64 bits of word i // 4, the (i % 4)-th from below, are under a level. The
+words are those of SplitMix64 (Steele et al. 2014, "Fast splittable pseudorandom number generators"), each a
 function of seed and place alone: the gradient draws again what the forward pass drew, whatever the number of
 threads.
 """
@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 from regard.kernels.autograd import apply, first_order
-from regard.kernels.pool import CHUNK, compiled, run
-from regard.kernels.versions import chosen, transforming
+from regard.kernels.pool import CHUNK, load, run
+from regard.kernels.versions import on_cpu, transforming
 from regard.types import Tensor
 
 __all__ = ["dropped", "fits"]
 
 LEVELS = 1 << 16
-FEW = 1 << 14  # numbers: below, waking a second thread costs more than it saves
+FEW = 1 << 14  # numbers; see `run`
 
 # The kernel's arguments: int64 in one block of memory.
 TICKET = 0  # the next share of the chunks
@@ -51,7 +51,7 @@ def _drop(
     if gate is not None:
         block[GATE], block[HALF_GATE] = gate.data_ptr(), gate.dtype == torch.bfloat16
     chunks = (x.numel() + CHUNK - 1) // CHUNK
-    run(compiled("dropping", "drop"), block, SHARE, chunks, x.numel() < FEW)
+    run(load("dropping", "drop"), block, SHARE, chunks, x.numel() < FEW)
     return out
 
 
@@ -83,7 +83,7 @@ class _Dropped(torch.autograd.Function):
 def fits(x: Tensor, onto: Tensor | None = None) -> bool:
     """Whether `dropped` takes these operands on this machine."""
     return (
-        chosen(x) == "numba"
+        on_cpu(x, x if onto is None else onto)
         and not transforming()
         and x.dtype in _FLOATS
         and x.numel() > 0
@@ -98,9 +98,9 @@ def dropped(x: Tensor, probability: float, onto: Tensor | None = None, relu: boo
 
     Args:
         x: Float32 or bfloat16, on a CPU.
-        probability: Of dropping a number, in [0, 1); rounded to a multiple of 2^-16.
+        probability: Of dropping a number, in [0, 1); rounded to a multiple of 2^-16 below 1.
         onto: Of the shape of `x`; the result is in its precision. Not with `relu`.
         relu: Whether negative numbers are 0.
     """
     assert onto is None or not relu
-    return apply(_Dropped, x, onto, round(probability * LEVELS), relu)
+    return apply(_Dropped, x, onto, min(round(probability * LEVELS), LEVELS - 1), relu)

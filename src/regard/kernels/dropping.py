@@ -41,7 +41,7 @@ def _draw(seed, first, noise):
         noise[i] = z ^ (z >> np.uint64(31))
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64), cache=True, error_model="numpy")
 def drop(block: int) -> None:
     """Drop and scale the block's numbers."""
     count, share = read_int(block + 8 * COUNT), CHUNK * read_int(block + 8 * SHARE)
@@ -67,7 +67,7 @@ def drop(block: int) -> None:
             if gate:
                 passed = read_floats(gate + (2 if half_gate else 4) * first, half_gate, other_room[:size])
                 for i in range(size):
-                    found[i] = values[i] * scale if passed[i] > 0 else nothing
+                    found[i] = nothing if passed[i] <= 0 else values[i] * scale
             else:
                 _draw(seed, first // 4, noise)
                 if relu:

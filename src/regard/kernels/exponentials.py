@@ -24,12 +24,13 @@ from regard.kernels.tiles import atomic_add, read_int
 
 __all__ = ["exponentiate", "weigh"]
 
+NOTHING = np.float32(0)
 NEGATIVE, REST, LEAST = np.int32(31), np.int32(0x7FFFFFFF), np.int32(-0x80000000)
 
 
 @njit
 def _order(pattern):
-    """Bits of a float32 as an integer in the order of the numbers, NaN highest; twice gives them back."""
+    """Bits of a float32 as an integer in the order of the numbers; twice gives the bits back."""
     return np.int32(pattern ^ ((pattern >> NEGATIVE) & REST))
 
 
@@ -98,7 +99,7 @@ def weigh(block: int) -> None:
     rows, share = read_int(block + 8 * ROWS), read_int(block + 8 * SHARE)
     size, half = read_int(block + 8 * SIZE), read_int(block + 8 * HALF)
     width = 2 if half else 4
-    factors, shifts = floats(read_int(block + 8 * FACTORS), rows), floats(read_int(block + 8 * SHIFTS), rows)
+    factors, shifts = floats(read_int(block + 8 * FACTORS), rows), read_int(block + 8 * SHIFTS)
     gains, targets = (
         floats(read_int(block + 8 * GAINS), rows),
         whole_numbers(read_int(block + 8 * TARGETS), rows),
@@ -110,7 +111,8 @@ def weigh(block: int) -> None:
             break
         for row in range(begin, min(begin + share, rows)):
             start = read_int(block + 8 * LOGITS) + row * size * width
-            factor, shift = factors[row], shifts[row]
+            factor = factors[row]
+            shift = floats(shifts, rows)[row] if shifts else NOTHING
             for first in range(0, size, CHUNK):
                 values = read_floats(start + width * first, half, room[: min(CHUNK, size - first)])
                 for i in range(len(values)):

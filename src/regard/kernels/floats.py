@@ -12,7 +12,7 @@ from numba.np.numpy_support import carray
 
 from regard.kernels.lanes import intrinsic
 
-__all__ = ["bits", "exp", "floats", "read_floats", "whole_numbers", "write_halves"]
+__all__ = ["bits", "exp", "floats", "number", "read_floats", "whole_numbers", "write_halves"]
 
 _FLOAT, _BITS = ir.FloatType(), ir.IntType(32)
 

@@ -4,13 +4,13 @@ import ctypes
 
 import torch
 
-from regard.kernels.pool import compiled, run
-from regard.kernels.versions import chosen, transforming
+from regard.kernels.pool import load, run
+from regard.kernels.versions import on_cpu
 from regard.types import Tensor
 
 __all__ = ["exponentials", "fits", "weigh_exponentials"]
 
-FEW = 1 << 13  # numbers: below, waking a second thread costs more than it saves
+FEW = 1 << 13  # numbers; see `run`
 
 # The kernels' arguments: int64 in one block of memory.
 TICKET = 0  # the next share of the rows
@@ -37,17 +37,12 @@ def _call(name: str, logits: Tensor, places: dict[int, Tensor]) -> None:
     block[LOGITS] = logits.data_ptr()
     for place, operand in places.items():
         block[place] = operand.data_ptr()
-    run(compiled("exponentials", name), block, SHARE, rows, logits.numel() < FEW)
+    run(load("exponentials", name), block, SHARE, rows, logits.numel() < FEW)
 
 
 def fits(logits: Tensor) -> bool:
     """Whether the kernels take these logits on this machine."""
-    return (
-        chosen(logits) == "numba"
-        and not transforming()
-        and logits.dtype in (torch.float32, torch.bfloat16)
-        and logits.is_contiguous()
-    )
+    return on_cpu(logits) and logits.dtype in (torch.float32, torch.bfloat16) and logits.is_contiguous()
 
 
 def exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -65,17 +60,17 @@ def exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def weigh_exponentials(
-    powers: Tensor, factors: Tensor, shifts: Tensor, gains: Tensor, targets: Tensor
+    powers: Tensor, factors: Tensor, shifts: Tensor | None, gains: Tensor, targets: Tensor
 ) -> None:
     """Write factor * powers + shift + gain * onehot(target) over each row of the exponentials.
 
     Args:
         powers: [N, V], float32 or bfloat16, contiguous.
-        factors: [N]; so are shifts and gains.
-        shifts: As factors.
-        gains: As factors.
+        factors: [N].
+        shifts: [N]; none: 0.
+        gains: [N].
         targets: [N], in [0, V).
     """
-    operands = {FACTORS: factors, SHIFTS: shifts, GAINS: gains}
+    operands = {FACTORS: factors, GAINS: gains} | ({} if shifts is None else {SHIFTS: shifts})
     places = {place: operand.to(torch.float32).contiguous() for place, operand in operands.items()}
-    _call("weigh", powers, places | {TARGETS: targets.contiguous()})
+    _call("weigh", powers, places | {TARGETS: targets.to(torch.int64).contiguous()})

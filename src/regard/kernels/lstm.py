@@ -4,13 +4,13 @@ import ctypes
 
 import torch
 
-from regard.kernels.pool import compiled, run
-from regard.kernels.versions import chosen, transforming
+from regard.kernels.pool import load, run
+from regard.kernels.versions import on_cpu
 from regard.types import Tensor
 
 __all__ = ["fits", "lstm_backward", "lstm_forward"]
 
-FEW = 1 << 13  # numbers: below, waking a second thread costs more than it saves
+FEW = 1 << 13  # numbers; see `run`
 
 # The kernels' arguments: int64 in one block of memory.
 TICKET = 0  # the next share of the rows
@@ -31,8 +31,7 @@ _Block = ctypes.c_int64 * LENGTH
 def fits(from_input: Tensor, from_hidden: Tensor, memory: Tensor) -> bool:
     """Whether the kernels take these operands on this machine."""
     return (
-        chosen(memory) == "numba"
-        and not transforming()
+        on_cpu(from_input, from_hidden, memory)
         and from_hidden.dtype in (torch.float32, torch.bfloat16)
         and from_input.dtype == from_hidden.dtype
         and memory.dtype == torch.float32
@@ -48,7 +47,7 @@ def _call(name: str, memory: Tensor, half: bool, places: dict[int, Tensor]) -> N
     block[ROWS], block[WIDTH], block[HALF] = rows, width, half
     for place, operand in places.items():
         block[place] = operand.data_ptr()
-    run(compiled("gates", name), block, SHARE, rows, memory.numel() < FEW)
+    run(load("gates", name), block, SHARE, rows, memory.numel() < FEW)
 
 
 def lstm_forward(

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import torch
 
-__all__ = ["CHUNK", "Kernel", "compiled", "run"]
+__all__ = ["CHUNK", "Loaded", "load", "run"]
 
 CHUNK = 1 << 10
 """So many numbers of a long row are worked on at a time, so that they stay near."""
@@ -53,7 +53,7 @@ def _parallel() -> Callable[[int, int, int, int], None] | None:
     return None
 
 
-class Kernel(NamedTuple):
+class Loaded(NamedTuple):
     """A compiled kernel: as ctypes calls it, and its address."""
 
     function: Callable[[int], None]
@@ -61,7 +61,7 @@ class Kernel(NamedTuple):
 
 
 @cache
-def compiled(module: str, name: str) -> Kernel:
+def load(module: str, name: str) -> Loaded:
     """A kernel of one of the modules beside this one, which the first call of any imports, with Numba.
 
     Args:
@@ -69,10 +69,10 @@ def compiled(module: str, name: str) -> Kernel:
         name: The kernel's name in it, made by `numba.cfunc`.
     """
     address = getattr(import_module(f"regard.kernels.{module}"), name).address
-    return Kernel(ctypes.CFUNCTYPE(None, ctypes.c_int64)(address), address)
+    return Loaded(ctypes.CFUNCTYPE(None, ctypes.c_int64)(address), address)
 
 
-def run(kernel: Kernel, block: "ctypes.Array[ctypes.c_int64]", share: int, units: int, few: bool) -> None:
+def run(kernel: Loaded, block: "ctypes.Array[ctypes.c_int64]", share: int, units: int, few: bool) -> None:
     """Run a kernel over so many units of work, in shares large enough that threads seldom meet at an edge.
 
     Args:
@@ -80,7 +80,8 @@ def run(kernel: Kernel, block: "ctypes.Array[ctypes.c_int64]", share: int, units
         block: Its arguments, the first of them the ticket.
         share: Where in the block stands how many units go with a ticket.
         units: At least one.
-        few: Whether waking a second thread would cost more than it saves.
+        few: Whether waking a second thread, some 5 us, would cost more than it saves: how many numbers that
+            are rests on what a kernel does with each.
     """
     block[share] = each = units if few else max(1, units // (4 * torch.get_num_threads()))
     pieces = (units + each - 1) // each

@@ -1,7 +1,7 @@
 """Which version of a map runs: the plain reference, Numba on a CPU, Triton on CUDA.
 
-The default follows the device. One switch forces a version: `with using("reference"): ...`, or the
-environment variable REGARD_KERNELS for a whole process.
+Other kernels have the first two. The default follows the device. One switch forces a version:
+`with using("reference"): ...`, or the environment variable REGARD_KERNELS for a whole process.
 """
 
 import os
@@ -15,7 +15,7 @@ import torch
 from regard.errors import UsageError
 from regard.types import Tensor
 
-__all__ = ["Version", "chosen", "transforming", "using"]
+__all__ = ["Version", "chosen", "on_cpu", "transforming", "using"]
 
 Version = Literal["auto", "reference", "numba", "triton"]
 
@@ -52,6 +52,15 @@ def using(version: Version) -> Iterator[None]:
 def chosen(scores: Tensor) -> Version:
     """The version that answers for these scores: never `auto`."""
     return _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
+
+
+def on_cpu(*operands: Tensor) -> bool:
+    """Whether a kernel of Numba's that is no operator for `torch.compile` may be given these."""
+    return (
+        not torch.compiler.is_compiling()
+        and all(operand.device.type == "cpu" for operand in operands)
+        and chosen(operands[0]) == "numba"
+    )
 
 
 # Private, and absent from some versions: then no transform is noticed.

@@ -30,14 +30,16 @@ def _tanh(x: Tensor) -> Tensor:
 
 class _LstmCell(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, from_input: Tensor, from_hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, from_input: Tensor, from_hidden: Tensor, memory: Tensor, recorded: bool
+    ) -> tuple[Tensor, Tensor]:
         # Without a gradient little is gained, and the kernels take a second to be imported.
-        ctx.fused = any(ctx.needs_input_grad) and fits(from_input, from_hidden, memory)
+        ctx.fused = recorded and fits(from_input, from_hidden, memory)
         if ctx.fused:
             hidden, after, kept = lstm_forward(from_input, from_hidden, memory)
             ctx.save_for_backward(*kept)
             return hidden, after
-        gates = (from_input + from_hidden).to(memory.dtype)
+        gates = from_input.to(memory.dtype) + from_hidden.to(memory.dtype)
         width = memory.shape[-1]
         sigmoids = torch.sigmoid(gates[..., : 3 * width])
         candidate = _tanh(gates[..., 3 * width :])
@@ -50,11 +52,11 @@ class _LstmCell(torch.autograd.Function):
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         hidden_grad, after_grad = grads
         if ctx.fused:
             gates, memory_grad = lstm_backward(hidden_grad, after_grad, ctx.saved_tensors)
-            return gates, gates, memory_grad
+            return gates, gates, memory_grad, None
         sigmoids, candidate, memory, squashed = ctx.saved_tensors
         enter, keep, leave = sigmoids.chunk(3, dim=-1)
         width = memory.shape[-1]
@@ -67,7 +69,7 @@ class _LstmCell(torch.autograd.Function):
         gates[..., : 3 * width] *= sigmoids * (1 - sigmoids)
         torch.mul(total * enter, 1 - candidate * candidate, out=gates[..., 3 * width :])
         gates = gates.to(ctx.dtype)
-        return gates, gates, total * keep
+        return gates, gates, total * keep, None
 
 
 def lstm_cell(
@@ -85,7 +87,9 @@ def lstm_cell(
     Returns:
         The new (h, c).
     """
-    return apply(_LstmCell, from_input, from_hidden, state[1])
+    operands = (from_input, from_hidden, state[1])
+    recorded = torch.is_grad_enabled() and any(x.requires_grad for x in operands)
+    return apply(_LstmCell, *operands, recorded)
 
 
 class _GruCell(torch.autograd.Function):

@@ -1,7 +1,8 @@
 """Dropout (Srivastava et al. 2014), alone and with what stands beside it in a layer.
 
-On a CPU all of it is one pass over memory (`regard.kernels.dropout`); PyTorch's own, which draws one
-Bernoulli number after another, takes fifteen times as long.
+Float32 and bfloat16 on a CPU take one pass over memory for all of it (`regard.kernels.dropout`), with a
+gradient of the first order alone; PyTorch's own dropout, which answers elsewhere, draws one Bernoulli number
+after another there and takes fifteen times as long.
 """
 
 import torch
@@ -20,7 +21,7 @@ def dropout(x: Float[Tensor, "*B"], probability: float, training: bool) -> Float
 
     Args:
         x: Any shape.
-        probability: Of dropping a number, in [0, 1).
+        probability: Of dropping a number, in [0, 1); the kernel rounds it to a multiple of 2^-16.
         training: Where False, `x` comes back as it is.
     """
     if not training or probability == 0:
