@@ -1,9 +1,10 @@
-"""Float32 matrix products: PyTorch's own way on a CPU against oneDNN (`regard.kernels.products`).
+"""Matrix products on a CPU: PyTorch's own way against the other one that `regard.kernels.products` knows.
 
     python benchmarks/products.py
 
-Prints GFLOP/s of both (medians of runs in turn) at the shapes of a recurrent model's step, of its projections
-and of their gradients, and the largest deviation of each from float64.
+For float32 that is oneDNN, for bfloat16 float32 and back. Prints GFLOP/s of both (medians of runs in turn) at
+the shapes of a recurrent model's step, of its projections and of their gradients, and the largest deviation
+of each from float64.
 """
 
 import statistics
@@ -33,16 +34,15 @@ def seconds(call: Callable[[], torch.Tensor], repeats: int) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-def main() -> None:
-    torch.manual_seed(0)
-    products._LINEAR = products._onednn()
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-    print(f"{'shape':>18}  {'PyTorch':>8}  {'oneDNN':>8}  GFLOP/s   ratio   deviation from float64 of both")
+def compare(dtype: torch.dtype, other: str) -> None:
+    """Measure all shapes in one precision and print a line each."""
+    print(f"\n{dtype}: PyTorch's own, {other}")
+    print(f"{'shape':>18}  {'PyTorch':>8}  {'other':>8}  GFLOP/s   ratio   deviation from float64 of both")
     for rows, inner, columns in SHAPES:
-        x, matrix = torch.randn(rows, inner), torch.randn(inner, columns)
+        x, matrix = torch.randn(rows, inner).to(dtype), torch.randn(inner, columns).to(dtype)
         work = 2 * rows * inner * columns
         repeats = max(3, int(4e9 / work))
-        ways = {"torch": lambda x=x, m=matrix: x @ m, "onednn": lambda x=x, m=matrix: product(x, m)}
+        ways = {"torch": lambda x=x, m=matrix: x @ m, "other": lambda x=x, m=matrix: product(x, m)}
         times: dict[str, list[float]] = {name: [] for name in ways}
         for call in ways.values():
             seconds(call, 3)
@@ -51,11 +51,20 @@ def main() -> None:
                 times[name].append(seconds(call, repeats))
         rates = {name: work / statistics.median(found) / 1e9 for name, found in times.items()}
         exact = x.double() @ matrix.double()
-        errors = {name: float((call() - exact).abs().max()) for name, call in ways.items()}
+        errors = {name: float((call().double() - exact).abs().max()) for name, call in ways.items()}
         print(
-            f"{f'{rows} x {inner} x {columns}':>18}  {rates['torch']:8.0f}  {rates['onednn']:8.0f}           "
-            f"{rates['onednn'] / rates['torch']:5.2f}   {errors['torch']:.1e}, {errors['onednn']:.1e}"
+            f"{f'{rows} x {inner} x {columns}':>18}  {rates['torch']:8.0f}  {rates['other']:8.0f}           "
+            f"{rates['other'] / rates['torch']:5.2f}   {errors['torch']:.1e}, {errors['other']:.1e}"
         )
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    own, products._LINEAR = products._LINEAR, products._onednn()
+    compare(torch.float32, "oneDNN")
+    products._LINEAR, products._SLOW_HALVES = own, True
+    compare(torch.bfloat16, "float32 and back")
 
 
 if __name__ == "__main__":

@@ -29,10 +29,38 @@ def test_a_transposed_operand_is_no_different() -> None:
     torch.testing.assert_close(product(x.t(), matrix.t()), x.t() @ matrix.t(), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_other_precisions_are_pytorchs_own(dtype) -> None:
-    x, matrix = torch.randn(3, 4, dtype=dtype), torch.randn(4, 5, dtype=dtype)
+def test_another_precision_is_pytorchs_own() -> None:
+    x, matrix = torch.randn(3, 4, dtype=torch.float64), torch.randn(4, 5, dtype=torch.float64)
     assert torch.equal(product(x, matrix), x @ matrix)
+
+
+@pytest.mark.parametrize("slow", [True, False])
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_a_bfloat16_product_is_the_exact_one_rounded(shapes, slow, monkeypatch) -> None:
+    monkeypatch.setattr(products, "_SLOW_HALVES", slow)
+    x, matrix, bias = (torch.randn(shape).bfloat16() for shape in (*shapes, shapes[1][-1:]))
+    exact = x.double() @ matrix.double() + bias.double()
+    found = product(x, matrix, bias)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.double(), exact, rtol=2**-7, atol=2**-6)
+
+
+FLAGS = "vendor_id : {}\nflags\t\t: fpu avx512f {}\nvendor_id : {}\n"
+
+
+@pytest.mark.parametrize(
+    ("processor", "slow"),
+    [
+        (FLAGS.format("GenuineIntel", "avx512_bf16", "GenuineIntel"), True),
+        (FLAGS.format("GenuineIntel", "avx512_bf16 amx_bf16", "GenuineIntel"), False),
+        (FLAGS.format("AuthenticAMD", "avx512_bf16", "AuthenticAMD"), False),
+        (FLAGS.format("AuthenticAMD", "avx2", "AuthenticAMD"), True),
+        ("Features\t: fp asimd bf16", False),
+        ("arm", False),
+    ],
+)
+def test_where_bfloat16_is_slow_is_read_from_the_processors_flags(processor, slow) -> None:
+    assert products._slow_halves(processor) == slow
 
 
 def test_without_onednn_the_answer_is_the_same(monkeypatch) -> None:

@@ -3,11 +3,13 @@
 On a CPU PyTorch makes float32 products with MKL. oneDNN, which comes with PyTorch too, is faster on other
 makers' processors than Intel's: on two cores of an AMD processor with AVX-512, 400 to 470 GFLOP/s against 177
 to 203, in float32 too, with two to four times the rounding error; on an Intel one 0.7 to 1.0 of MKL's rate
-(`benchmarks/products.py`). Half precisions, float64 and other devices take PyTorch's own way.
+(`benchmarks/products.py`). Products of bfloat16, which are summed in float32 in any case, go through those of
+float32 where the processor has no faster ones. All else takes PyTorch's own way.
 """
 
 import os
 import platform
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +32,28 @@ def _onednn() -> Any:
         return None
 
 
-def _is_intel() -> bool:
-    """Whether the processor is Intel's, as far as the system tells."""
+def _processor() -> str:
+    """What the system tells of the processor."""
     try:
-        return "GenuineIntel" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "GenuineIntel" in platform.processor()
+        return platform.processor()
 
 
-_LINEAR = None if _is_intel() else _onednn()
+def _slow_halves(processor: str) -> bool:
+    """Whether an x86 processor makes products of bfloat16 more slowly than those of float32.
+
+    Intel's with AVX-512 alone do (`benchmarks/products.py`), and those without instructions for them.
+    """
+    found = re.search(r"^flags\s*:(.*)", processor, re.MULTILINE)
+    if found is None:  # another architecture, or another system
+        return False
+    flags = set(found[1].split())
+    return "amx_bf16" not in flags and ("avx512_bf16" not in flags or "GenuineIntel" in processor)
+
+
+_LINEAR = None if "GenuineIntel" in _processor() else _onednn()
+_SLOW_HALVES = _slow_halves(_processor())
 
 FEW = 4  # so many matrices are multiplied one by one
 
@@ -63,6 +78,9 @@ def product(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
         matrix: [in, out], or with further leading axes, the same as those of `x`.
         bias: [out].
     """
+    if _SLOW_HALVES and x.dtype == matrix.dtype == torch.bfloat16 and x.device.type == "cpu":
+        found = product(x.float(), matrix.float(), None if bias is None else bias.float())
+        return found.to(torch.bfloat16)
     exact = x.dtype == matrix.dtype == torch.float32
     if _LINEAR is not None and exact and x.device.type == "cpu" and x.numel() > 0:
         if matrix.dim() == 2:
@@ -103,4 +121,5 @@ def linear(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
         matrix: [in, out]; mind that `torch.nn.Linear` stores [out, in].
         bias: [out].
     """
-    return apply(_Linear, x, matrix, bias)
+    # In search a step is so short that recording nothing would take a tenth of it.
+    return apply(_Linear, x, matrix, bias) if torch.is_grad_enabled() else product(x, matrix, bias)

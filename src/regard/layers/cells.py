@@ -28,35 +28,36 @@ def _tanh(x: Tensor) -> Tensor:
     return torch.sigmoid(x + x).mul_(2).sub_(1)
 
 
+def _lstm(
+    from_input: Tensor, from_hidden: Tensor, memory: Tensor
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    """The step in plain operations: hidden state, memory, and what the gradient needs."""
+    gates = from_input.to(memory.dtype) + from_hidden.to(memory.dtype)
+    width = memory.shape[-1]
+    sigmoids = torch.sigmoid(gates[..., : 3 * width])
+    candidate = _tanh(gates[..., 3 * width :])
+    enter, keep, leave = sigmoids.chunk(3, dim=-1)
+    after = torch.addcmul(keep * memory, enter, candidate)
+    squashed = _tanh(after)
+    return (leave * squashed).to(from_hidden.dtype), after, (sigmoids, candidate, memory, squashed)
+
+
 class _LstmCell(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, from_input: Tensor, from_hidden: Tensor, memory: Tensor, recorded: bool
-    ) -> tuple[Tensor, Tensor]:
-        # Without a gradient little is gained, and the kernels take a second to be imported.
-        ctx.fused = recorded and fits(from_input, from_hidden, memory)
-        if ctx.fused:
-            hidden, after, kept = lstm_forward(from_input, from_hidden, memory)
-            ctx.save_for_backward(*kept)
-            return hidden, after
-        gates = from_input.to(memory.dtype) + from_hidden.to(memory.dtype)
-        width = memory.shape[-1]
-        sigmoids = torch.sigmoid(gates[..., : 3 * width])
-        candidate = _tanh(gates[..., 3 * width :])
-        enter, keep, leave = sigmoids.chunk(3, dim=-1)
-        after = torch.addcmul(keep * memory, enter, candidate)
-        squashed = _tanh(after)
-        ctx.save_for_backward(sigmoids, candidate, memory, squashed)
+    def forward(ctx: Any, from_input: Tensor, from_hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         ctx.dtype = from_hidden.dtype
-        return (leave * squashed).to(from_hidden.dtype), after
+        ctx.fused = fits(from_input, from_hidden, memory)
+        hidden, after, kept = (lstm_forward if ctx.fused else _lstm)(from_input, from_hidden, memory)
+        ctx.save_for_backward(*kept)
+        return hidden, after
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         hidden_grad, after_grad = grads
         if ctx.fused:
             gates, memory_grad = lstm_backward(hidden_grad, after_grad, ctx.saved_tensors)
-            return gates, gates, memory_grad, None
+            return gates, gates, memory_grad
         sigmoids, candidate, memory, squashed = ctx.saved_tensors
         enter, keep, leave = sigmoids.chunk(3, dim=-1)
         width = memory.shape[-1]
@@ -69,7 +70,7 @@ class _LstmCell(torch.autograd.Function):
         gates[..., : 3 * width] *= sigmoids * (1 - sigmoids)
         torch.mul(total * enter, 1 - candidate * candidate, out=gates[..., 3 * width :])
         gates = gates.to(ctx.dtype)
-        return gates, gates, total * keep, None
+        return gates, gates, total * keep
 
 
 def lstm_cell(
@@ -88,8 +89,10 @@ def lstm_cell(
         The new (h, c).
     """
     operands = (from_input, from_hidden, state[1])
-    recorded = torch.is_grad_enabled() and any(x.requires_grad for x in operands)
-    return apply(_LstmCell, *operands, recorded)
+    if torch.is_grad_enabled() and any(x.requires_grad for x in operands):
+        return apply(_LstmCell, *operands)
+    # Little is gained without a gradient, and the kernels take a second to be imported.
+    return _lstm(*operands)[:2]
 
 
 class _GruCell(torch.autograd.Function):
