@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from regard.alignment.bayes_layout import Layout
+from regard.kernels.splitmix import GAMMA, mix
 
 __all__ = ["FERTILITIES", "REACH", "Chain", "Layout", "draw_first", "observe", "pick", "settle", "sweep"]
 
@@ -55,13 +56,9 @@ class Chain(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def _uniform(random):
-    """A number in [0, 1): SplitMix64, Steele, Lea & Flood (2014)."""
-    random[0] += np.uint64(0x9E3779B97F4A7C15)
-    x = random[0]
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    return np.float32(np.int64(x >> np.uint64(40)) * 2.0**-24)
+    """A number in [0, 1)."""
+    random[0] += GAMMA
+    return np.float32(np.int64(mix(random[0]) >> np.uint64(40)) * 2.0**-24)
 
 
 @njit(nogil=True, cache=True)

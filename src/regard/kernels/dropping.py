@@ -21,24 +21,17 @@ from regard.kernels.dropout import (
 )
 from regard.kernels.floats import floats, read_floats, write_halves
 from regard.kernels.pool import CHUNK
+from regard.kernels.splitmix import GAMMA, mix
 from regard.kernels.tiles import atomic_add, read_int
 
 __all__ = ["drop"]
 
 
-GAMMA, FIRST, SECOND = (
-    np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
-
-
 @njit
 def _draw(seed, first, noise):
-    """Number i of `noise` is output first + i of SplitMix64."""
+    """Number i of `noise` is word first + i of the seed."""
     for i in range(len(noise)):
-        z = seed + GAMMA * np.uint64(first + i + 1)
-        z = (z ^ (z >> np.uint64(30))) * FIRST
-        z = (z ^ (z >> np.uint64(27))) * SECOND
-        noise[i] = z ^ (z >> np.uint64(31))
+        noise[i] = mix(seed + GAMMA * np.uint64(first + i + 1))
 
 
 @cfunc(types.void(types.int64), cache=True, error_model="numpy")

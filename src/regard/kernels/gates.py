@@ -45,6 +45,13 @@ def _tanh(x):
     return -found if x < 0 else found
 
 
+@njit
+def _quarters(active):
+    """The activations of input, forget and output gate, and the candidate."""
+    width = len(active) // 4
+    return active[:width], active[width : 2 * width], active[2 * width : 3 * width], active[3 * width :]
+
+
 @cfunc(types.void(types.int64), cache=True)
 def lstm_forward(block: int) -> None:
     """Activations, the memory after the step, its tanh and the hidden state."""
@@ -72,12 +79,7 @@ def lstm_forward(block: int) -> None:
                 active[i] = _sigmoid(inputs[i] + recurrent[i])
             for i in range(3 * width, 4 * width):
                 active[i] = _tanh(inputs[i] + recurrent[i])
-            enter, keep, leave, candidate = (
-                active[:width],
-                active[width : 2 * width],
-                active[2 * width : 3 * width],
-                active[3 * width :],
-            )
+            enter, keep, leave, candidate = _quarters(active)
             for i in range(width):
                 after[i] = keep[i] * memory[i] + enter[i] * candidate[i]
             for i in range(width):
@@ -111,12 +113,7 @@ def lstm_backward(block: int) -> None:
             by_memory = floats(read_int(block + 8 * MEMORY_GRADIENT) + 4 * narrow, width)
             start = read_int(block + 8 * GATES_GRADIENT) + size * wide
             gates = gates_room if half else floats(start, 4 * width)
-            enter, keep, leave, candidate = (
-                active[:width],
-                active[width : 2 * width],
-                active[2 * width : 3 * width],
-                active[3 * width :],
-            )
+            enter, keep, leave, candidate = _quarters(active)
             for i in range(width):
                 total = by_after[i] + by_hidden[i] * leave[i] * (ONE - squashed[i] * squashed[i])
                 by_memory[i] = total * keep[i]

@@ -1,8 +1,8 @@
 """Dropout (Srivastava et al. 2014), alone and with what stands beside it in a layer.
 
 Float32 and bfloat16 on a CPU take one pass over memory for all of it (`regard.kernels.dropout`), with a
-gradient of the first order alone; PyTorch's own dropout, which answers elsewhere, draws one Bernoulli number
-after another there and takes fifteen times as long.
+gradient of the first order alone. PyTorch's own, which answers elsewhere, draws one Bernoulli number after
+another there and takes 25 times as long (`benchmarks/RESULTS.md`).
 """
 
 import torch
