@@ -201,6 +201,36 @@ def test_selecting_rows_commutes_with_reading(config) -> None:
 
 
 @every
+def test_search_reads_what_training_reads(config) -> None:
+    mechanism, asked = build(config), queries()
+    order, again = torch.tensor([2, 0, 0, 1]), torch.tensor([0, 3, 1, 1, 2])
+    rows, unprepared = order[again], memory()
+    prepared = mechanism.prepare(unprepared)
+    expected = mechanism.read(asked[rows, 0], prepared.select(rows), mechanism.start(prepared).select(rows))
+    mechanism = mechanism.float()
+    assert unprepared.upper is not None
+    single = Memory(unprepared.states.float(), unprepared.mask, upper=unprepared.upper.float())
+    with torch.inference_mode():
+        prepared = mechanism.prepare(single)
+        state = mechanism.start(prepared).select(order).select(again)
+        found = mechanism.read(asked[rows, 0].float(), prepared.select(order).select(again), state)
+    for a, b in zip(tensors(found), tensors(expected), strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_of_a_memory_are_those_of_its_parts() -> None:
+    whole = build(SoftAttentionConfig()).prepare(memory())
+    first, again = torch.tensor([2, 0, 0, 1]), torch.tensor([3, 1, 0])
+    found, index = whole.select(first).select(again), first[again]
+    assert found.shared()[0] is whole and torch.equal(found.shared()[1], index)
+    assert torch.equal(found.states, whole.states[index]) and torch.equal(found.mask, whole.mask[index])
+    assert torch.equal(found.upper, whole.upper[index]) and found.lower is None and found.compared is None
+    assert torch.equal(found.keys.matrix, whole.keys.matrix[index])
+    assert torch.equal(found.values.matrix, whole.values.matrix[index])
+    assert found.states is found.states  # copied once
+
+
+@every
 def test_saved_and_loaded_it_reads_the_same(config) -> None:
     mechanism, asked = build(config), queries()
     other = build(config, seed=9)

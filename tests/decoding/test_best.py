@@ -1,10 +1,12 @@
 """The fast way to the best tokens agrees with the plain one."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decoding.best import best_tokens
+from regard.kernels.versions import using
 
 
 @settings(max_examples=60, deadline=None)
@@ -28,6 +30,22 @@ def test_the_best_tokens_are_those_of_topk(rows, size, count, ties, seed):
     assert all(len(set(row.tolist())) == tokens.shape[1] for row in tokens)
     if not ties:
         assert torch.equal(tokens, expected.indices)
+
+
+def test_what_is_no_number_comes_first_as_in_topk():
+    values = torch.randn(3, 200)
+    values[:, 150], values[:, 170], values[:, 20] = torch.nan, torch.inf, -torch.inf
+    found, tokens = best_tokens(values, 3)
+    assert tokens[:, :2].tolist() == [[150, 170]] * 3
+    assert torch.equal(found[:, 1:], values.topk(3, dim=1).values[:, 1:])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_every_version_gives_the_same(dtype):
+    values = torch.randn(4, 500).to(dtype)
+    found = best_tokens(values, 5)[0]
+    with using("reference"):
+        assert torch.equal(best_tokens(values, 5)[0], found)
 
 
 def test_a_row_gives_the_same_alone():

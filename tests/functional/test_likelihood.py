@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from regard.functional import linear_log_likelihood
+from regard.functional import linear_log_likelihood, linear_log_softmax
 from regard.kernels.likelihood import exponentials
 
 DOUBLE = torch.float64
@@ -84,7 +84,7 @@ def test_under_autocast_gradients_have_the_precision_of_the_weights() -> None:
 WITHOUT_GRADIENT = """
 import sys
 import torch
-from regard.functional import linear_log_likelihood
+from regard.functional import linear_log_likelihood, linear_log_softmax
 from regard.layers.cells import lstm_cell
 parameters = [torch.randn(s, requires_grad=True) for s in ((7, 4), (11, 4), (11,), (7, 16))]
 with torch.inference_mode():
@@ -152,3 +152,33 @@ def test_far_below_the_top_is_nothing_and_no_number_stays_none(dtype) -> None:
         float(logits[0, 3]), math.exp(-86), rtol=1e-2 if dtype == torch.bfloat16 else 1e-6, atol=0
     )
     assert sums[1].isnan() and logits[1, 1].isnan()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("shape", [(1, 1, 3), (7, 1, 1025), (5, 3, 2100)])
+def test_all_log_probabilities_are_those_of_log_softmax(shape, dtype):
+    rows, contexts, size = shape
+    hidden, weight, bias = torch.randn(rows, contexts, 8), torch.randn(size, 8), 5 * torch.randn(size)
+    bias[0] = -torch.inf
+    hidden[0] *= 10
+    hidden, weight, bias = (x.to(dtype) for x in (hidden, weight, bias))
+    expected = torch.log_softmax((hidden @ weight.t()).double() + bias.double(), dim=-1)
+    with torch.inference_mode():
+        found = linear_log_softmax(hidden, weight, bias)
+    assert found.shape == (rows, contexts, size)
+    assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    # Logits reach 100 and are known to so many units of their last place.
+    unit = 64 * 2 * torch.finfo(dtype).eps
+    torch.testing.assert_close(found.double(), expected, rtol=unit, atol=100 * unit)
+    recorded = linear_log_softmax(hidden.requires_grad_(), weight, bias)
+    assert recorded.requires_grad
+    torch.testing.assert_close(recorded.detach().double(), expected, rtol=unit, atol=100 * unit)
+
+
+def test_log_probabilities_of_what_is_no_number_are_none():
+    weight = torch.eye(3)
+    with torch.inference_mode():
+        found = linear_log_softmax(
+            torch.tensor([[1, torch.nan, 0], [0, 1, torch.inf]]), weight, torch.zeros(3)
+        )
+    assert found.isnan().all()

@@ -3,40 +3,22 @@
     head_h = softmax(x W_h^Q (x W_h^K)^T / sqrt(d) + G) x W_h^V      (Vaswani et al. 2017, Section 3.2)
 
 with G a bias towards near words, where there is one (`regard.attention.localness`). What nobody asked to see
-goes through PyTorch's fused operator; in search keys and values of earlier steps are kept.
+goes through PyTorch's fused operator; in search keys and values of earlier steps are kept
+(`regard.attention.cache`).
 """
-
-from dataclasses import dataclass
 
 import torch
 from torch import nn
 
+from regard.attention.cache import Cache
 from regard.attention.localness import Localness
 from regard.functional.masking import exact_dtype
 from regard.kernels.attention import fused_attention
+from regard.kernels.cached import slot_attention
 from regard.layers.linear import Linear
-from regard.layers.rows import Rows
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["Cache", "SelfAttention"]
-
-
-@dataclass(frozen=True)
-class Cache(Rows):
-    """Keys and values of the steps so far.
-
-    Attributes:
-        keys: [B, H, T, E].
-        values: [B, H, T, E].
-    """
-
-    keys: Float[Tensor, "B H T E"]
-    values: Float[Tensor, "B H T E"]
-
-    @property
-    def length(self) -> int:
-        """How many steps."""
-        return self.keys.shape[2]
+__all__ = ["SelfAttention"]
 
 
 class SelfAttention(nn.Module):
@@ -115,16 +97,18 @@ class SelfAttention(nn.Module):
             batch: B.
             like: Whose device and dtype it has.
         """
-        none = like.new_empty(batch, self.heads, 0, self.leave.weight.shape[0] // self.heads)
-        return Cache(none, none)
+        return Cache.empty(batch, like.new_empty(0, 2 * self.leave.weight.shape[0]))
 
     def step(self, x: Float[Tensor, "B D"], cache: Cache) -> tuple[Float[Tensor, "B D"], Cache]:
         """What one more word finds among those before it and itself."""
-        query, key, value = self._project(x.unsqueeze(1))
-        cache = Cache(torch.cat([cache.keys, key], dim=2), torch.cat([cache.values, value], dim=2))
-        bias = None
-        if self.localness is not None:
-            length = torch.full((1, 1), cache.length, device=x.device)
-            bias = self._bias(query, length, cache.length).to(query.dtype)
-        found = fused_attention(query, cache.keys, cache.values, bias)
-        return self.leave(found[:, :, 0].flatten(1)), cache
+        query, entries = self.enter(x).split((x.shape[1], 2 * x.shape[1]), dim=1)
+        cache = cache.append(entries)
+        if self.localness is None:
+            found = slot_attention(query, cache.store.entries, cache.slots, self.heads)
+            return self.leave(found), cache
+        keys, values = cache.read(self.heads)
+        asked = query.view(len(x), self.heads, 1, -1)
+        length = torch.full((1, 1), cache.length, device=x.device)
+        bias = self._bias(asked, length, cache.length).to(query.dtype)
+        found = fused_attention(asked, keys, values, bias)
+        return self.leave(found.flatten(1)), cache

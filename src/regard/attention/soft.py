@@ -15,6 +15,7 @@ from regard.config import config, option
 from regard.functional import entmax15, softmax, sparsemax
 from regard.functional.masking import exact_dtype
 from regard.kernels.attention import fused_attention
+from regard.kernels.cached import fits, word_attention
 from regard.layers.steps import StepProduct
 from regard.types import Float, Tensor
 
@@ -81,6 +82,12 @@ class SoftAttention(Attention):
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
         """One step."""
+        whole, rows = memory.shared()
+        if self.fused and isinstance(whole.keys, StepProduct) and whole.values is not None:
+            keys, values = whole.keys.matrix.transpose(1, 2), whole.values.matrix
+            query = query.to(keys.dtype)
+            if fits(query, keys, values):
+                return _step(*word_attention(query, keys, values, whole.mask, rows))
         return one_step(self.read_all(query.unsqueeze(1), memory, state))
 
     def read_all(
@@ -95,3 +102,10 @@ class SoftAttention(Attention):
         scores = self.scorer(queries, memory.keys)
         scores = scores.to(exact_dtype(scores.dtype))
         return expectation(self.map(scores, mask=memory.mask.unsqueeze(1)), memory)
+
+
+def _step(context: Float[Tensor, "B D"], weights: Float[Tensor, "B S"]) -> Reading:
+    """What a step read."""
+    zeros = weights.new_zeros(len(weights), 1)
+    after = State(weights.unsqueeze(1), context)
+    return Reading(context.unsqueeze(1), zeros, weights.unsqueeze(1), zeros, zeros[:, 0], after)

@@ -7,7 +7,7 @@ from regard.functional.bounds import check_bounds
 from regard.functional.constrained_softmax import constrained_softmax
 from regard.functional.constrained_sparsemax import constrained_sparsemax
 from regard.functional.entmax import entmax, entmax15
-from regard.functional.likelihood import linear_log_likelihood
+from regard.functional.likelihood import linear_log_likelihood, linear_log_softmax
 from regard.functional.losses import entmax15_loss, sparsemax_loss
 from regard.functional.scans import constrained_softmax_scan, constrained_sparsemax_scan
 from regard.functional.softmax import softmax
@@ -23,6 +23,7 @@ __all__ = [
     "entmax15",
     "entmax15_loss",
     "linear_log_likelihood",
+    "linear_log_softmax",
     "softmax",
     "sparsemax",
     "sparsemax_loss",

@@ -15,11 +15,11 @@ import torch
 
 from regard.functional.masking import exact_dtype
 from regard.kernels.autograd import apply, first_order
-from regard.kernels.likelihood import exponentials, fits, weigh_exponentials
-from regard.kernels.products import product
+from regard.kernels.likelihood import exponentials, fits, log_softmax, weigh_exponentials
+from regard.kernels.products import linear, product
 from regard.types import Float, Int, Tensor
 
-__all__ = ["linear_log_likelihood"]
+__all__ = ["linear_log_likelihood", "linear_log_softmax"]
 
 BUDGET = 1 << 24  # numbers: 64 MiB in float32
 
@@ -151,3 +151,21 @@ def linear_log_likelihood(
     return apply(
         _LinearLogLikelihood, hidden, weight, bias, targets.long(), average, budget, hold and fused, fused
     )
+
+
+def linear_log_softmax(
+    hidden: Float[Tensor, "*B D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, "V"]
+) -> Float[Tensor, "*B V"]:
+    """The log-probability of every token, float32 at least.
+
+    Args:
+        hidden: x, in the dtype of the weights.
+        weight: W.
+        bias: b.
+    """
+    if not torch.is_grad_enabled() and fits(hidden):
+        logits = product(hidden, weight.t()).view(-1, len(weight))
+        if fits(logits):
+            return log_softmax(logits, bias).view(*hidden.shape[:-1], -1)
+    logits = linear(hidden, weight.t(), bias)
+    return torch.log_softmax(logits.to(exact_dtype(logits.dtype)), dim=-1)

@@ -3,9 +3,21 @@
 import numpy as np
 from numba import cfunc, njit, types
 
-from regard.kernels.floats import bits, exp, floats, number, read_floats, whole_numbers, write_halves
+from regard.kernels.floats import (
+    LEAST,
+    exp,
+    floats,
+    highest_order,
+    number,
+    order,
+    read_floats,
+    whole_numbers,
+    write_halves,
+)
 from regard.kernels.likelihood import (
+    BIAS,
     FACTORS,
+    FOUND,
     GAINS,
     HALF,
     LOGITS,
@@ -22,25 +34,9 @@ from regard.kernels.likelihood import (
 from regard.kernels.pool import CHUNK
 from regard.kernels.tiles import atomic_add, read_int
 
-__all__ = ["exponentiate", "weigh"]
+__all__ = ["exponentiate", "normalise", "weigh"]
 
 NOTHING = np.float32(0)
-NEGATIVE, REST, LEAST = np.int32(31), np.int32(0x7FFFFFFF), np.int32(-0x80000000)
-
-
-@njit
-def _order(pattern):
-    """Bits of a float32 as an integer in the order of the numbers; twice gives the bits back."""
-    return np.int32(pattern ^ ((pattern >> NEGATIVE) & REST))
-
-
-@njit
-def _highest(values, highest):
-    """The highest of these and one before, as `_order` has them."""
-    for i in range(len(values)):
-        order = _order(np.int32(bits(values[i])))
-        highest = order if order > highest else highest
-    return highest
 
 
 @njit(fastmath={"reassoc"})
@@ -80,9 +76,9 @@ def exponentiate(block: int) -> None:
             highest, total = LEAST, 0.0
             for first in range(0, size, CHUNK):
                 values = read_floats(start + width * first, half, room[: min(CHUNK, size - first)])
-                highest = _highest(values, highest)
+                highest = highest_order(values, highest)
                 total += _sum(values)
-            tops[row] = top = number(np.uint32(_order(highest)))
+            tops[row] = top = number(np.uint32(order(highest)))
             means[row] = total / size
             total = 0.0
             for first in range(0, size, CHUNK):
@@ -91,6 +87,46 @@ def exponentiate(block: int) -> None:
                 if half:
                     write_halves(start + width * first, values)
             sums[row] = total
+
+
+@njit(fastmath={"reassoc"})
+def _powers(values, top):
+    """The sum of exp(value - top)."""
+    total = np.float32(0)
+    for i in range(len(values)):
+        total += exp(values[i] - top)
+    return total
+
+
+@cfunc(types.void(types.int64), cache=True)
+def normalise(block: int) -> None:
+    """Logits z of each row become z + bias - log sum exp(z + bias)."""
+    rows, share = read_int(block + 8 * ROWS), read_int(block + 8 * SHARE)
+    size, half = read_int(block + 8 * SIZE), read_int(block + 8 * HALF)
+    width = 2 if half else 4
+    bias = floats(read_int(block + 8 * BIAS), size)
+    room = np.empty(CHUNK, np.float32)
+    while True:
+        begin = share * atomic_add(block + 8 * TICKET, 1)
+        if begin >= rows:
+            break
+        for row in range(begin, min(begin + share, rows)):
+            start = read_int(block + 8 * LOGITS) + row * size * width
+            found = floats(read_int(block + 8 * FOUND) + 4 * row * size, size)
+            highest, total = LEAST, 0.0
+            for first in range(0, size, CHUNK):
+                count = min(CHUNK, size - first)
+                values = read_floats(start + width * first, half, room[:count])
+                part, added = found[first : first + count], bias[first : first + count]
+                for i in range(count):
+                    part[i] = values[i] + added[i]
+                highest = highest_order(part, highest)
+            top = number(np.uint32(order(highest)))
+            for first in range(0, size, CHUNK):
+                total += _powers(found[first : first + CHUNK], top)
+            normaliser = np.float32(top + np.log(total))
+            for i in range(size):
+                found[i] -= normaliser
 
 
 @cfunc(types.void(types.int64), cache=True)

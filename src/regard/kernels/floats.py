@@ -1,4 +1,4 @@
-"""Numbers for Numba kernels one by one: arrays at an address, bfloat16 as float32, bits, exponentials.
+"""Numbers for Numba kernels one by one: arrays at an address, bfloat16 as float32, bits, order, exponentials.
 
 A loop over these that may not write what it reads becomes vector code.
 """
@@ -12,7 +12,19 @@ from numba.np.numpy_support import carray
 
 from regard.kernels.lanes import intrinsic
 
-__all__ = ["bits", "exp", "floats", "number", "read_floats", "whole_numbers", "write_halves"]
+__all__ = [
+    "LEAST",
+    "bits",
+    "exp",
+    "floats",
+    "highest_order",
+    "number",
+    "order",
+    "read_floats",
+    "truths",
+    "whole_numbers",
+    "write_halves",
+]
 
 _FLOAT, _BITS = ir.FloatType(), ir.IntType(32)
 
@@ -28,8 +40,8 @@ def _pointer_to(kind: Any) -> Any:
     return pointer
 
 
-_floats_at, _halves_at, _wholes_at = (
-    _pointer_to(kind) for kind in (types.float32, types.uint16, types.int64)
+_floats_at, _halves_at, _wholes_at, _truths_at = (
+    _pointer_to(kind) for kind in (types.float32, types.uint16, types.int64, types.uint8)
 )
 
 
@@ -66,6 +78,12 @@ def whole_numbers(address, count):
 
 
 @njit
+def truths(address, count):
+    """The truth values at an address, 0 or 1 each."""
+    return carray(_truths_at(address), count)
+
+
+@njit
 def read_floats(address, half, room):
     """As many numbers as there is room for: where they lie, or, bfloat16 made float32, in `room`."""
     if not half:
@@ -84,6 +102,26 @@ def write_halves(address, values):
         found = bits(values[i])
         rounded = (found + np.uint32(0x7FFF) + ((found >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
         short[i] = np.uint16(rounded) if values[i] == values[i] else np.uint16(0x7FC0)
+
+
+_NEGATIVE, _REST = np.int32(31), np.int32(0x7FFFFFFF)
+LEAST = np.int32(-0x80000000)
+"""Below the order of any number."""
+
+
+@njit
+def order(pattern):
+    """Bits of a float32 as an integer in the order of the numbers; twice gives the bits back."""
+    return np.int32(pattern ^ ((pattern >> _NEGATIVE) & _REST))
+
+
+@njit
+def highest_order(values, highest):
+    """The highest of these and one before, as `order` has them."""
+    for i in range(len(values)):
+        found = order(np.int32(bits(values[i])))
+        highest = found if found > highest else highest
+    return highest
 
 
 # 2^n, n = round(x / log 2), times the exponential of the rest, |rest| <= log(2) / 2, by its Taylor series;

@@ -1,4 +1,4 @@
-"""Exponentials of logits and the gradient of their likelihood, each in one pass, in place, on a CPU."""
+"""Exponentials, likelihoods and the gradient of likelihoods of logits, each in one pass on a CPU."""
 
 import ctypes
 
@@ -8,7 +8,7 @@ from regard.kernels.pool import load, run
 from regard.kernels.versions import on_cpu
 from regard.types import Tensor
 
-__all__ = ["exponentials", "fits", "weigh_exponentials"]
+__all__ = ["exponentials", "fits", "log_softmax", "weigh_exponentials"]
 
 FEW = 1 << 13  # numbers; see `run`
 
@@ -21,7 +21,8 @@ HALF = 4  # whether logits are bfloat16, else float32
 LOGITS = 5  # the address; so are the rest
 TOPS, MEANS, SUMS = 6, 7, 8
 FACTORS, SHIFTS, GAINS, TARGETS = 9, 10, 11, 12
-LENGTH = 13
+BIAS, FOUND = 13, 14
+LENGTH = 15
 
 _Block = ctypes.c_int64 * LENGTH
 
@@ -74,3 +75,18 @@ def weigh_exponentials(
     operands = {FACTORS: factors, GAINS: gains} | ({} if shifts is None else {SHIFTS: shifts})
     places = {place: operand.to(torch.float32).contiguous() for place, operand in operands.items()}
     _call("weigh", powers, places | {TARGETS: targets.to(torch.int64).contiguous()})
+
+
+def log_softmax(logits: Tensor, bias: Tensor) -> Tensor:
+    """The logarithm of the softmax of logits to which the bias is still to be added.
+
+    Args:
+        logits: [N, V], float32 or bfloat16, contiguous; float32 is written over.
+        bias: [V].
+
+    Returns:
+        [N, V], float32.
+    """
+    found = logits if logits.dtype == torch.float32 else torch.empty_like(logits, dtype=torch.float32)
+    _call("normalise", logits, {BIAS: bias.to(torch.float32).contiguous(), FOUND: found})
+    return found

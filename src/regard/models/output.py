@@ -3,7 +3,7 @@
 import torch
 
 from regard.attention.base import Ending, Reading
-from regard.functional import linear_log_likelihood
+from regard.functional import linear_log_likelihood, linear_log_softmax
 from regard.kernels.products import linear
 from regard.layers.rows import Rows
 from regard.models.base import Prediction, marginalise
@@ -34,8 +34,7 @@ def predict(
         several: Whether the contexts are to be marginalised; else there is one.
     """
     weight, bias = output
-    logits = linear(hidden.to(weight.dtype), weight.t(), bias)
-    log_probs = torch.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
+    log_probs = linear_log_softmax(hidden.to(weight.dtype), weight, bias)
     if not several:
         return Prediction(log_probs[:, 0], None, readings, state, ending)
     log_weights = readings[-1].log_weights.unsqueeze(1).expand(-1, log_probs.shape[2], -1)

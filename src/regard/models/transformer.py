@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from regard.attention.base import Attention, Memory, Reference
+from regard.attention.cache import Cache
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig, build_attention, mechanism
-from regard.attention.self_attention import Cache
 from regard.data.batch import Batch, Sequences
 from regard.data.vocabulary import BOS, PAD
 from regard.layers.dropout import dropout

@@ -15,7 +15,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.attention.base import Attention
-from regard.attention.self_attention import Cache, SelfAttention
+from regard.attention.cache import Cache
+from regard.attention.self_attention import SelfAttention
 from regard.layers.dropout import add_dropout
 from regard.layers.feedforward import FeedForward, FeedForwardConfig
 from regard.models.stack import Asking

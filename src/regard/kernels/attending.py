@@ -1,0 +1,134 @@
+"""The kernel of `regard.kernels.cached`: a row at a time, its words' keys first and then their values."""
+
+import numpy as np
+from numba import cfunc, njit, types
+
+from regard.kernels.cached import (
+    CONTEXTS,
+    HALF,
+    HEADS,
+    KEY,
+    KEY_STRIDE,
+    KEYS,
+    MASK,
+    OWNERS,
+    QUERIES,
+    ROWS,
+    SCALE,
+    SHARE,
+    SLOTS,
+    TICKET,
+    VALUE,
+    VALUE_STRIDE,
+    VALUES,
+    WEIGHTS,
+    WORDS,
+)
+from regard.kernels.floats import exp, floats, number, read_floats, truths, whole_numbers, write_halves
+from regard.kernels.sixteens import inner_product, mixture
+from regard.kernels.tiles import atomic_add, read_int
+
+__all__ = ["attend"]
+
+NOTHING = np.float32(0)
+FEW = 16
+HIDDEN = np.float32(-np.inf)
+
+
+@njit(fastmath={"reassoc"}, error_model="numpy")
+def _weigh(scores, count):
+    """So many scores become weights; there is room for more of them, up to a multiple of sixteen."""
+    top = HIDDEN
+    for i in range(count):
+        top = scores[i] if scores[i] > top else top
+    for i in range(count, len(scores)):
+        scores[i] = HIDDEN
+    total = np.float32(0)
+    for first in range(0, len(scores), FEW):
+        for i in range(FEW):  # their number being known, this is vector code however few words there are
+            scores[first + i] = exp(scores[first + i] - top)
+            total += scores[first + i]
+    for i in range(count):
+        scores[i] /= total
+
+
+@njit
+def _single(address, half, room, count):
+    """Where so many numbers lie as float32: where they are, or in the room for them."""
+    if not half:
+        return address
+    read_floats(address, half, floats(room, count))
+    return room
+
+
+@njit
+def _attend(block, memory, numbers):
+    """What `attend` does, given room for numbers and for whole numbers.
+
+    From here on there are addresses rather than arrays: Numba counts references to arrays, at each word.
+    """
+    rows, heads, words = read_int(block + 8 * ROWS), read_int(block + 8 * HEADS), read_int(block + 8 * WORDS)
+    of_key, of_value = read_int(block + 8 * KEY), read_int(block + 8 * VALUE)
+    key_stride, value_stride = read_int(block + 8 * KEY_STRIDE), read_int(block + 8 * VALUE_STRIDE)
+    half, share = read_int(block + 8 * HALF), read_int(block + 8 * SHARE)
+    size = 2 if half else 4
+    scale = number(np.uint32(read_int(block + 8 * SCALE)))
+    queries, contexts = read_int(block + 8 * QUERIES), read_int(block + 8 * CONTEXTS)
+    keys, values = read_int(block + 8 * KEYS), read_int(block + 8 * VALUES)
+    named, masked = read_int(block + 8 * SLOTS), read_int(block + 8 * MASK)
+    owners, wanted = whole_numbers(read_int(block + 8 * OWNERS), rows), read_int(block + 8 * WEIGHTS)
+    converted = words if half else 0
+    asked_room = np.int64(memory.ctypes.data)
+    found_room = asked_room + 4 * heads * of_key
+    key_rooms = found_room + 4 * heads * of_value
+    value_rooms = key_rooms + 4 * heads * of_key * converted
+    weights_room = value_rooms + 4 * heads * of_value * converted
+    of_words = np.int64(numbers.ctypes.data)
+    which = whole_numbers(of_words, words)
+    key_places = whole_numbers(of_words + 8 * words, words)
+    value_places = whole_numbers(of_words + 16 * words, words)
+    while True:
+        begin = share * atomic_add(block + 8 * TICKET, 1)
+        if begin >= rows:
+            break
+        for row in range(begin, min(begin + share, rows)):
+            asked = _single(queries + size * row * heads * of_key, half, asked_room, heads * of_key)
+            text = row if named else owners[row]
+            slots, seen = whole_numbers(named + 8 * row * words, words), truths(masked + text * words, words)
+            count = 0
+            for j in range(words):
+                if masked and not seen[j]:
+                    continue
+                slot = slots[j] if named else text * words + j
+                key, room = keys + size * slot * key_stride, key_rooms + 4 * count * heads * of_key
+                key_places[count] = _single(key, half, room, heads * of_key)
+                value, room = values + size * slot * value_stride, value_rooms + 4 * count * heads * of_value
+                value_places[count] = _single(value, half, room, heads * of_value)
+                which[count] = j
+                count += 1
+            start = contexts + size * row * heads * of_value
+            found = found_room if half else start
+            weights = floats(weights_room, (count + FEW - 1) // FEW * FEW)
+            for h in range(heads):
+                begins = 4 * h * of_key
+                for j in range(count):
+                    weights[j] = scale * inner_product(asked + begins, key_places[j] + begins, of_key)
+                _weigh(weights, count)
+                begins = 4 * h * of_value
+                mixture(found + begins, weights_room, value_places, count, begins, of_value)
+                if wanted:
+                    written = floats(wanted + 4 * (row * heads + h) * words, words)
+                    written[:] = NOTHING
+                    for j in range(count):
+                        written[which[j]] = weights[j]
+            if half:
+                write_halves(start, floats(found, heads * of_value))
+
+
+@cfunc(types.void(types.int64), cache=True)
+def attend(block: int) -> None:
+    """Scores of each word, their softmax, and the mean of the values under it."""
+    words, half = read_int(block + 8 * WORDS), read_int(block + 8 * HALF)
+    each = read_int(block + 8 * HEADS) * (read_int(block + 8 * KEY) + read_int(block + 8 * VALUE))
+    numbers = each * (1 + (words if half else 0)) + words + FEW
+    _attend(block, np.empty(numbers, np.float32), np.empty(3 * words, np.int64))

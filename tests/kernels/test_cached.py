@@ -1,0 +1,115 @@
+"""One step's attention in one pass, against the plain formulas in float64."""
+
+import pytest
+import torch
+
+from regard.kernels.cached import fits, slot_attention, word_attention
+from regard.kernels.versions import using
+
+TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2}
+
+
+def mixed(scores, values):
+    """Softmax of the scores [R, T], and the values [R, T, D] under it."""
+    weights = scores.softmax(1)
+    return weights, (weights.unsqueeze(1) @ values).squeeze(1)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    ("rows", "heads", "each", "words"), [(1, 1, 16, 1), (3, 2, 5, 7), (40, 4, 64, 17), (9, 3, 40, 33)]
+)
+def test_a_row_attends_to_its_slots(rows, heads, each, words, dtype):
+    width = heads * each
+    store = torch.randn(50, 2 * width).to(dtype)
+    slots, queries = torch.randint(0, 50, (rows, words)), torch.randn(rows, width).to(dtype)
+    with torch.inference_mode():
+        assert fits(queries, store)
+        found = slot_attention(queries, store, slots, heads)
+    keys, values = store.double()[slots].split(width, dim=2)
+    for h in range(heads):
+        part = slice(h * each, (h + 1) * each)
+        scores = (keys[..., part] @ queries.double()[:, part, None]).squeeze(2) * each**-0.5
+        context = mixed(scores, values[..., part])[1]
+        torch.testing.assert_close(found[:, part].double(), context, rtol=0, atol=4 * TOLERANCE[dtype])
+
+
+def test_the_plain_way_over_slots_gives_the_same_and_has_gradients():
+    store, queries = torch.randn(20, 24, requires_grad=True), torch.randn(6, 12)
+    slots = torch.randint(0, 20, (6, 5))
+    plain = slot_attention(queries, store, slots, 3)
+    with torch.inference_mode():
+        torch.testing.assert_close(plain.detach(), slot_attention(queries, store, slots, 3))
+    plain.sum().backward()
+    assert store.grad is not None and store.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    ("rows", "texts", "query", "width", "words"), [(1, 1, 1, 1, 1), (7, 7, 30, 50, 3), (50, 8, 64, 64, 21)]
+)
+def test_a_row_attends_to_its_text(rows, texts, query, width, words, dtype):
+    queries = torch.randn(rows, query).to(dtype)
+    keys, values = torch.randn(texts, words, query).to(dtype), torch.randn(texts, words, width).to(dtype)
+    mask = torch.rand(texts, words) < 0.7
+    mask[:, 0] = True
+    owners = None if rows == texts else torch.randint(0, texts, (rows,))
+    hidden = ~mask.unsqueeze(2)
+    with torch.inference_mode():  # what is hidden is not read
+        context, weights = word_attention(
+            queries,
+            keys.masked_fill(hidden, torch.nan),
+            values.masked_fill(hidden, torch.nan),
+            mask,
+            owners,
+        )
+    texts_of = torch.arange(rows) if owners is None else owners
+    scores = (keys.double()[texts_of] @ queries.double().unsqueeze(2)).squeeze(2)
+    scores = scores.masked_fill(~mask[texts_of], -torch.inf)
+    expected, mean = mixed(scores, values.double()[texts_of])
+    assert weights.dtype == torch.float32 and context.dtype == dtype
+    assert torch.all(weights[~mask[texts_of]] == 0)
+    # Scores of 64 products reach 30, where a float32 is known to 2e-6 and its exponential to as much.
+    torch.testing.assert_close(weights.double(), expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(context.double(), mean, rtol=0, atol=1e-5 + 2 * TOLERANCE[dtype])
+
+
+def test_a_row_with_nothing_to_attend_gets_nothing():
+    mask = torch.tensor([[True, False], [False, False]])
+    with torch.inference_mode():
+        context, weights = word_attention(torch.ones(2, 3), torch.ones(2, 2, 3), torch.ones(2, 2, 4), mask)
+    assert weights.tolist() == [[1, 0], [0, 0]]
+    assert context.tolist() == [[1] * 4, [0] * 4]
+
+
+def test_what_is_no_number_stays_none():
+    mask = torch.ones(3, 2, dtype=torch.bool)
+    keys = torch.tensor([[[1.0], [torch.nan]], [[torch.inf], [torch.inf]], [[0.0], [-torch.inf]]])
+    with torch.inference_mode():
+        _, weights = word_attention(torch.ones(3, 1), keys, torch.ones(3, 2, 1), mask)
+    assert weights[:2].isnan().all()
+    assert weights[2].tolist() == [1, 0]
+
+
+def test_the_number_of_threads_changes_nothing():
+    queries, keys, values = torch.randn(600, 64), torch.randn(600, 9, 64), torch.randn(600, 9, 64)
+    mask = torch.ones(600, 9, dtype=torch.bool)
+    before, found = torch.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            with torch.inference_mode():
+                found.append(word_attention(queries, keys, values, mask))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_the_kernel_stands_back_where_it_must():
+    x = torch.ones(2, 3)
+    assert not fits(x)  # a gradient may be wanted
+    with torch.inference_mode():
+        assert fits(x)
+        assert not fits(x.double()) and not fits(x, x.bfloat16()) and not fits(x[:0])
+        with using("reference"):
+            assert not fits(x)
