@@ -11,13 +11,12 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import torch
 from torch import nn
 
-from regard.layers.rows import Rows, select_rows
+from regard.layers.rows import Rows
 from regard.layers.steps import StepProduct
 from regard.types import Bool, Float, Int, Tensor
 
@@ -69,49 +68,6 @@ class Memory(Rows):
     def with_products(self, keys: Rows, values: StepProduct) -> "Memory":
         """The same memory with its keys made and its values opened."""
         return dataclasses.replace(self, keys=keys, values=values)
-
-    def select(self, index: Int[Tensor, "N"]) -> "Memory":
-        """The rows `index`; a part of them is copied when it is first read, if ever."""
-        return _Selected(self, index)
-
-    def shared(self) -> tuple["Memory", Int[Tensor, "B"] | None]:
-        """A memory of which the rows of this one are rows, and which of them; none: all, as they stand."""
-        return self, None
-
-
-class _Selected(Memory):
-    """Rows of a memory: in search all hypotheses of a sentence have one.
-
-    Args:
-        whole: That memory.
-        index: The row of it that each row is.
-    """
-
-    def __init__(self, whole: Memory, index: Int[Tensor, "N"]) -> None:
-        self.__dict__.update(whole=whole, index=index)
-
-    def select(self, index: Int[Tensor, "N"]) -> Memory:
-        whole, own = self.shared()
-        assert own is not None
-        return _Selected(whole, own.index_select(0, index))
-
-    def shared(self) -> tuple[Memory, Int[Tensor, "N"] | None]:
-        return self.__dict__["whole"], self.__dict__["index"]
-
-
-def _selected_part(name: str) -> "cached_property[Any]":
-    def part(memory: _Selected) -> Any:
-        whole, index = memory.shared()
-        assert index is not None
-        return select_rows(getattr(whole, name), index)
-
-    return cached_property(part)
-
-
-for _field in dataclasses.fields(Memory):
-    _part = _selected_part(_field.name)
-    _part.__set_name__(_Selected, _field.name)
-    setattr(_Selected, _field.name, _part)
 
 
 @dataclass(frozen=True)

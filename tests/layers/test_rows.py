@@ -1,0 +1,78 @@
+"""Rows that are selected when they are read, against rows selected at once."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.layers.rows import Rows, select_rows
+
+
+@dataclass(frozen=True)
+class Inner(Rows):
+    number: torch.Tensor
+    name: str = "inner"
+
+    @property
+    def double(self) -> torch.Tensor:
+        return 2 * self.number
+
+
+@dataclass(frozen=True)
+class Outer(Rows):
+    first: torch.Tensor
+    inner: tuple[Inner, ...]
+    absent: torch.Tensor | None = None
+
+
+def rows(count: int) -> Outer:
+    return Outer(torch.arange(count), (Inner(10 * torch.arange(count)), Inner(torch.arange(count), "other")))
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=5), min_size=1, max_size=4))
+def test_selected_again_and_again_they_are_the_rows_of_the_rows(indices) -> None:
+    found, expected = rows(3), torch.arange(3)
+    for index in map(torch.tensor, indices):
+        found, expected = found.select(index), expected[index]
+    assert isinstance(found, Outer) and found.absent is None
+    assert torch.equal(found.first, expected)
+    assert torch.equal(found.inner[0].double, 20 * expected) and found.inner[1].name == "other"
+    whole, index = found.shared()
+    assert whole.shared() == (whole, None) and index is not None and torch.equal(index, expected)
+
+
+def test_what_nobody_reads_is_not_copied() -> None:
+    @dataclass(frozen=True)
+    class Counting(Rows):
+        part: torch.Tensor
+
+    selected = Counting(torch.arange(3)).select(torch.tensor([2, 0]))
+    assert "part" not in vars(selected)
+    assert selected.part is selected.part and selected.part.tolist() == [2, 0]
+
+
+def test_a_change_of_selected_rows_is_one_of_its_own() -> None:
+    found = rows(3).select(torch.tensor([2, 2]))
+    for _ in range(3):
+        found = dataclasses.replace(found, absent=torch.ones(2)).select(torch.tensor([0, 1, 0]))
+        assert found.first.tolist() == [2] * 3 and found.absent is not None
+        found = found.select(torch.tensor([1, 2]))
+    assert len(type(found).__mro__) == len(Outer.__mro__) + 1  # no class of a class of a class
+
+
+def test_frozen_they_stay() -> None:
+    found = rows(3).select(torch.tensor([0]))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.first = torch.zeros(1)  # type: ignore[misc]
+
+
+def test_what_is_no_dataclass_is_refused() -> None:
+    class Plain(Rows):
+        pass
+
+    with pytest.raises(TypeError, match="Plain is not a dataclass"):
+        Plain().select(torch.tensor([0]))
+    assert select_rows(None, torch.tensor([0])) is None
