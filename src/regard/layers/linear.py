@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from regard.kernels.products import linear
-from regard.layers.precision import to_compute
+from regard.layers.precision import compute_dtype
 from regard.types import Float, Tensor
 
 __all__ = ["Linear"]
@@ -29,5 +29,8 @@ class Linear(nn.Module):
 
     def forward(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
         """The product, in the compute dtype."""
-        weight = to_compute(self.weight)
-        return linear(x.to(weight.dtype), weight, None if self.bias is None else self.bias.to(weight.dtype))
+        weight, bias = self.weight, self.bias
+        dtype = compute_dtype(weight)
+        if not x.dtype == weight.dtype == dtype:  # casts to what is there already would add up in search
+            x, weight, bias = x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
+        return linear(x, weight, bias)

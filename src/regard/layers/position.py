@@ -6,6 +6,7 @@ learned     a row of a table for each position, up to the last one that the tabl
 """
 
 import math
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import torch
@@ -15,6 +16,8 @@ from regard.config import Kinds, config, option
 from regard.types import Float, Tensor
 
 __all__ = ["LearnedConfig", "PositionConfig", "Positions", "SinusoidalConfig"]
+
+_FEW = 8  # 2^8 positions are made at least, as search asks for one after the other
 
 
 @config
@@ -66,7 +69,15 @@ class Positions(nn.Module):
         """
         if self.table is not None:
             return self.table[start : start + count].to(like.dtype)
-        places = torch.arange(start, start + count, dtype=torch.float32, device=like.device)
-        steps = torch.arange(0, self.width, 2, dtype=torch.float32, device=like.device)
-        angles = places.unsqueeze(1) * torch.exp(steps * (-math.log(10000.0) / self.width))  # (N, D / 2)
-        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, : self.width].to(like.dtype)
+        room = 1 << max(_FEW, (start + count).bit_length())
+        return _sinusoids(room, self.width, like.device, like.dtype)[start : start + count]
+
+
+@lru_cache(maxsize=8)
+@torch.inference_mode(False)
+def _sinusoids(count: int, width: int, device: torch.device, dtype: torch.dtype) -> Float[Tensor, "N D"]:
+    """Sines and cosines of the first positions."""
+    places = torch.arange(count, dtype=torch.float32, device=device)
+    steps = torch.arange(0, width, 2, dtype=torch.float32, device=device)
+    angles = places.unsqueeze(1) * torch.exp(steps * (-math.log(10000.0) / width))  # (N, D / 2)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width].to(dtype)

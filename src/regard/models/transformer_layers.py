@@ -12,7 +12,6 @@ from typing import Literal
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from regard.attention.base import Attention
 from regard.attention.cache import Cache
@@ -61,8 +60,11 @@ class Norm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Mean 0 and variance 1 along the last axis, scaled and shifted."""
-        x = x.to(torch.promote_types(x.dtype, self.scale.dtype))
-        return F.layer_norm(x, self.scale.shape, self.scale.to(x.dtype), self.shift.to(x.dtype))
+        scale, shift = self.scale, self.shift
+        if x.dtype != scale.dtype:
+            x = x.to(torch.promote_types(x.dtype, scale.dtype))
+            scale, shift = scale.to(x.dtype), shift.to(x.dtype)
+        return torch.layer_norm(x, scale.shape, scale, shift)
 
 
 class Residual(nn.Module):
