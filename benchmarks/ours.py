@@ -21,6 +21,7 @@ from regard.data.batch import Batch, BatchConfig, collate
 from regard.data.vocabulary import EOS, SPECIALS, Vocabulary
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
+from regard.decoding.parallel import each_batch
 from regard.kernels.products import bound_memory
 from regard.layers.feedforward import FeedForwardConfig
 from regard.models.base import TranslationModel
@@ -214,11 +215,13 @@ def decode(args: argparse.Namespace) -> None:
     made = [batch(one, with_target=False) for one in drawn]
     beam_search(model, made[0].source, config)  # warm-up
     translations: dict[int, list[str]] = {}
-    clock = Clocked(made)
-    for one in clock:
-        for row, found in zip(one.rows.tolist(), beam_search(model, one.source, config), strict=True):
-            ids = (number if number < EOS + 1 else number - 1 for number in found[0].tokens)
-            translations[row] = [data.target_words[number] for number in ids]
+    clock = Clocked([made])
+    for batches in clock:
+        ways = each_batch(model, batches, lambda one: beam_search(model, one.source, config))
+        for one, searched in zip(batches, ways, strict=True):
+            for row, found in zip(one.rows.tolist(), searched, strict=True):
+                ids = (number if number < EOS + 1 else number - 1 for number in found[0].tokens)
+                translations[row] = [data.target_words[number] for number in ids]
     if args.output:
         write_translations(args.output, translations)
     report(

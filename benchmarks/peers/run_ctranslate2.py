@@ -2,8 +2,9 @@
 
 Run by this project's interpreter, which has CTranslate2 as an extra. It decodes only; the exported model
 lies in the folder of the trained one and is made by a process of its own, so that the peak memory is that of
-the search. A batch is one call; one translator has all threads. It bans no token (a trained model never says
-padding, start or sink), and a sentence is done when as many of its hypotheses are as the beam is wide.
+the search. A batch is one call; batches are translated side by side, one on each thread. It bans no token
+(a trained model never says padding, start or sink), and a sentence is done when as many of its hypotheses are
+as the beam is wide.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import ctranslate2
 from measure import Clocked, arguments, report, write_translations
@@ -37,30 +39,34 @@ def decode(args: argparse.Namespace) -> None:
         raise SystemExit("ctranslate2 runs Transformers alone: --kind transformer")
     data = Multi30k(args.data)
     translator = ctranslate2.Translator(
-        str(exported(args.model, args.precision)), compute_type=args.precision, inter_threads=1,
-        intra_threads=args.threads,
+        str(exported(args.model, args.precision)), compute_type=args.precision,
+        inter_threads=args.threads, intra_threads=1,
     )  # fmt: skip
 
-    def translate(batch: Batch) -> dict[int, list[str]]:
+    def begin(batch: Batch) -> list[Any]:
         sources = [[data.source_words[number] for number in sentence] for sentence in batch.source]
-        found = translator.translate_batch(
+        return translator.translate_batch(
             sources, beam_size=args.beam, length_penalty=0, max_input_length=0, min_decoding_length=0,
-            max_decoding_length=int(1.5 * max(map(len, sources))) + 1,
+            max_decoding_length=int(1.5 * max(map(len, sources))) + 1, asynchronous=True,
         )  # fmt: skip
-        return {row: one.hypotheses[0] for row, one in zip(batch.indices, found, strict=True)}
+
+    def translate(batches: list[Batch]) -> dict[int, list[str]]:
+        found = [(batch, begin(batch)) for batch in batches]
+        pairs = [pair for batch, begun in found for pair in zip(batch.indices, begun, strict=True)]
+        return {row: one.result().hypotheses[0] for row, one in pairs}
 
     drawn = list(data.sorted_batches("test", args.batch, args.sentences))
-    translate(drawn[0])  # warm-up
-    batches = Clocked(drawn)
+    translate(drawn[: args.threads])  # warm-up
+    clock = Clocked([drawn])
     translations: dict[int, list[str]] = {}
-    for batch in batches:
-        translations |= translate(batch)
+    for batches in clock:
+        translations |= translate(batches)
     if args.output:
         write_translations(args.output, translations)
     report(
         system="ctranslate2", mode="decode", version=version("ctranslate2"), torch=None,
-        precision=args.precision, sentences_per_s=len(translations) / batches.seconds,
-        peak_gib=batches.peak, seconds=batches.seconds, cpus=batches.cpus, sentences=len(translations),
+        precision=args.precision, sentences_per_s=len(translations) / clock.seconds,
+        peak_gib=clock.peak, seconds=clock.seconds, cpus=clock.cpus, sentences=len(translations),
         words=sum(map(len, translations.values())),
     )  # fmt: skip
 

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
+from torch import nn
 
 from regard.data.batch import Sequences
 from regard.data.vocabulary import BOS
@@ -45,7 +46,7 @@ _FORGET = 64  # steps after which the attention of abandoned hypotheses is let g
 
 
 @contextmanager
-def evaluating(model: TranslationModel) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     """Without dropout and gradients."""
     training = model.training
     model.eval()

@@ -18,6 +18,7 @@ from regard.decoding.by_hand import given_fertilities
 from regard.decoding.config import SamplingConfig, SearchConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.mbr import MbrConfig, rank
+from regard.decoding.parallel import each_batch
 from regard.decoding.penalties import Scorer
 from regard.decoding.sampling import sample
 from regard.decoding.terms import Boundaries, Terms, holds
@@ -147,8 +148,10 @@ class Translator:
         """Translate lines held together."""
         results = [self._read(line) for line in lines]
         lengths = [0 if result.refused else len(result.source_tokens) for result in results]
-        for rows in sorted_batches(lengths, self.search.batch):
-            for row, found in zip(rows, self._search([results[row] for row in rows]), strict=True):
+        batches = list(sorted_batches(lengths, self.search.batch))
+        ways = each_batch(self.model, [[results[row] for row in rows] for rows in batches], self._search)
+        for rows, searched in zip(batches, ways, strict=True):
+            for row, found in zip(rows, searched, strict=True):
                 result = results[row]
                 written = self._chosen([self._write(result, hypothesis) for hypothesis in found])
                 read = (*result.source_tokens, *self.text.sink)
@@ -169,11 +172,16 @@ class Translator:
         results = [self._read(line) for line in lines]
         lengths = [0 if result.refused else len(result.source_tokens) for result in results]
         texts = [[""] * len(results) for _ in scorers]
-        for rows in sorted_batches(lengths, self.search.batch):
-            batch, prefixes = self._batch([results[row] for row in rows])
-            ways = beam_searches(
+        batches = list(sorted_batches(lengths, self.search.batch))
+
+        def search(read: Sequence[LineResult]) -> list[list[list[Hypothesis]]]:
+            batch, prefixes = self._batch(read)
+            return beam_searches(
                 self.model, batch.source, self.search, scorers, prefixes, batch.upper, batch.lower
             )
+
+        searched = each_batch(self.model, [[results[row] for row in rows] for rows in batches], search)
+        for rows, ways in zip(batches, searched, strict=True):
             for place, row in enumerate(rows):
                 # Most scorers agree on most lines.
                 known: dict[tuple[int, ...], str] = {}

@@ -1,0 +1,73 @@
+"""Batches searched side by side."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from regard.decoding.parallel import each_batch
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request) -> Iterator[int]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def test_results_come_in_the_order_of_the_batches(threads) -> None:
+    assert each_batch(nn.Linear(1, 1), list(range(20)), lambda x: 2 * x) == [2 * x for x in range(20)]
+    assert each_batch(nn.Linear(1, 1), [], lambda x: x) == []
+
+
+def test_the_threads_are_shared_out_and_come_back(threads) -> None:
+    seen: dict[str, int] = {}
+    together = threading.Barrier(2, timeout=30)
+
+    def look(batch: int) -> None:
+        if threads > 1:
+            together.wait()  # so that neither thread takes both batches
+        seen[threading.current_thread().name] = torch.get_num_threads()
+
+    each_batch(nn.Linear(1, 1), [0, 1], look)
+    assert sorted(seen.values()) == {1: [1], 2: [1, 1], 3: [1, 2]}[threads]
+    assert torch.get_num_threads() == threads
+    later: list[int] = []
+    thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert later == [threads]
+
+
+def test_an_error_is_the_callers_and_leaves_nothing_changed(threads) -> None:
+    model = nn.Linear(1, 1).train()
+    with pytest.raises(ZeroDivisionError):
+        each_batch(model, [1, 0, 1], lambda x: 1 / x)
+    assert model.training and torch.get_num_threads() == threads
+
+
+def test_a_model_in_training_is_not_while_it_searches(threads) -> None:
+    model = nn.Dropout(0.5)
+    model.weight = nn.Parameter(torch.ones(1))
+    model.train()
+
+    def search(batch: torch.Tensor) -> torch.Tensor:
+        training, model.training = model.training, False  # as `evaluating` does
+        found = model(batch)
+        model.training = training
+        return found
+
+    ones = [torch.ones(1000) for _ in range(30)]
+    assert all(torch.equal(found, ones[0]) for found in each_batch(model, ones, search))
+    assert model.training
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_searches_have_the_autocast_of_the_caller(threads, enabled) -> None:
+    x = torch.ones(2, 2)
+    with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+        found = each_batch(nn.Linear(1, 1), [x, x, x], lambda x: (x @ x).dtype)
+    assert found == [torch.bfloat16 if enabled else torch.float32] * 3
