@@ -221,7 +221,8 @@ def test_search_reads_what_training_reads(config) -> None:
 def test_rows_of_a_memory_are_those_of_its_parts() -> None:
     whole = build(SoftAttentionConfig()).prepare(memory())
     first, again = torch.tensor([2, 0, 0, 1]), torch.tensor([3, 1, 0])
-    found, index = whole.select(first).select(again), first[again]
+    with torch.no_grad():
+        found, index = whole.select(first).select(again), first[again]
     assert found.shared()[0] is whole and torch.equal(found.shared()[1], index)
     assert torch.equal(found.states, whole.states[index]) and torch.equal(found.mask, whole.mask[index])
     assert torch.equal(found.upper, whole.upper[index]) and found.lower is None and found.compared is None

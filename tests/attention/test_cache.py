@@ -68,3 +68,10 @@ def test_a_recorded_cache_hands_gradients_back():
     for x in given_in:
         assert x.grad is not None
         assert torch.equal(x.grad, torch.tensor([[0.0], [2.0]]).expand(2, WIDTH))
+
+
+def test_a_cache_of_inference_mode_goes_on_outside_of_it():
+    with torch.inference_mode():
+        cache = Cache.empty(2, torch.empty(0, WIDTH)).append(entries(2))
+    with torch.no_grad():
+        assert held(cache.append(entries(2))).shape == (2, 2, WIDTH)

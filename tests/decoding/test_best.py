@@ -32,20 +32,29 @@ def test_the_best_tokens_are_those_of_topk(rows, size, count, ties, seed):
         assert torch.equal(tokens, expected.indices)
 
 
-def test_what_is_no_number_comes_first_as_in_topk():
+@pytest.mark.parametrize("bits", [0x7FC00000, -0x400000])
+def test_what_is_no_number_comes_first_as_in_topk(bits):
     values = torch.randn(3, 200)
-    values[:, 150], values[:, 170], values[:, 20] = torch.nan, torch.inf, -torch.inf
+    values[:, 150], values[:, 170], values[:, 20] = 0, torch.inf, -torch.inf
+    values.view(torch.int32)[:, 150] = bits  # a NaN of either sign
     found, tokens = best_tokens(values, 3)
     assert tokens[:, :2].tolist() == [[150, 170]] * 3
-    assert torch.equal(found[:, 1:], values.topk(3, dim=1).values[:, 1:])
+    assert torch.equal(tokens, values.topk(3, dim=1).indices)
+    assert found[:, 0].isnan().all() and torch.equal(found[:, 1:], values.topk(3, dim=1).values[:, 1:])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_every_version_gives_the_same(dtype):
-    values = torch.randn(4, 500).to(dtype)
-    found = best_tokens(values, 5)[0]
+def test_of_equal_numbers_the_first_comes_first():
+    values = torch.full((1, 300), -1.0)
+    values[0, [7, 90, 280]] = torch.tensor([-0.0, 0.0, -0.0])
+    assert best_tokens(values, 4)[1].tolist() == [[7, 90, 280, 0]]
+
+
+def test_the_kernel_and_the_plain_way_give_the_same():
+    values = torch.randn(4, 500)
+    found = best_tokens(values, 5)
     with using("reference"):
-        assert torch.equal(best_tokens(values, 5)[0], found)
+        plain = best_tokens(values, 5)
+    assert all(torch.equal(one, other) for one, other in zip(found, plain, strict=True))
 
 
 def test_a_row_gives_the_same_alone():

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
+from regard.decoding.beam import evaluating
 from regard.decoding.parallel import each_batch
 
 
-@pytest.fixture(params=[1, 2, 3])
+@pytest.fixture(params=[1, 2, 3, 4])
 def threads(request) -> Iterator[int]:
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
@@ -33,7 +34,7 @@ def test_the_threads_are_shared_out_and_come_back(threads) -> None:
         seen[threading.current_thread().name] = torch.get_num_threads()
 
     each_batch(nn.Linear(1, 1), [0, 1], look)
-    assert sorted(seen.values()) == {1: [1], 2: [1, 1], 3: [1, 2]}[threads]
+    assert sorted(seen.values()) == {1: [1], 2: [1, 1], 3: [1, 1], 4: [2, 2]}[threads]
     assert torch.get_num_threads() == threads
     later: list[int] = []
     thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
@@ -49,20 +50,28 @@ def test_an_error_is_the_callers_and_leaves_nothing_changed(threads) -> None:
     assert model.training and torch.get_num_threads() == threads
 
 
+def test_a_thread_born_meanwhile_has_all_threads(threads) -> None:
+    seen: list[int] = []
+
+    def search(batch: int) -> None:
+        thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+
+    each_batch(nn.Linear(1, 1), [0, 1, 2], search)
+    assert seen == [threads] * 3
+
+
 def test_a_model_in_training_is_not_while_it_searches(threads) -> None:
-    model = nn.Dropout(0.5)
-    model.weight = nn.Parameter(torch.ones(1))
-    model.train()
+    model = nn.Linear(1, 1).train()
 
-    def search(batch: torch.Tensor) -> torch.Tensor:
-        training, model.training = model.training, False  # as `evaluating` does
-        found = model(batch)
-        model.training = training
-        return found
+    def search(batch: int) -> bool:
+        with evaluating(model):
+            pass
+        return model.training  # what the search of the other batch has now
 
-    ones = [torch.ones(1000) for _ in range(30)]
-    assert all(torch.equal(found, ones[0]) for found in each_batch(model, ones, search))
-    assert model.training
+    found = each_batch(model, [0, 1, 2], search)
+    assert found == [threads == 1] * 3 and model.training
 
 
 @pytest.mark.parametrize("enabled", [True, False])

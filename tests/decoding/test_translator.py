@@ -5,6 +5,7 @@ import logging
 
 import numpy as np
 import pytest
+import torch
 
 from regard.config import from_dict
 from regard.data.text import Side, TextPair
@@ -12,6 +13,7 @@ from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIALS, UNK, Vocabulary
 from regard.decoding.blocks import sorted_batches
 from regard.decoding.config import SamplingConfig, SearchBatchConfig, SearchConfig
+from regard.decoding.penalties import Scorer
 from regard.decoding.scoring import score_lines
 from regard.decoding.translate import Line, Translator, number_lines
 from regard.decoding.unknown import replace_unknown
@@ -44,6 +46,24 @@ def test_results_come_in_order_whatever_the_blocks_and_batches(build):
         results = list(Translator(model, TEXT, options).translate(lines()))
         assert [r.text for r in results] == expected
         assert [r.line.text for r in results] == LINES
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4])
+def test_batches_side_by_side_give_the_same_every_time(build, threads):
+    options = search(min_length=1, batch={"sentences": 2})
+    translator, texts = Translator(build(), TEXT, options), LINES * 4
+    before, found = torch.get_num_threads(), []
+    torch.set_num_threads(threads)
+    try:
+        for _ in range(2):
+            results = list(translator.translate(lines(texts)))
+            scores = [[one.score for one in result.translations] for result in results]
+            found.append(([result.text for result in results], scores))
+        scorer = [Scorer.of(options)]
+        assert translator.variants(list(lines(texts)), scorer) == [found[0][0]]
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1]
 
 
 def test_no_more_lines_are_read_than_a_block(build):

@@ -175,6 +175,20 @@ def test_all_log_probabilities_are_those_of_log_softmax(shape, dtype):
     torch.testing.assert_close(recorded.detach().double(), expected, rtol=unit, atol=100 * unit)
 
 
+def test_no_rows_have_no_log_probabilities():
+    weight, bias = torch.ones(5, 3), torch.ones(5)
+    for shape in ((0, 1, 3), (0, 3)):
+        with torch.inference_mode():
+            assert linear_log_softmax(torch.ones(shape), weight, bias).shape == (*shape[:-1], 5)
+
+
+def test_log_probabilities_go_through_transforms():
+    hidden, weight, bias = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5)
+    with torch.no_grad():
+        found = torch.func.vmap(lambda x: linear_log_softmax(x, weight, bias))(hidden)
+        torch.testing.assert_close(found, linear_log_softmax(hidden, weight, bias))
+
+
 def test_log_probabilities_of_what_is_no_number_are_none():
     weight = torch.eye(3)
     with torch.inference_mode():

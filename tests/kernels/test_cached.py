@@ -105,6 +105,53 @@ def test_the_number_of_threads_changes_nothing():
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
 
+def test_operands_may_be_parts_of_others():
+    store, slots = torch.randn(9, 48)[:, ::2], torch.randint(0, 9, (10, 8), dtype=torch.int32)[::2, ::2]
+    queries = torch.randn(5, 36)[:, :12]
+    keys, values, mask = (
+        torch.randn(3, 4, 24)[..., ::2],
+        torch.randn(4, 3, 7).transpose(0, 1),
+        torch.ones(3, 4) > 0,
+    )
+    owners = torch.tensor([2, 0, 1, 1, 0], dtype=torch.int32)
+    with torch.inference_mode():
+        found = slot_attention(queries, store, slots, 2)
+        torch.testing.assert_close(
+            found, slot_attention(queries.clone(), store.clone(), slots.long().clone(), 2), rtol=0, atol=0
+        )
+        context, weights = word_attention(queries, keys, values, mask, owners)
+        expected, mean = mixed((keys[owners.long()] @ queries.unsqueeze(2)).squeeze(2), values[owners.long()])
+    torch.testing.assert_close(weights, expected)
+    torch.testing.assert_close(context, mean)
+
+
+def test_rows_that_are_not_there_are_refused():
+    x = torch.ones(2, 3)
+    with torch.inference_mode():
+        for wrong in (-1, 2):
+            with pytest.raises(IndexError, match=f"a row is numbered {wrong}; there are 2"):
+                slot_attention(x[:, :2], torch.ones(2, 4), torch.tensor([[0], [wrong]]), 1)
+            with pytest.raises(IndexError):
+                word_attention(
+                    x, torch.ones(2, 1, 3), torch.ones(2, 1, 3), x[:, :1] > 0, torch.tensor([0, wrong])
+                )
+
+
+def test_the_default_dtype_changes_nothing():
+    x, mask = torch.randn(2, 3), torch.ones(2, 4) > 0
+    keys = torch.randn(2, 4, 3)
+    before = torch.get_default_dtype()
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        torch.set_default_dtype(dtype)
+        try:
+            with torch.inference_mode():
+                found.append(word_attention(x, keys, keys, mask))
+        finally:
+            torch.set_default_dtype(before)
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
 def test_the_kernel_stands_back_where_it_must():
     x = torch.ones(2, 3)
     assert not fits(x)  # a gradient may be wanted

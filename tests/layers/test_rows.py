@@ -35,8 +35,9 @@ def rows(count: int) -> Outer:
 @given(st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=5), min_size=1, max_size=4))
 def test_selected_again_and_again_they_are_the_rows_of_the_rows(indices) -> None:
     found, expected = rows(3), torch.arange(3)
-    for index in map(torch.tensor, indices):
-        found, expected = found.select(index), expected[index]
+    with torch.no_grad():
+        for index in map(torch.tensor, indices):
+            found, expected = found.select(index), expected[index]
     assert isinstance(found, Outer) and found.absent is None
     assert torch.equal(found.first, expected)
     assert torch.equal(found.inner[0].double, 20 * expected) and found.inner[1].name == "other"
@@ -49,11 +50,13 @@ def test_what_nobody_reads_is_not_copied() -> None:
     class Counting(Rows):
         part: torch.Tensor
 
-    selected = Counting(torch.arange(3)).select(torch.tensor([2, 0]))
+    with torch.no_grad():
+        selected = Counting(torch.arange(3)).select(torch.tensor([2, 0]))
     assert "part" not in vars(selected)
     assert selected.part is selected.part and selected.part.tolist() == [2, 0]
 
 
+@torch.no_grad()
 def test_a_change_of_selected_rows_is_one_of_its_own() -> None:
     found = rows(3).select(torch.tensor([2, 2]))
     for _ in range(3):
@@ -63,8 +66,20 @@ def test_a_change_of_selected_rows_is_one_of_its_own() -> None:
     assert len(type(found).__mro__) == len(Outer.__mro__) + 1  # no class of a class of a class
 
 
+def test_where_gradients_are_recorded_rows_are_selected_at_once() -> None:
+    number = torch.ones(3, requires_grad=True)
+    found = Inner(number).select(torch.tensor([2, 2]))
+    with torch.no_grad():
+        again = found.select(torch.tensor([0]))
+        assert found.number.requires_grad and found.shared() == (found, None)
+        assert again.number.tolist() == [1]
+    found.double.sum().backward()
+    assert number.grad is not None and number.grad.tolist() == [0, 0, 4]
+
+
 def test_frozen_they_stay() -> None:
-    found = rows(3).select(torch.tensor([0]))
+    with torch.no_grad():
+        found = rows(3).select(torch.tensor([0]))
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.first = torch.zeros(1)  # type: ignore[misc]
 

@@ -119,6 +119,24 @@ def test_localness_is_the_printed_gaussian() -> None:
                 torch.testing.assert_close(found[0, head, i, j], expected)
 
 
+def test_positions_are_the_same_wherever_a_step_begins() -> None:
+    positions, like = Positions(SinusoidalConfig(), 6), torch.zeros(1)
+    whole = positions(0, 700, like)
+    for start in (0, 1, 255, 256, 300, 511, 699):
+        assert torch.equal(positions(start, 1, like), whole[start : start + 1])
+
+
+def test_positions_of_a_traced_model_stay_with_it() -> None:
+    positions, x = Positions(SinusoidalConfig(), 10), torch.zeros(3, 10)
+
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return x + positions(0, 3, x)
+
+    torch.export.export(Module(), (x,), strict=False)
+    assert type(positions(0, 3, x)) is torch.Tensor
+
+
 def test_sinusoids_are_the_printed_ones() -> None:
     found = Positions(SinusoidalConfig(), 6)(2, 2, torch.zeros(1, dtype=torch.float64))
     for row, place in enumerate((2, 3)):

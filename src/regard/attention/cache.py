@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from regard.kernels.cached import at_slots
 from regard.layers.rows import Rows
 from regard.types import Float, Int, Tensor
 
@@ -71,17 +72,22 @@ class Cache(Rows):
             entries: Keys and values of the step's words.
         """
         store, slots = self.store, self.slots
-        recorded = torch.is_grad_enabled()  # what autograd has recorded must not be written into
+        # What autograd has recorded must not be written into, nor what inference mode made outside of it.
+        recorded = torch.is_grad_enabled() or (
+            store.entries.is_inference() and not torch.is_inference_mode_enabled()
+        )
         if recorded or store.used + len(entries) > len(store.entries):
             held = torch.zeros(store.used, dtype=torch.bool, device=slots.device)
             held[slots] = True
             found, slots = held.nonzero().squeeze(1), (held.cumsum(0) - 1)[slots]
-            kept = torch.cat([store.entries.index_select(0, found), entries])
-            store, first = Store(kept, len(kept)), len(found)
-            if not recorded:
-                room = max(2 * len(found), len(found) + _AHEAD * len(entries))
+            kept = store.entries.index_select(0, found)
+            if recorded:
+                store, first = Store(torch.cat([kept, entries]), len(kept) + len(entries)), len(kept)
+            else:
+                room = max(2 * len(kept), len(kept) + _AHEAD * len(entries))
                 store = Store(kept.new_empty(room, kept.shape[1]), 0)
                 store.append(kept)
+                first = store.append(entries)
         else:
             first = store.append(entries)
         added = torch.arange(first, first + len(entries), device=slots.device).unsqueeze(1)
@@ -93,7 +99,4 @@ class Cache(Rows):
         Args:
             heads: H.
         """
-        batch, words = self.slots.shape
-        found = self.store.entries.index_select(0, self.slots.flatten()).view(batch, words, 2, heads, -1)
-        keys, values = found.permute(2, 0, 3, 1, 4)
-        return keys, values
+        return at_slots(self.store.entries, self.slots, heads)

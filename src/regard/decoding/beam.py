@@ -40,7 +40,7 @@ from regard.types import Float, Int, Tensor
 __all__ = ["beam_search", "beam_searches", "evaluating"]
 
 _NEVER = -float("inf")
-# Taking rows out copies the memories of all others, so it waits until this share of a batch is done.
+# Taking rows out may copy the memories of all others, so it waits until this share of a batch is done.
 _LEAVE = 1 / 8
 _FORGET = 64  # steps after which the attention of abandoned hypotheses is let go
 

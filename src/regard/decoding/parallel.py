@@ -1,14 +1,14 @@
 """Several batches at a time on a CPU.
 
 A step of search is a few large products and many small operations between them, during which all but one of
-the threads wait. So two batches are searched side by side, each with half of the threads: with two threads in
-all that translates a tenth to a sixth more sentences a second (`benchmarks/RESULTS.md`). More batches than
-two would wait for each other in Python.
+the threads wait. So two batches are searched side by side, each with half of the threads, which translates
+about a sixth more sentences a second (`benchmarks/RESULTS.md`). More batches than two would wait for each
+other in Python.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from queue import SimpleQueue
+from threading import Barrier, Lock
 from typing import TypeVar
 
 import torch
@@ -21,6 +21,8 @@ __all__ = ["each_batch"]
 T = TypeVar("T")
 R = TypeVar("R")
 
+_starting = Lock()
+
 
 def each_batch(model: nn.Module, batches: Sequence[T], function: Callable[[T], R]) -> list[R]:
     """What a function makes of each batch, in their order.
@@ -31,27 +33,33 @@ def each_batch(model: nn.Module, batches: Sequence[T], function: Callable[[T], R
         function: Called in other threads, with the autocast of this one.
     """
     threads = torch.get_num_threads()
-    device = next(model.parameters()).device.type
+    first = next(model.parameters(), None)
+    device = "cpu" if first is None else first.device.type
     if device != "cpu" or threads < 2 or len(batches) < 2:
         return [function(batch) for batch in batches]
-    shares: SimpleQueue[int] = SimpleQueue()
-    for share in (threads - threads // 2, threads // 2):
-        shares.put(share)
     half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
 
     def search(batch: T) -> R:
         with torch.autocast(device, half, enabled=half is not None):
             return function(batch)
 
-    try:
-        # Out here, because a search leaves the model in the mode in which it found it.
-        with evaluating(model), ThreadPoolExecutor(2, "search", lambda: _take(shares)) as pool:
-            return list(pool.map(search, batches))
-    finally:
-        torch.set_num_threads(threads)  # of threads to come; this one's own were not changed
+    # Out here, because a search leaves the model in the mode in which it found it.
+    with evaluating(model), ThreadPoolExecutor(2, "search") as pool:
+        _share(pool, threads)
+        return list(pool.map(search, batches))
 
 
-def _take(shares: "SimpleQueue[int]") -> None:
-    """Give the calling thread its share of the threads."""
-    torch.get_num_threads()  # a thread's first question takes the number set last anywhere for its own
-    torch.set_num_threads(shares.get())
+def _share(pool: ThreadPoolExecutor, threads: int) -> None:
+    """Give each thread of a pool half of so many: as sums hang on it, both have the same."""
+    both = Barrier(3)
+
+    def take() -> None:
+        torch.get_num_threads()  # a thread's first question takes the number set last anywhere for its own
+        torch.set_num_threads(threads // 2)
+        both.wait()
+
+    with _starting:
+        for _ in range(2):
+            pool.submit(take)
+        both.wait()
+        torch.set_num_threads(threads)  # of threads to come; this one has so many

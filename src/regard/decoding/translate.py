@@ -1,9 +1,9 @@
 """From lines of text to translations of them, in order and in bounded memory."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -149,7 +149,8 @@ class Translator:
         results = [self._read(line) for line in lines]
         lengths = [0 if result.refused else len(result.source_tokens) for result in results]
         batches = list(sorted_batches(lengths, self.search.batch))
-        ways = each_batch(self.model, [[results[row] for row in rows] for rows in batches], self._search)
+        searches = [self._search([results[row] for row in rows]) for rows in batches]
+        ways = each_batch(self.model, searches, lambda search: search())
         for rows, searched in zip(batches, ways, strict=True):
             for row, found in zip(rows, searched, strict=True):
                 result = results[row]
@@ -174,23 +175,26 @@ class Translator:
         texts = [[""] * len(results) for _ in scorers]
         batches = list(sorted_batches(lengths, self.search.batch))
 
-        def search(read: Sequence[LineResult]) -> list[list[list[Hypothesis]]]:
-            batch, prefixes = self._batch(read)
-            return beam_searches(
+        def search(prepared: tuple[list[int], Batch, list[list[int]] | None]) -> list[list[str]]:
+            rows, batch, prefixes = prepared
+            ways = beam_searches(
                 self.model, batch.source, self.search, scorers, prefixes, batch.upper, batch.lower
             )
+            best = [[found[0] for found in way] for way in ways]
+            return [self._texts(results[row], found) for row, *found in zip(rows, *best, strict=True)]
 
-        searched = each_batch(self.model, [[results[row] for row in rows] for rows in batches], search)
-        for rows, ways in zip(batches, searched, strict=True):
-            for place, row in enumerate(rows):
-                # Most scorers agree on most lines.
-                known: dict[tuple[int, ...], str] = {}
-                for own, found in zip(texts, ways, strict=True):
-                    best = found[place][0]
-                    if best.tokens not in known:
-                        known[best.tokens] = self._write(results[row], best).text
-                    own[row] = known[best.tokens]
+        prepared = [(rows, *self._batch([results[row] for row in rows])) for rows in batches]
+        for rows, found in zip(batches, each_batch(self.model, prepared, search), strict=True):
+            for row, ways in zip(rows, found, strict=True):
+                for own, text in zip(texts, ways, strict=True):
+                    own[row] = text
         return texts
+
+    def _texts(self, result: LineResult, found: Sequence[Hypothesis]) -> list[str]:
+        """Hypotheses of a line as text, of which most are the same."""
+        known = {one.tokens: one for one in found}
+        written = {tokens: self._write(result, one).text for tokens, one in known.items()}
+        return [written[one.tokens] for one in found]
 
     def _read(self, line: Line) -> LineResult:
         """Tokenise a line, or refuse it."""
@@ -220,8 +224,8 @@ class Translator:
             return batch, None
         return batch, [self.text.target.encode(result.line.prefix) for result in read]
 
-    def _search(self, read: Sequence[LineResult]) -> list[list[Hypothesis]]:
-        """Search for a batch of lines, or draw."""
+    def _search(self, read: Sequence[LineResult]) -> Callable[[], list[list[Hypothesis]]]:
+        """What searches for a batch of lines, or draws: all text is read here, in one thread."""
         batch, prefixes = self._batch(read)
         source, bounds = batch.source, (batch.upper, batch.lower)
         search = self.search
@@ -232,9 +236,9 @@ class Translator:
             if any(demanded):
                 raise UsageError("translations that are drawn cannot be made to hold terms")
             numbers = [result.line.number for result in read]
-            return sample(self.model, source, search, self.sampling, numbers, prefixes, *bounds)
+            return partial(sample, self.model, source, search, self.sampling, numbers, prefixes, *bounds)
         terms = Terms(demanded, self._boundaries.to(source.tokens.device)) if any(demanded) else None
-        return beam_search(self.model, source, search, prefixes, *bounds, terms=terms)
+        return partial(beam_search, self.model, source, search, prefixes, *bounds, terms=terms)
 
     def _chosen(self, found: Sequence[Translation]) -> tuple[Translation, ...]:
         """Translations as search ranks them, or those of the highest expected utility."""

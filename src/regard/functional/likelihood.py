@@ -17,6 +17,7 @@ from regard.functional.masking import exact_dtype
 from regard.kernels.autograd import apply, first_order
 from regard.kernels.likelihood import exponentials, fits, log_softmax, weigh_exponentials
 from regard.kernels.products import linear, product
+from regard.kernels.versions import on_cpu
 from regard.types import Float, Int, Tensor
 
 __all__ = ["linear_log_likelihood", "linear_log_softmax"]
@@ -163,9 +164,10 @@ def linear_log_softmax(
         weight: W.
         bias: b.
     """
-    if not torch.is_grad_enabled() and fits(hidden):
-        logits = product(hidden, weight.t()).view(-1, len(weight))
+    if not torch.is_grad_enabled() and on_cpu(hidden, weight, bias):
+        logits = product(hidden, weight.t())
         if fits(logits):
-            return log_softmax(logits, bias).view(*hidden.shape[:-1], -1)
+            return log_softmax(logits.view(-1, len(weight)), bias).view(logits.shape)
+        return torch.log_softmax((logits + bias).to(exact_dtype(logits.dtype)), dim=-1)
     logits = linear(hidden, weight.t(), bias)
     return torch.log_softmax(logits.to(exact_dtype(logits.dtype)), dim=-1)

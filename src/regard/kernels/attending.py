@@ -31,7 +31,7 @@ from regard.kernels.tiles import atomic_add, read_int
 __all__ = ["attend"]
 
 NOTHING = np.float32(0)
-FEW = 16
+LANES = 16
 HIDDEN = np.float32(-np.inf)
 
 
@@ -44,8 +44,8 @@ def _weigh(scores, count):
     for i in range(count, len(scores)):
         scores[i] = HIDDEN
     total = np.float32(0)
-    for first in range(0, len(scores), FEW):
-        for i in range(FEW):  # their number being known, this is vector code however few words there are
+    for first in range(0, len(scores), LANES):
+        for i in range(LANES):  # their number being known, this is vector code however few words there are
             scores[first + i] = exp(scores[first + i] - top)
             total += scores[first + i]
     for i in range(count):
@@ -108,7 +108,7 @@ def _attend(block, memory, numbers):
                 count += 1
             start = contexts + size * row * heads * of_value
             found = found_room if half else start
-            weights = floats(weights_room, (count + FEW - 1) // FEW * FEW)
+            weights = floats(weights_room, (count + LANES - 1) // LANES * LANES)
             for h in range(heads):
                 begins = 4 * h * of_key
                 for j in range(count):
@@ -130,5 +130,5 @@ def attend(block: int) -> None:
     """Scores of each word, their softmax, and the mean of the values under it."""
     words, half = read_int(block + 8 * WORDS), read_int(block + 8 * HALF)
     each = read_int(block + 8 * HEADS) * (read_int(block + 8 * KEY) + read_int(block + 8 * VALUE))
-    numbers = each * (1 + (words if half else 0)) + words + FEW
+    numbers = each * (1 + (words if half else 0)) + words + LANES
     _attend(block, np.empty(numbers, np.float32), np.empty(3 * words, np.int64))

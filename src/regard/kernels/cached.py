@@ -14,7 +14,7 @@ from regard.kernels.pool import load, run
 from regard.kernels.versions import on_cpu
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["fits", "slot_attention", "word_attention"]
+__all__ = ["at_slots", "fits", "slot_attention", "word_attention"]
 
 FEW = 1 << 12  # numbers; see `run`
 
@@ -68,6 +68,27 @@ def _bits(number: float) -> int:
     return struct.unpack("I", struct.pack("f", number))[0]
 
 
+def _places(index: Tensor, count: int) -> Tensor:
+    """Row numbers as the kernel reads them.
+
+    Raises:
+        IndexError: if one is not in [0, count).
+    """
+    least, most = (int(x) for x in index.aminmax())
+    if least < 0 or most >= count:
+        raise IndexError(f"a row is numbered {least if least < 0 else most}; there are {count}")
+    return index.to(torch.int64).contiguous()
+
+
+def at_slots(
+    store: Float[Tensor, "N W"], slots: Int[Tensor, "B T"], heads: int
+) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T E"]]:
+    """Keys and values that lie in the slots of each row; see `slot_attention`."""
+    found = store.index_select(0, slots.flatten()).view(*slots.shape, 2, heads, -1)
+    keys, values = found.permute(2, 0, 3, 1, 4)
+    return keys, values
+
+
 def slot_attention(
     queries: Float[Tensor, "B D"], store: Float[Tensor, "N W"], slots: Int[Tensor, "B T"], heads: int
 ) -> Float[Tensor, "B D"]:
@@ -82,14 +103,14 @@ def slot_attention(
     (batch, words), width = slots.shape, queries.shape[1]
     each = width // heads
     if fits(queries, store) and slots.numel() > 0:
-        queries, store, slots = queries.contiguous(), store.contiguous(), slots.contiguous()
+        assert store.shape[1] == 2 * width and len(slots) == len(queries)
+        queries, store, slots = queries.contiguous(), store.contiguous(), _places(slots, len(store))
         contexts, keys = torch.empty_like(queries), store.data_ptr()
         places = {KEYS: keys, VALUES: keys + width * store.element_size(), SLOTS: slots.data_ptr()}
         places |= {KEY_STRIDE: 2 * width, VALUE_STRIDE: 2 * width, SCALE: _bits(each**-0.5)}
         _attend(queries, contexts, heads, words, places)
         return contexts
-    found = store.index_select(0, slots.flatten()).view(batch, words, 2, heads, each)
-    keys, values = found.permute(2, 0, 3, 1, 4)
+    keys, values = at_slots(store, slots, heads)
     return fused_attention(queries.view(batch, heads, 1, each), keys, values).flatten(1)
 
 
@@ -111,10 +132,13 @@ def word_attention(
         mask: True where a word may be attended.
         owners: The text of each row; none: its own, R is B.
     """
+    texts, rows = len(keys), len(queries)
+    assert keys.shape[:2] == values.shape[:2] == mask.shape and keys.shape[2] == queries.shape[1]
     queries, keys, values, mask = (x.contiguous() for x in (queries, keys, values, mask))
-    owners = torch.arange(len(queries)) if owners is None else owners.contiguous()
-    weights = torch.empty(len(queries), mask.shape[1])
-    contexts = torch.empty(len(queries), values.shape[2], dtype=values.dtype)
+    owners = _places(torch.arange(rows, device=queries.device) if owners is None else owners, texts)
+    assert len(owners) == rows
+    weights = queries.new_empty(rows, mask.shape[1], dtype=torch.float32)
+    contexts = values.new_empty(rows, values.shape[2])
     operands = {KEYS: keys, VALUES: values, OWNERS: owners, MASK: mask, WEIGHTS: weights}
     places = {place: operand.data_ptr() for place, operand in operands.items()}
     places |= {KEY_STRIDE: keys.shape[2], VALUE_STRIDE: values.shape[2], SCALE: _bits(1.0)}

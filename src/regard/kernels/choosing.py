@@ -3,19 +3,30 @@
 import numpy as np
 from numba import cfunc, njit, types
 
-from regard.kernels.floats import LEAST, bits, floats, highest_order, order, whole_numbers
+from regard.kernels.floats import LEAST, bits, floats, order, whole_numbers
 from regard.kernels.largest import COUNT, FOUND, PLACES, ROWS, SHARE, SIZE, TICKET, VALUES
 from regard.kernels.tiles import atomic_add, read_int
 
 __all__ = ["choose"]
 
 BLOCK = 64
+NOTHING, MOST = np.float32(0), np.int32(0x7FFFFFFF)
 
 
 @njit
 def _order(value):
-    """Where a number stands among all."""
-    return order(np.int32(bits(value)))
+    """Where a number stands among all: what is none above all, zero of either sign in one place."""
+    return MOST if value != value else order(np.int32(bits(value + NOTHING)))
+
+
+@njit
+def _highest(values):
+    """The highest of these orders."""
+    highest = LEAST
+    for i in range(len(values)):
+        found = _order(values[i])
+        highest = found if found > highest else highest
+    return highest
 
 
 @njit
@@ -44,7 +55,7 @@ def choose(block: int) -> None:
             filled, least = 0, LEAST
             for first in range(0, size, BLOCK):
                 values = floats(start + 4 * first, min(BLOCK, size - first))
-                if filled == count and highest_order(values, LEAST) <= least:
+                if filled == count and _highest(values) <= least:
                     continue
                 for i in range(len(values)):
                     if filled < count or _order(values[i]) > least:

@@ -100,7 +100,7 @@ def _powers(values, top):
 
 @cfunc(types.void(types.int64), cache=True)
 def normalise(block: int) -> None:
-    """Logits z of each row become z + bias - log sum exp(z + bias)."""
+    """Out comes z + bias - log sum exp(z + bias) for the logits z of each row."""
     rows, share = read_int(block + 8 * ROWS), read_int(block + 8 * SHARE)
     size, half = read_int(block + 8 * SIZE), read_int(block + 8 * HALF)
     width = 2 if half else 4

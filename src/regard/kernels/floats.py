@@ -127,14 +127,14 @@ def highest_order(values, highest):
 # 2^n, n = round(x / log 2), times the exponential of the rest, |rest| <= log(2) / 2, by its Taylor series;
 # log 2 in two parts, of which the first times n is exact.
 _TURN, _HIGH, _LOW = np.float32(1.4426950408889634), np.float32(0.693359375), np.float32(-2.12194440e-4)
-_SHIFT, _LEAST = np.float32(12582912.0), np.float32(-87.0)
+_SHIFT, _FLOOR = np.float32(12582912.0), np.float32(-87.0)
 _SERIES = tuple(np.float32(1 / n) for n in (5040, 720, 120, 24, 6, 2))
 
 
 @njit(fastmath={"contract"})
 def exp(x):
     """The exponential of a float32 of at most 0; 0 below -87."""
-    bounded = _LEAST if x < _LEAST else x
+    bounded = _FLOOR if x < _FLOOR else x
     shifted = bounded * _TURN + _SHIFT  # the last bits of which are n
     n = shifted - _SHIFT
     rest = bounded - n * _HIGH - n * _LOW
@@ -143,4 +143,4 @@ def exp(x):
         series = series * rest + _SERIES[i]
     power = number((bits(shifted) + np.uint32(127)) << np.uint32(23))
     found = (series * rest * rest + rest + np.float32(1)) * power
-    return np.float32(0) if x < _LEAST else found
+    return np.float32(0) if x < _FLOOR else found

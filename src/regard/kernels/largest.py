@@ -33,13 +33,15 @@ def fits(values: Tensor) -> bool:
 def largest(values: Float[Tensor, "N V"], count: int) -> tuple[Float[Tensor, "N k"], Int[Tensor, "N k"]]:
     """As `torch.topk` over the last axis; of equal numbers the first are taken, and come first.
 
+    What is no number comes before all that are.
+
     Args:
         values: What `fits`.
         count: k, at most V.
     """
     rows, size = values.shape
     found = values.new_empty(rows, count)
-    places = torch.empty(rows, count, dtype=torch.int64)
+    places = values.new_empty(rows, count, dtype=torch.int64)
     if found.numel():
         block = _Block()
         block[ROWS], block[SIZE], block[COUNT] = rows, size, count

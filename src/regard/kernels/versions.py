@@ -58,6 +58,7 @@ def on_cpu(*operands: Tensor) -> bool:
     """Whether a kernel of Numba's that is no operator for `torch.compile` may be given these."""
     return (
         not torch.compiler.is_compiling()
+        and not transforming()
         and all(operand.device.type == "cpu" for operand in operands)
         and chosen(operands[0]) == "numba"
     )

@@ -31,6 +31,7 @@ class Linear(nn.Module):
         """The product, in the compute dtype."""
         weight, bias = self.weight, self.bias
         dtype = compute_dtype(weight)
-        if not x.dtype == weight.dtype == dtype:  # casts to what is there already would add up in search
+        # Casts to what is there already would add up in search.
+        if not x.dtype == weight.dtype == dtype or (bias is not None and bias.dtype != dtype):
             x, weight, bias = x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
         return linear(x, weight, bias)

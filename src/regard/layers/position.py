@@ -6,7 +6,6 @@ learned     a row of a table for each position, up to the last one that the tabl
 """
 
 import math
-from functools import lru_cache
 from typing import Annotated, Literal
 
 import torch
@@ -17,7 +16,7 @@ from regard.types import Float, Tensor
 
 __all__ = ["LearnedConfig", "PositionConfig", "Positions", "SinusoidalConfig"]
 
-_FEW = 8  # 2^8 positions are made at least, as search asks for one after the other
+_ROOM = 256  # positions are made at least where they are kept
 
 
 @config
@@ -69,15 +68,25 @@ class Positions(nn.Module):
         """
         if self.table is not None:
             return self.table[start : start + count].to(like.dtype)
-        room = 1 << max(_FEW, (start + count).bit_length())
-        return _sinusoids(room, self.width, like.device, like.dtype)[start : start + count]
+        if like.device.type != "cpu":
+            return _sinusoids(start, count, self.width, like)
+        # Search asks for one after the other.
+        room = max(_ROOM, 1 << (start + count).bit_length())
+        table = _tables.get((room, self.width, like.dtype))
+        if table is None:
+            table = _sinusoids(0, room, self.width, like)
+            if type(table) is Tensor:  # and not what stands for one while a graph is made
+                _tables[room, self.width, like.dtype] = table
+        return table[start : start + count]
 
 
-@lru_cache(maxsize=8)
+_tables: dict[tuple[int, int, torch.dtype], Tensor] = {}
+
+
 @torch.inference_mode(False)
-def _sinusoids(count: int, width: int, device: torch.device, dtype: torch.dtype) -> Float[Tensor, "N D"]:
-    """Sines and cosines of the first positions."""
-    places = torch.arange(count, dtype=torch.float32, device=device)
-    steps = torch.arange(0, width, 2, dtype=torch.float32, device=device)
+def _sinusoids(start: int, count: int, width: int, like: Tensor) -> Float[Tensor, "N D"]:
+    """Sines and cosines of positions from `start` on."""
+    places = torch.arange(start, start + count, dtype=torch.float32, device=like.device)
+    steps = torch.arange(0, width, 2, dtype=torch.float32, device=like.device)
     angles = places.unsqueeze(1) * torch.exp(steps * (-math.log(10000.0) / width))  # (N, D / 2)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width].to(dtype)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width].to(like.dtype)

@@ -5,8 +5,10 @@ mechanisms read little of it, and gives every hypothesis the memory of its sente
 """
 
 import dataclasses
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, TypeVar
+
+import torch
 
 from regard.types import Int, Tensor
 
@@ -32,13 +34,18 @@ class Rows:
     def select(self: R, index: Int[Tensor, "N"]) -> R:
         """The rows `index` of every tensor: they may repeat (a beam grows), be reordered, or be left out.
 
-        A tensor is copied when it is first read, if ever.
+        Where no gradients are recorded a tensor is copied when it is first read, if ever.
 
         Args:
-            index: Row numbers, each in [0, B).
+            index: Row numbers, each in [0, B), which must not change afterwards.
         """
         if not dataclasses.is_dataclass(self):
             raise TypeError(f"{type(self).__name__} is not a dataclass")
+        if torch.is_grad_enabled():
+            parts = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+            return dataclasses.replace(
+                self, **{name: select_rows(part, index) for name, part in parts.items()}
+            )
         whole, rows = self.shared()
         selected = object.__new__(_selected(type(whole)))
         vars(selected).update({_WHOLE: whole, _INDEX: index if rows is None else rows.index_select(0, index)})
@@ -57,16 +64,19 @@ def _selected(kind: Any) -> Any:
     """The class of rows selected from some of that class; its own where these were selected once."""
     if any(isinstance(part, _Part) for part in vars(kind).values()):
         return kind
-    return type(kind.__name__, (kind,), {field.name: _Part() for field in dataclasses.fields(kind)})
+    return type(kind.__name__, (kind,), {field.name: _Part(field.name) for field in dataclasses.fields(kind)})
 
 
-class _Part(cached_property[Any]):
-    """A field of selected rows."""
+class _Part:
+    """A field of selected rows, which stands among their attributes from its first reading on."""
 
-    def __init__(self) -> None:
-        super().__init__(self._select)
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    def _select(self, selected: Rows) -> Any:
+    def __get__(self, selected: Any, kind: Any = None) -> Any:
+        if selected is None:
+            return self
         whole, index = selected.shared()
-        assert index is not None and self.attrname is not None
-        return select_rows(getattr(whole, self.attrname), index)
+        assert index is not None
+        found = vars(selected)[self.name] = select_rows(getattr(whole, self.name), index)
+        return found

@@ -185,7 +185,7 @@ class TransformerModel(TranslationModel):
         assert isinstance(state, StackState)
         layers, caches, stack = self._layers(), state.caches, self._stack()
 
-        def half(i: int, x: Tensor) -> tuple[Asking, Rows]:
+        def half(i: int, x: Tensor) -> tuple[Asking, Rows]:  # a shape would be made again each step
             cache = caches[i]
             assert isinstance(cache, Cache)
             return layers[i].advance(x, cache)
