@@ -51,6 +51,28 @@ def test_joined_lines_an_output_file_and_a_kept_aligner_give_the_same_links(text
     assert (tmp_path / "links").read_text() == first.stdout
 
 
+def test_what_stands_where_an_aligner_is_to_be_saved_is_left_alone(text, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter").write_text("words")
+    (tmp_path / "letter").write_text("words")
+    for place in ("thesis", "letter"):
+        result = run(text / "de", text / "en", "--model", "ibm1", "--save", tmp_path / place)
+        assert isinstance(result.exception, DataError)
+        assert "something else than an aligner" in str(result.exception)
+        assert not result.stderr  # it was seen before training
+    assert (tmp_path / "thesis" / "chapter").read_text() == "words"
+    assert (tmp_path / "letter").read_text() == "words"
+    for _ in range(2):  # an aligner may take the place of another
+        assert run(text / "de", text / "en", "--model", "ibm1", "--save", tmp_path / "kept").exit_code == 0
+
+
+def test_outputs_that_cannot_be_written_are_named_before_training(text, tmp_path):
+    result = run(text / "de", text / "en", "--model", "ibm1", "-o", tmp_path / "nowhere" / "links")
+    assert isinstance(result.exception, DataError) and not result.stderr
+    result = run(text / "de", text / "en", "--model", "ibm1", "-o", text / "de")
+    assert isinstance(result.exception, UsageError) and "would overwrite" in str(result.exception)
+
+
 def test_posteriors_name_links_with_their_probabilities(text):
     result = run(text / "de", text / "en", "--model", "ibm1", "--posteriors", "--least", "0.4")
     fields = [field for line in result.stdout.splitlines() for field in line.split()]

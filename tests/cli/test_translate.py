@@ -26,7 +26,9 @@ SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
 LINES = ["a b c", "", "d", "e f g a b", "x y a", "c c c c"]
 
 
-def save_model(folder: Path, seed: int = 0, target: str = TARGET, fertility: float | None = None) -> Path:
+def save_model(
+    folder: Path, seed: int = 0, target: str = TARGET, fertility: float | None = None, sink: bool = True
+) -> Path:
     """A model folder as training leaves it, with random weights; constrained, with a fertility."""
     folder.mkdir()
     settings = {
@@ -38,7 +40,7 @@ def save_model(folder: Path, seed: int = 0, target: str = TARGET, fertility: flo
         "search": {"beam": 3, "min_length": 1, "max_length_ratio": 1.0, "max_length_extra": 4},
     }
     if fertility is not None:
-        settings["data"]["fertility"] = {"kind": "constant", "value": fertility}
+        settings["data"]["fertility"] = {"kind": "constant", "value": fertility, "sink": sink}
         settings["model"]["attention"] = {"kind": "constrained"}
     config = from_dict(RunConfig, settings)
     sides = [
@@ -47,7 +49,9 @@ def save_model(folder: Path, seed: int = 0, target: str = TARGET, fertility: flo
     ]
     budget = None
     if fertility is not None:
-        budget = Budget.constant(ConstantFertilityConfig(value=fertility), len(sides[0].vocabulary))
+        budget = Budget.constant(
+            ConstantFertilityConfig(value=fertility, sink=sink), len(sides[0].vocabulary)
+        )
     TextPair(*sides, budget).save(folder)
     torch.manual_seed(seed)
     model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
@@ -267,6 +271,15 @@ def test_fertilities_that_do_not_fit_are_named(tmp_path, line, message):
     lines.write_text(line)
     with pytest.raises(DataError, match=message):
         translate(bounded, "--fertility", lines, input="a b c\n")
+
+
+def test_fertilities_that_leave_less_than_one_unit_are_named_where_there_is_no_sink(tmp_path):
+    bounded = save_model(tmp_path / "bounded", fertility=2.0, sink=False)
+    lines, out = tmp_path / "fertilities.txt", tmp_path / "out.txt"
+    lines.write_text("- - -\n0 0.5 0\n")
+    with pytest.raises(DataError, match=r"line 2: its tokens may receive 0\.5"):
+        translate(bounded, "--fertility", lines, "--output", out, input="a b c\na b c\n")
+    assert not out.exists()
 
 
 def test_bfloat16_translates(model):

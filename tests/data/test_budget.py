@@ -38,10 +38,33 @@ def test_without_a_sink_or_a_budget_sentences_stay_as_they_are() -> None:
 
 def test_given_fertilities_take_the_place_of_the_models() -> None:
     made = text(Budget.constant(ConstantFertilityConfig(value=2.0), 7))
-    batch = made.batch([[EIN, HUND], [HUND]], None, [0, 1], [read_fertilities("- 1:4", 2, "here"), None])
+    batch = made.batch([[EIN, HUND], [HUND]], None, [0, 1], [read_fertilities("- 1:4", [0, 1], "here"), None])
     assert batch.upper is not None and batch.lower is not None
     assert batch.upper.tolist() == [[2.0, 4.0, math.inf], [2.0, math.inf, 0.0]]
     assert batch.lower.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+
+
+def test_a_field_a_word_goes_to_each_of_its_pieces() -> None:
+    found = read_fertilities("2 0 1:", [0, 0, 1, 2, 2], "here")
+    assert found[:3] == ((0.0, 2.0), (0.0, 2.0), (0.0, 0.0))
+    assert [least for least, _ in found[3:]] == [1.0, 1.0]
+    with pytest.raises(DataError, match="4 fertilities, and the sentence has 3 words in 5 tokens"):
+        read_fertilities("1 1 1 1", [0, 0, 1, 2, 2], "here")
+
+
+def test_a_demand_raises_the_models_own_most() -> None:
+    budget = Budget.constant(ConstantFertilityConfig(value=2.0, sink=False), 7)
+    (upper,), lower = budget.bounds([[EIN, HUND]], [read_fertilities("3: 1:", [0, 1], "here")])
+    assert lower is not None and upper.tolist() == [3.0, 2.0] and lower[0].tolist() == [3.0, 1.0]
+
+
+def test_bounds_of_less_than_one_unit_are_refused_without_a_sink() -> None:
+    given = read_fertilities("0.5 0.4", [0, 1], "here")
+    budget = Budget.constant(ConstantFertilityConfig(value=2.0), 7)
+    budget.check([EIN, HUND], given, 1, "here")
+    budget.check([EIN, HUND], read_fertilities("0.5 0.5", [0, 1], "here"), 0, "here")
+    with pytest.raises(DataError, match=r"here: its tokens may receive 0\.9 of attention in all"):
+        budget.check([EIN, HUND], given, 0, "here")
 
 
 @pytest.mark.parametrize(
@@ -51,11 +74,12 @@ def test_given_fertilities_take_the_place_of_the_models() -> None:
         ("1 2 -3", "'-3'"),
         ("1 x 2", "'x'"),
         ("1 3:2 2", "at least 3 and at most 2"),
+        ("1 inf: 2", "endless amount"),
     ],
 )
 def test_wrong_fertilities_are_one_clear_message_with_the_line(line, message) -> None:
     with pytest.raises(DataError, match=message) as raised:
-        read_fertilities(line, 3, "file, line 7")
+        read_fertilities(line, [0, 1, 2], "file, line 7")
     assert "file, line 7" in str(raised.value)
 
 

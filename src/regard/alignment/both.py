@@ -19,7 +19,7 @@ from regard.alignment.corpus import Corpus, Words
 from regard.alignment.registry import CLASSES, AlignerConfig, train_direction
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
 from regard.data.files import file_digest, read_bytes
-from regard.data.folders import whole_folder
+from regard.data.folders import refuse_foreign, whole_folder
 from regard.errors import DataError
 
 __all__ = ["DIRECTIONS", "WordAligner", "train_both"]
@@ -100,12 +100,13 @@ class WordAligner:
         return aligner
 
     def save(self, folder: Path | str) -> None:
-        """Write it into a folder, which appears whole or not at all.
+        """Write it into a folder, which appears whole or not at all; it may take an aligner's place.
 
         Raises:
-            DataError: if it cannot be written.
+            DataError: if it cannot be written, or something else stands there.
         """
         folder = Path(folder)
+        self.refuse_foreign(folder)
         try:
             with whole_folder(folder) as place:
                 for name, words in zip(("source", "target"), self.words, strict=True):
@@ -123,6 +124,15 @@ class WordAligner:
                 (place / FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         except OSError as error:
             raise DataError(f"{folder}: cannot be written: {error.strerror or error}") from None
+
+    @staticmethod
+    def refuse_foreign(folder: Path) -> None:
+        """See that an aligner may be saved there: before it is trained.
+
+        Raises:
+            DataError: if something else stands there.
+        """
+        refuse_foreign(folder, FILE, "an aligner")
 
     @classmethod
     def load(cls, folder: Path | str) -> "WordAligner":

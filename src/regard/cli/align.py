@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,7 +80,7 @@ def align(
     """Align the words of two texts; words stand between blanks.
 
     Writes a line of links for each pair: `0-0 1-2` links source word 0 to target word 0, 1 to 2.
-    Perplexities go to stderr. Under `torchrun` the processes share the pairs of each pass and add up their
+    The perplexity of each pass goes to stderr (of `bayes`, which samples: how much it moved). Under `torchrun` the processes share the pairs of each pass and add up their
     counts.
 
     Example: regard align corpus.de corpus.en -o links.txt --save aligner
@@ -92,25 +92,31 @@ def align(
     if load is not None and (model is not None or settings or save is not None):
         raise UsageError("--load takes a trained aligner: --model, --set and --save have no place beside it")
     config = None if load is not None else _config(model, settings or [])
+    if save is not None:
+        WordAligner.refuse_foreign(save)
+    for text in (source, target):
+        if text is not None and output is not None and output.is_file() and output.samefile(text):
+            raise UsageError(f"-o {output}: would overwrite the text to align")
     known = None if load is None else WordAligner.load(load)
     corpus = _read(source, target, known, lowercase or (known is not None and known.lowercase))
     passes: list[dict[str, Any]] = []
-    with _processes(threads or 0, seed) as setting:
+    with _processes(threads or 0, seed) as setting, ExitStack() as opened:
+        # Opened before training: what cannot be written is said at once.
+        file = opened.enter_context(open_output(output)) if setting.process == 0 else None
         aligner = known
         if aligner is None:
             assert config is not None
             aligner = _train(corpus, config, setting, lowercase, symmetrize, save, passes)
-        if setting.process:
+        if file is None:
             return
         if save is not None:
             aligner.save(save)
-        with open_output(output) as file:
-            if posteriors:
-                for links in aligner.posteriors(corpus, method, setting.threads):
-                    _write_posteriors(file, links, least)
-            else:
-                for line in aligner.align(corpus, method, setting.threads).lines():
-                    file.write(line + "\n")
+        if posteriors:
+            for links in aligner.posteriors(corpus, method, setting.threads):
+                _write_posteriors(file, links, least)
+        else:
+            for line in aligner.align(corpus, method, setting.threads).lines():
+                file.write(line + "\n")
         write_json(json_file, {"pairs": len(corpus), "passes": passes})
 
 

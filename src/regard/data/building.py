@@ -18,7 +18,7 @@ import numpy as np
 from regard.data.arrays import SIDES, Kept, Segments, count_units, kept_tokens, write_split
 from regard.data.corpus import CorpusConfig, DataConfig, corpus_name, read_pairs
 from regard.data.files import file_digest, write_atomic
-from regard.data.folders import whole_folder
+from regard.data.folders import refuse_foreign, whole_folder
 from regard.data.manifest import MANIFEST
 from regard.data.text import Side, TextPair
 from regard.data.tokenizer import SentencePieceConfig, Tokenizer, finish_tokenizers, start_tokenizers
@@ -51,12 +51,7 @@ def build(
     Raises:
         DataError: if an input is broken or something cannot be written; nothing is left behind.
     """
-    if (
-        folder.exists()
-        and not (folder / MANIFEST).exists()
-        and (not folder.is_dir() or any(folder.iterdir()))
-    ):
-        raise DataError(f"{folder}: holds something else than prepared data; name another folder")
+    refuse_foreign(folder, MANIFEST, "prepared data")
     try:
         with whole_folder(folder) as into:
             scratch = into / "scratch"

@@ -30,8 +30,11 @@ __all__ = [
 ]
 
 
+FEASIBLE = 1e-6  # rounding of bounds that sum to one
+
 Fertilities = Sequence[tuple[float, float]] | np.ndarray
-"""For each token of a sentence the least and the most attention; NaN for the most leaves the budget's."""
+"""For each token of a sentence the least and the most attention; NaN for the most leaves the budget's, or the
+least where that is more."""
 
 
 @config
@@ -151,10 +154,30 @@ class Budget:
                 least = np.zeros_like(most)
             else:
                 least, most = own[:, 0], own[:, 1]
-                most = np.where(np.isnan(most), known[row], most) if row in known else most
+                # Where only the least is given it goes before the budget's own most.
+                most = np.where(np.isnan(most), np.maximum(known[row], least), most) if row in known else most
             upper.append(np.concatenate([most, end]))
             lower.append(np.concatenate([least, np.zeros_like(end)]))
         return upper, lower if any(least.any() for least in lower) else None
+
+    def check(self, ids: Ids, given: Fertilities, sinks: int, where: str) -> None:
+        """See that bounds given for a sentence leave one unit of attention, which every step gives out.
+
+        Args:
+            ids: Its token ids, without a sink.
+            given: Its bounds.
+            sinks: How many sinks a model reads after it.
+            where: File and line, for messages.
+
+        Raises:
+            DataError: if they do not.
+        """
+        (upper,), _ = self.bounds([ids], [given], sinks)
+        if upper.sum() < 1 - FEASIBLE:
+            raise DataError(
+                f"{where}: its tokens may receive {upper.sum():g} of attention in all, less than the one "
+                "unit that each target token is read with, and the model has no sink"
+            )
 
     def save(self, path: Path, vocabulary: Vocabulary) -> None:
         """Write a table as lines of token, tab, fertility, which a person may read and change.
@@ -196,22 +219,26 @@ def _number(text: str, where: str) -> float:
     return value
 
 
-def read_fertilities(line: str, words: int, where: str) -> tuple[tuple[float, float], ...]:
+def read_fertilities(line: str, word_ids: Sequence[int], where: str) -> tuple[tuple[float, float], ...]:
     """The fertilities of a sentence's tokens, from a line such as `2 - 1:3 0`.
 
     Args:
-        line: A field for each token: the most attention it may receive; `LEAST:MOST`; `LEAST:`, at least so
-            much; or `-`, which leaves it as the model has it.
-        words: How many tokens the sentence has.
+        line: A field for each token, or for each word, each of whose pieces gets it: the most attention it
+            may receive; `LEAST:MOST`; `LEAST:`, at least so much; or `-`, as the model has it.
+        word_ids: For each token the number of its word, counted from 0.
         where: File and line, for messages.
 
     Raises:
-        DataError: Another number of fields than the sentence has tokens, or a field that is no fertility.
+        DataError: Another number of fields than the sentence has tokens or words, or a field that is no
+            fertility.
     """
     fields = line.split()
-    if len(fields) != words:
-        raise DataError(f"{where}: {len(fields)} fertilities, and the sentence has {words} tokens")
-    return tuple(read_bounds(field, where) for field in fields)
+    tokens, words = len(word_ids), len(set(word_ids))
+    if len(fields) not in (tokens, words):
+        parts = f"{tokens} tokens" if tokens == words else f"{words} words in {tokens} tokens"
+        raise DataError(f"{where}: {len(fields)} fertilities, and the sentence has {parts}")
+    bounds = [read_bounds(field, where) for field in fields]
+    return tuple(bounds if len(fields) == tokens else (bounds[word] for word in word_ids))
 
 
 def read_bounds(field: str, where: str) -> tuple[float, float]:
@@ -222,6 +249,8 @@ def read_bounds(field: str, where: str) -> tuple[float, float]:
     """
     least, colon, most = field.rpartition(":")
     low = _number(least, where) if colon else 0.0
+    if low == math.inf:
+        raise DataError(f"{where}: {field!r} asks for an endless amount of attention")
     high = math.nan if most == "-" or (colon and not most) else _number(most, where)
     if low > high:
         raise DataError(f"{where}: {field!r} asks for at least {low:g} and at most {high:g}")

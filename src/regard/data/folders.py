@@ -8,9 +8,32 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from regard.data.files import sync_folder
-from regard.errors import UsageError
+from regard.errors import DataError, UsageError
 
-__all__ = ["recipes_folder", "whole_folder"]
+__all__ = ["recipes_folder", "refuse_foreign", "whole_folder"]
+
+
+def refuse_foreign(folder: Path, mark: str, holds: str) -> None:
+    """See that a folder may be written in the place of what stands there.
+
+    Args:
+        folder: The folder to write.
+        mark: A file that an earlier one of its kind has.
+        holds: What the folder will hold, for the message.
+
+    Raises:
+        DataError: if something else stands there: a file, or a folder that is not empty and lacks the mark.
+    """
+    try:
+        foreign = (
+            not (folder / mark).exists()
+            and (folder.is_symlink() or folder.exists())
+            and (not folder.is_dir() or any(folder.iterdir()))
+        )
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read: {error.strerror or error}") from None
+    if foreign:
+        raise DataError(f"{folder}: holds something else than {holds}; name another folder")
 
 
 @contextmanager

@@ -21,16 +21,16 @@ def given_fertilities(
     Args:
         tokens: The sentence.
         side: How it is written.
-        line: A field for each token (see `read_fertilities`), or an empty line: nothing is said.
+        line: A field for each token or word (see `read_fertilities`), or an empty line: nothing is said.
         by_word: The least and the most for words, each of whose pieces gets them; goes before `line`.
         where: File and line, for messages.
 
     Raises:
         DataError: if the line does not fit the sentence.
     """
-    found = list(read_fertilities(line, len(tokens), where)) if line.strip() else None
+    words = side.word_ids(tokens) if line.strip() or by_word else []
+    found = list(read_fertilities(line, words, where)) if line.strip() else None
     if by_word:
-        words = side.word_ids(tokens)
         for number in dict.fromkeys(words):
             places = [i for i, word in enumerate(words) if word == number]
             bounds = by_word.get(side.tokenizer.decode([tokens[i] for i in places]).strip())

@@ -210,6 +210,9 @@ class Translator:
             if refused is None:
                 where = f"the fertilities of line {line.number}"
                 given = given_fertilities(tokens, self.text.source, line.fertility, self.fertilities, where)
+                if given is not None and self.text.budget is not None:
+                    ids = self.text.source.vocabulary.ids(tokens)
+                    self.text.budget.check(ids, given, len(self.text.sink), where)
                 return LineResult(line, tuple(tokens), fertilities=given)
         return LineResult(line, refused=refused)
 
