@@ -18,7 +18,7 @@ from regard.config import dump_toml, from_dict
 from regard.data.batch import collate
 from regard.data.prepared import prepare
 from regard.data.vocabulary import EOS, SINK
-from regard.errors import CheckpointError, ConfigError, DeviceError, UsageError
+from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBounds, UsageError
 from regard.experiment import RunConfig, load_config, load_model, read_run, train
 from regard.training.fertility import with_fertilities
 from regard.training.record import read_record
@@ -253,9 +253,20 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bits(corpus: Path, tmp_
     assert records[0] == records[1]
 
 
-def test_text_that_learned_positions_cannot_reach_is_refused_by_sentence(
-    corpus: Path, tmp_path: Path
-) -> None:
+def test_a_sentence_whose_fertilities_run_out_is_named_by_file_and_line(corpus: Path, tmp_path: Path) -> None:
+    plain = _plain(corpus)
+    for name, last in (("de", "w1"), ("en", "w1 w2 w3")):
+        lines = ["", *["w4 w5 w6"] * 10, last]  # the empty pair is left out
+        (tmp_path / f"train.{name}").write_text("".join(f"{line}\n" for line in lines))
+    files = {"source": str(tmp_path / "train.de"), "target": str(tmp_path / "train.en")}
+    fertility = {"kind": "constant", "value": 2.0, "sink": False}
+    plain["data"] |= {"train": [files], "fertility": fertility, "folder": str(tmp_path / "prepared")}
+    plain["model"]["attention"] = {"kind": "constrained"}
+    with pytest.raises(InfeasibleBounds, match=r"train\.de.*: line 12: sentence 11 of the prepared text"):
+        train(from_dict(RunConfig, plain), tmp_path / "model")
+
+
+def test_text_that_learned_positions_cannot_reach_is_refused_by_line(corpus: Path, tmp_path: Path) -> None:
     plain = _plain(corpus)
     plain["model"] = {
         "kind": "transformer",
@@ -263,9 +274,7 @@ def test_text_that_learned_positions_cannot_reach_is_refused_by_sentence(
         "heads": 2,
         "positions": {"kind": "learned", "length": 5},
     }
-    with pytest.raises(
-        ConfigError, match=r"5 learned positions: sentence \d+ of the train split has 6 source tokens"
-    ):
+    with pytest.raises(ConfigError, match=r"5 learned positions: .*\.de.*: line \d+ has 6 source tokens"):
         train(from_dict(RunConfig, plain), tmp_path / "model")
 
 

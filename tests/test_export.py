@@ -221,7 +221,7 @@ def test_a_line_longer_than_the_positions_is_refused_and_no_translation_is(folde
     model = load_exported(exported, "cpu")
     assert model.longest == 16
     search = dataclasses.replace(model.search, max_length_extra=100)
-    long = ["s1 " * 15, "s1 " * 16, "s2"]
+    long = ["s1 " * 16, "s1 " * 17, "s2"]
     results = list(ExportedTranslator(model, search).translate(number_lines(long)))
     assert [bool(result.refused) for result in results] == [False, True, False]
     assert "line 2 refused" in caplog.text

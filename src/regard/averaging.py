@@ -1,10 +1,12 @@
 """A model whose weights are the mean of several models' or checkpoints'."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from regard.errors import CheckpointError, UsageError
 from regard.experiment import CONFIG_FILE, load_config, model_folder, write_config
+from regard.models.hf.folder import KEPT
 from regard.training.checkpoint import epoch_files
 from regard.training.fertility import load_text, save_text
 from regard.training.store import write_tensors
@@ -46,6 +48,11 @@ def average_models(out: Path | str, paths: Sequence[Path | str], last: int = 0) 
         raise CheckpointError(f"{out}: cannot be made: {error.strerror}") from None
     save_text(texts[0], out)
     write_tensors(out / MODEL_FILE, weights, {"averaged": [str(file) for file in files]})
+    if (folders[0] / KEPT).is_dir():
+        try:
+            shutil.copytree(folders[0] / KEPT, out / KEPT)
+        except (OSError, shutil.Error) as error:
+            raise CheckpointError(f"{out / KEPT}: cannot be written: {error}") from None
     write_config(load_config(folders[0]), out)
     return files
 

@@ -62,6 +62,18 @@ def test_tables_become_actions_that_a_pointer_learns(tmp_path):
     assert max(entry.get("accuracy", 0) for entry in read_record(tmp_path / "model")) > 90
 
 
+def test_tables_are_not_overwritten(tmp_path):
+    table, twin = tmp_path / "nouns.tsv", tmp_path / "other" / "nouns.tsv"
+    twin.parent.mkdir()
+    for path in (table, twin):
+        path.write_text("Bad\tSG\tBad\n")
+    result = run(table, "--into", tmp_path)
+    assert isinstance(result.exception, UsageError) and "would overwrite" in str(result.exception)
+    result = run(table, twin, "--into", tmp_path / "new")
+    assert isinstance(result.exception, UsageError) and "two tables" in str(result.exception)
+    assert table.read_text() == "Bad\tSG\tBad\n" and not (tmp_path / "new").exists()
+
+
 def test_columns_that_are_no_numbers_are_refused(tmp_path):
     result = run(tmp_path / "x", "--into", tmp_path, "--columns", "lemma")
     assert isinstance(result.exception, UsageError)

@@ -18,6 +18,8 @@ from regard.decoding.scoring import score_lines
 from regard.decoding.translate import Line, Translator, number_lines
 from regard.decoding.unknown import replace_unknown
 from regard.errors import DataError
+from regard.models.registry import build_model
+from regard.models.transformer_config import TransformerConfig
 
 
 def side(words: str) -> Side:
@@ -96,6 +98,33 @@ def test_a_line_too_long_is_refused_with_a_warning_and_the_others_go_on(build, c
     assert results[0].text == results[3].text
     assert ["line 2" in m for m in caplog.messages] == [True, False]
     assert "line 3" in caplog.messages[1]
+
+
+def test_learned_positions_are_read_to_the_last():
+    """The source needs none for an end symbol; the target does."""
+    settings = {
+        "width": 8,
+        "heads": 2,
+        "feed_forward": {"width": 8},
+        "positions": {"kind": "learned", "length": 5},
+    }
+    sizes = [len(side.vocabulary) for side in (TEXT.source, TEXT.target)]
+    model = build_model(from_dict(TransformerConfig, settings), *sizes).eval()
+    translator = Translator(model, TEXT, search(min_length=1))
+    results = list(translator.translate(lines(["a b c d e", "a b c d e f"])))
+    assert [result.refused for result in results] == [None, "6 tokens, the longest line allowed has 5"]
+    assert 0 < len(results[0].translations[0].tokens) <= 4
+    pairs = [("a b c d e", "A B C D"), ("a", "A B C D E"), ("a b c d e f", "A")]
+    scored = list(score_lines(model, TEXT, pairs, search()))
+    assert [one.hypothesis is None for one in scored] == [False, True, True]
+
+
+def test_a_term_that_no_translation_has_room_for_is_left_out(build):
+    options = search(min_length=1, batch={"longest": 6})
+    line = Line(1, "a b", terms="A B A B A B A B\tE")
+    (result,) = Translator(build(), TEXT, options).translate([line])
+    assert result.refused is None and "E" in result.text.split()
+    assert result.lacking == ("'A B A B A B A B'",)
 
 
 def test_every_result_has_tokens_scores_attention_and_links(build):

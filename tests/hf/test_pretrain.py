@@ -96,6 +96,19 @@ def test_pretraining_goes_on_from_a_folder(tmp_path: Path) -> None:
     assert more.progress.best < first.progress.best
 
 
+def test_a_causal_model_from_an_encoder_of_half_precision_sees_no_word_to_come(tmp_path: Path) -> None:
+    pretrain(settings(tmp_path, "masked", 3), tmp_path / "masked")
+    transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "masked").half().save_pretrained(
+        tmp_path / "masked"
+    )
+    pretrain(settings(tmp_path, "causal", 2, start=str(tmp_path / "masked")), tmp_path / "causal")
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "causal").eval()
+    assert model.config.is_decoder and model.dtype == torch.float32
+    with torch.no_grad():
+        one, other = (model(torch.tensor([[5, 6, last]])).logits[0, :2] for last in (7, 8))
+    torch.testing.assert_close(one, other)
+
+
 def test_bad_input_is_refused_in_one_message(tmp_path: Path) -> None:
     tiny.gpt2(tmp_path / "gpt2")
     with pytest.raises(DataError, match="no mask symbol"):

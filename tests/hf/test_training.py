@@ -1,5 +1,6 @@
 """Training of pre-trained models: from a config, in a folder that is whole, by layer, going on to the bit."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import torch
 from tiny import Folder
 
 import regard
+from regard.averaging import average_models
 from regard.config import from_dict, to_dict
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import RunConfig, load_model, train, write_config
@@ -97,11 +99,14 @@ def test_a_whole_model_is_trained_further_with_another_attention(folder: Folder,
     assert (learned.attention[-1] == 0).any() and not (given.attention[-1] == 0).any()
 
 
-def test_an_encoder_with_a_language_model_learns(folder: Folder, tmp_path: Path) -> None:
+def test_an_encoder_with_a_language_model_learns_and_is_averaged(folder: Folder, tmp_path: Path) -> None:
     model = {"kind": "hf", "encoder": str(folder("bert")), "decoder": str(folder("gpt2"))}
     config = run_config(tmp_path, model, 8, finetune={"frozen": 2, "every": 1, "rate": 0.5})
     assert train(config, tmp_path / "run").progress.best is not None
-    assert regard.load(tmp_path / "run", device="cpu").translate(tiny.TEXT[0], beam=1).tokens is not None
+    found = regard.load(tmp_path / "run", device="cpu").translate(tiny.TEXT[0], beam=1)
+    average_models(tmp_path / "mean", [tmp_path / "run", tmp_path / "run"])
+    mean = regard.load(tmp_path / "mean", device="cpu").translate(tiny.TEXT[0], beam=1)
+    assert mean.tokens == found.tokens
 
 
 def test_a_run_stopped_while_layers_were_frozen_ends_the_same(folder: Folder, tmp_path: Path) -> None:
@@ -175,6 +180,13 @@ def test_a_folder_without_weights_or_with_pickled_ones_is_refused(folder: Folder
         load_model(path, "cpu")
     torch.save({}, path / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match=r"pickled .*refused.*safetensors"):
+        load_model(path, "cpu")
+    index = {"metadata": {}, "weight_map": {"shared.weight": "pytorch_model.bin"}}
+    (path / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(CheckpointError, match=r"pickled .*refused.*safetensors"):
+        load_model(path, "cpu")
+    (path / "model.safetensors.index.json").write_text("[]")
+    with pytest.raises(CheckpointError, match="not an index of weights"):
         load_model(path, "cpu")
 
 

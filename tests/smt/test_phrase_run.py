@@ -72,6 +72,16 @@ def test_a_trained_system_says_most_words_of_the_references(folder: Path) -> Non
     assert found > 0.5 * sum(map(len, wanted))
 
 
+def test_a_system_of_other_text_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    write(tmp_path, {"train": 120, "valid": 10, "test": 10}, seed=1)
+    (tmp_path / "run.toml").write_text(SETTINGS.format(folder=tmp_path))
+    for words in ("Best validation BLEU", "an earlier run had finished"):
+        assert words in run("train", tmp_path / "run.toml", "threads=1", "--out", tmp_path / "model").output
+    write(tmp_path, {"train": 130, "valid": 10, "test": 10}, seed=2)
+    with pytest.raises(CheckpointError, match="training data has changed"):
+        run("train", tmp_path / "run.toml", "threads=1", "--out", tmp_path / "model")
+
+
 def test_attention_is_that_of_the_links(folder: Path) -> None:
     links, maps = folder / "links", folder / "maps"
     source = (folder / "test.de").read_text().splitlines()[:5]

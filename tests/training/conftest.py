@@ -37,6 +37,9 @@ class Pairs:
         chosen = [self.sources[row] for row in rows]
         return collate(chosen, [[*reversed(sentence), EOS] for sentence in chosen], rows)
 
+    def where(self, row: int) -> str:
+        return f"line {row + 1}"
+
 
 @pytest.fixture
 def pairs() -> Callable[..., Pairs]:

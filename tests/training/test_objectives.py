@@ -143,3 +143,23 @@ def test_reinforce_takes_a_given_advantage_and_no_gradient_through_it() -> None:
 def test_an_unknown_objective_names_the_known() -> None:
     with pytest.raises(ConfigError, match="marginal"):
         loss_of("reinforced")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mass", [1.0, 0.5, 0.01])
+def test_smoothing_of_a_mixture_is_at_least_that_of_its_log_probability(mass: float) -> None:
+    """Jensen's inequality, also where the weights of the contexts that are read sum to less than 1."""
+    logits = torch.randn(2, 3, 4, 11, dtype=torch.float64)
+    targets = torch.randint(11, (2, 3))
+    mask = torch.ones(2, 3, dtype=torch.bool)
+    log_weights = torch.randn(2, 3, 4, dtype=torch.float64).log_softmax(-1) + math.log(mass)
+    found = loss_of("marginal")(_outcome(logits, targets, mask, log_weights), 0.1).total
+    mixed = (logits.log_softmax(-1) + log_weights.unsqueeze(-1)).logsumexp(2)  # (B, T, V)
+    own = mixed.gather(-1, targets.unsqueeze(-1)).sum()
+    exact = -0.9 * own - 0.1 * mixed.mean(-1).sum()
+    assert found >= exact
+    # Where all contexts say the same there is nothing between them.
+    alike = logits[:, :, :1].expand_as(logits)
+    found = loss_of("marginal")(_outcome(alike, targets, mask, log_weights), 0.1).total
+    mixed = alike[:, :, 0].log_softmax(-1) + math.log(mass)
+    own = mixed.gather(-1, targets.unsqueeze(-1)).sum()
+    torch.testing.assert_close(found, -0.9 * own - 0.1 * mixed.mean(-1).sum())

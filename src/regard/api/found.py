@@ -86,7 +86,7 @@ def _whole(
 
 
 def scored(
-    text: TextPair, pair: tuple[str, str], found: LineScore, config: SearchBatchConfig
+    text: TextPair, pair: tuple[str, str], found: LineScore, config: SearchBatchConfig, longest: int | None
 ) -> TranslationResult:
     """A translation that was given, with what a model thinks of it.
 
@@ -95,10 +95,11 @@ def scored(
         pair: The sentence and its translation.
         found: What forced decoding found.
         config: What the longest sentence is.
+        longest: The most tokens that the model can read.
     """
     source, target = pair
     if found.hypothesis is None:
-        ((read,),) = pair_blocks(text, [pair], config)
+        ((read,),) = pair_blocks(text, [pair], config, longest)
         return TranslationResult(source=source, refused=read.problem)
     return TranslationResult(
         source=source,

@@ -215,7 +215,7 @@ class Model:
         with self._lock:
             found = list(score_lines(self.model, self.text, pairs, settings))
         results = [
-            scored(self.text, pair, one, settings.batch.within(self.model.longest))
+            scored(self.text, pair, one, settings.batch, self.model.longest)
             for pair, one in zip(pairs, found, strict=True)
         ]
         if single and results[0].refused:

@@ -40,6 +40,11 @@ def actions(
         from_dict(CorpusConfig, {"tsv": str(table), "columns": chosen}, where="--columns") for table in tables
     ]
     paths = [into / path.name.removesuffix(".gz") for path in tables]
+    for path, table in zip(paths, tables, strict=True):
+        if paths.count(path) > 1:
+            raise UsageError(f"{path}: would be written from two tables; give them different names")
+        if path.exists() and any(path.samefile(one) for one in tables if one.exists()):
+            raise UsageError(f"{path}: would overwrite the table {table}; give another folder with --into")
     counts = write_action_tables(corpora, paths, Setting(threads=threads or 0, seed=seed))
     for path, count in zip(paths, counts, strict=True):
         typer.echo(f"{path}: {count} forms as actions", err=True)

@@ -80,8 +80,8 @@ def align(
     """Align the words of two texts; words stand between blanks.
 
     Writes a line of links for each pair: `0-0 1-2` links source word 0 to target word 0, 1 to 2.
-    The perplexity of each pass goes to stderr (of `bayes`, which samples: how much it moved). Under `torchrun` the processes share the pairs of each pass and add up their
-    counts.
+    The perplexity of each pass goes to stderr (of `bayes`, which samples: how much it moved). Under
+    `torchrun` the processes share the pairs of each pass and add up their counts.
 
     Example: regard align corpus.de corpus.en -o links.txt --save aligner
     """

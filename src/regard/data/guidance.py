@@ -119,6 +119,10 @@ class GuidedSplit:
         steps, size = batch.target.tokens.shape[1], batch.source.tokens.shape[1]
         return dataclasses.replace(batch, links=self.links.distributions(rows, steps, size))
 
+    def where(self, row: int) -> str:
+        """The file and line a row comes from; see `Split.where`."""
+        return self.split.where(row)
+
 
 def guide(split: Split, corpora: Sequence[CorpusConfig], path: str | None) -> Split | GuidedSplit:
     """The training split, with the links of a file where there is one.

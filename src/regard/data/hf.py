@@ -135,13 +135,22 @@ def read_hf_config(folder: Path) -> dict[str, Any]:
     return content
 
 
+def _parts(index: Path) -> set[str]:
+    """The files that the index of weights in several files names."""
+    try:
+        return set(json.loads(read_bytes(index))["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError, DataError):
+        raise CheckpointError(f"{index}: not an index of weights") from None
+
+
 def check_weights(folder: Path) -> None:
     """Refuse a folder without weights in safetensors.
 
     Raises:
         CheckpointError: if there are none, or pickled ones alone; names them.
     """
-    if any((folder / name).is_file() for name in _WEIGHTS):
+    single, index = (folder / name for name in _WEIGHTS)
+    if single.is_file() or (index.is_file() and all(name.endswith(".safetensors") for name in _parts(index))):
         return
     pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern))
     if pickled:

@@ -1,11 +1,24 @@
 """What a search is told: how wide, how long, what it must not say, how many sentences at once."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Literal
 
 from regard.config import config, option
 
-__all__ = ["CoveragePenaltyConfig", "SamplingConfig", "SearchBatchConfig", "SearchConfig"]
+__all__ = ["CoveragePenaltyConfig", "Limits", "SamplingConfig", "SearchBatchConfig", "SearchConfig"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most tokens of a line.
+
+    Attributes:
+        source: Of its source, without a sink.
+        target: Of its translation, without the end symbol.
+    """
+
+    source: int
+    target: int
 
 
 @config
@@ -21,13 +34,16 @@ class SearchBatchConfig:
         default=1024, help="How many lines are read, sorted by length and held at once.", ge=1
     )
 
-    def within(self, longest: int | None) -> "SearchBatchConfig":
-        """The same with no sentences but those that a model can read.
+    def limits(self, longest: int | None, sinks: int) -> Limits:
+        """The most tokens of lines that a model can read.
 
         Args:
-            longest: The most tokens that it can read, with a sink or end symbol; none: any number.
+            longest: The most tokens that it can read, with sinks or the end symbol; none: any number.
+            sinks: How many sinks it reads after a source.
         """
-        return self if longest is None else replace(self, longest=max(1, min(self.longest, longest - 1)))
+        if longest is None:
+            return Limits(self.longest, self.longest)
+        return Limits(*(max(1, min(self.longest, longest - more)) for more in (sinks, 1)))
 
 
 @config

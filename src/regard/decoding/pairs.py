@@ -7,7 +7,7 @@ from regard.data.batch import Batch
 from regard.data.text import TextPair
 from regard.data.vocabulary import EOS
 from regard.decoding.blocks import blocks, sorted_batches, too_long
-from regard.decoding.config import SearchBatchConfig
+from regard.decoding.config import Limits, SearchBatchConfig
 
 __all__ = ["TokenPair", "pair_batches", "pair_blocks"]
 
@@ -30,7 +30,7 @@ class TokenPair:
 
 
 def pair_blocks(
-    text: TextPair, pairs: Iterable[tuple[str, str]], config: SearchBatchConfig
+    text: TextPair, pairs: Iterable[tuple[str, str]], config: SearchBatchConfig, longest: int | None
 ) -> Iterator[list[TokenPair]]:
     """Lines and their translations as tokens, a block at a time.
 
@@ -38,9 +38,11 @@ def pair_blocks(
         text: How the two sides are written.
         pairs: Source lines and their translations.
         config: The size of a block, and the length of the longest line.
+        longest: The most tokens that the model can read; see `TranslationModel.longest`.
     """
+    limits = config.limits(longest, len(text.sink))
     for block in blocks(enumerate(pairs, 1), config.block):
-        yield [_read(number, *pair, text, config.longest) for number, pair in block]
+        yield [_read(number, *pair, text, limits) for number, pair in block]
 
 
 def pair_batches(
@@ -60,13 +62,13 @@ def pair_batches(
         yield rows, text.batch(sources, targets, [block[row].number for row in rows])
 
 
-def _read(number: int, source: str, target: str, text: TextPair, longest: int) -> TokenPair:
+def _read(number: int, source: str, target: str, text: TextPair, limits: Limits) -> TokenPair:
     sides = (text.source, source), (text.target, target)
-    problem = too_long(source, None, longest) or too_long(target, None, longest)
+    problem = too_long(source, None, limits.source) or too_long(target, None, limits.target)
     problem = problem or next(filter(None, (side.problem(line) for side, line in sides)), None)
     if problem is None:
         words, said = text.source.tokenize(source), text.target.tokenize(target)
-        problem = too_long(source, len(words), longest) or too_long(target, len(said), longest)
+        problem = too_long(source, len(words), limits.source) or too_long(target, len(said), limits.target)
         if problem is None and words:
             return TokenPair(number, tuple(words), tuple(said))
     return TokenPair(number, (), (), problem or "the source is empty")

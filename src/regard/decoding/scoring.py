@@ -55,7 +55,7 @@ def score_lines(
     """
     scorer = Scorer.of(search)
     device = next(model.parameters()).device
-    for block in pair_blocks(text, pairs, search.batch.within(model.longest)):
+    for block in pair_blocks(text, pairs, search.batch, model.longest):
         found: list[Hypothesis | None] = [None] * len(block)
         for rows, batch in pair_batches(text, block, search.batch):
             for row, hypothesis in zip(rows, force(model, batch.to(device), scorer), strict=True):

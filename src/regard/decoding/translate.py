@@ -15,7 +15,7 @@ from regard.data.vocabulary import UNK
 from regard.decoding.beam import beam_search, beam_searches
 from regard.decoding.blocks import blocks, sorted_batches, too_long
 from regard.decoding.by_hand import given_fertilities
-from regard.decoding.config import SamplingConfig, SearchConfig
+from regard.decoding.config import Limits, SamplingConfig, SearchConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.mbr import MbrConfig, rank
 from regard.decoding.parallel import each_batch
@@ -198,15 +198,13 @@ class Translator:
 
     def _read(self, line: Line) -> LineResult:
         """Tokenise a line, or refuse it."""
-        longest = self.search.batch.within(self.model.longest).longest
-        refused = too_long(line.text, None, longest) or self.text.source.problem(line.text)
+        limits = self._limits
+        refused = too_long(line.text, None, limits.source) or self.text.source.problem(line.text)
         if refused is None:
             tokens = self.text.source.tokenize(line.text)
-            refused = too_long(line.text, len(tokens), longest)
+            refused = too_long(line.text, len(tokens), limits.source)
             if refused is None and line.prefix:
-                refused = too_long(line.prefix, len(self.text.target.encode(line.prefix)), longest)
-            if refused is None and line.terms:
-                refused = too_long(line.terms, sum(map(len, self._terms(line).values())), longest)
+                refused = too_long(line.prefix, len(self.text.target.encode(line.prefix)), limits.target)
             if refused is None:
                 where = f"the fertilities of line {line.number}"
                 given = given_fertilities(tokens, self.text.source, line.fertility, self.fertilities, where)
@@ -254,6 +252,10 @@ class Translator:
             for place, utility in ranked[: self.search.nbest]
         )
 
+    @property
+    def _limits(self) -> Limits:
+        return self.search.batch.limits(self.model.longest, len(self.text.sink))
+
     @cached_property
     def _boundaries(self) -> Boundaries:
         return Boundaries.of(self.text.target)
@@ -264,9 +266,14 @@ class Translator:
         return {term: self.text.target.encode(term) for term in terms if term}
 
     def _sayable(self, line: Line) -> list[list[int]]:
-        """The tokens of those terms that the model has words for."""
-        found = self._terms(line).values() if line.terms else ()
-        return [tokens for tokens in found if tokens and UNK not in tokens]
+        """The tokens of those terms that the model has words for and a translation has room for."""
+        found: list[list[int]] = []
+        room = self._limits.target
+        for tokens in self._terms(line).values() if line.terms else ():
+            if 0 < len(tokens) <= room and UNK not in tokens:
+                found.append(tokens)
+                room -= len(tokens)
+        return found
 
     def _lacking(self, line: Line, written: Sequence[Translation]) -> tuple[str, ...]:
         """The terms of a line that one of its translations does not hold."""

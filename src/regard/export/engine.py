@@ -161,8 +161,8 @@ class ExportedTranslator:
 
     def _read(self, line: Line) -> LineResult:
         """Tokenise a line, or refuse it."""
-        longest = self.search.batch.within(self.model.longest).longest
-        side = self.model.text.source
+        text = self.model.text
+        side, longest = text.source, self.search.batch.limits(self.model.longest, len(text.sink)).source
         refused = too_long(line.text, None, longest) or side.problem(line.text)
         if refused is None:
             tokens = side.tokenize(line.text)

@@ -188,7 +188,7 @@ def used_up(batch: Batch, error: InfeasibleBounds, step: int | None = None) -> I
     sentence = int(batch.rows[error.row[0]]) + 1 if error.row else "?"
     place = "" if step is None else f", target token {step + 1}"
     return InfeasibleBounds(
-        f"sentence {sentence} of the text{place}: less than one unit of attention is left of its words' "
-        "fertilities; set data.fertility.sink = true, or raise the fertilities",
+        f"sentence {sentence} of the prepared text{place}: less than one unit of attention is left of its "
+        "words' fertilities; set data.fertility.sink = true, or raise the fertilities",
         error.row,
     )

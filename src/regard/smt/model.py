@@ -22,7 +22,15 @@ from regard.smt.features import feature_names
 from regard.smt.language_model import LanguageModel
 from regard.smt.phrase_table import PhraseTable
 
-__all__ = ["PHRASE_FOLDER", "PhraseModel", "load_decoder", "load_phrases", "make_decoder", "save_phrases"]
+__all__ = [
+    "PHRASE_FOLDER",
+    "PhraseModel",
+    "load_decoder",
+    "load_phrases",
+    "make_decoder",
+    "phrases_of",
+    "save_phrases",
+]
 
 PHRASE_FOLDER = "phrase"
 ABOUT = "about.json"
@@ -66,7 +74,7 @@ def make_decoder(
     return Decoder(table, model, ids, weights, config.reordering == "lexicalised", beam)
 
 
-def save_phrases(folder: Path, decoder: Decoder, bleu: float) -> None:
+def save_phrases(folder: Path, decoder: Decoder, bleu: float, fingerprint: str) -> None:
     """Write what was learned into a model folder.
 
     Raises:
@@ -80,6 +88,7 @@ def save_phrases(folder: Path, decoder: Decoder, bleu: float) -> None:
             about = {
                 "format": FORMAT,
                 "bleu": bleu,
+                "fingerprint": fingerprint,
                 "weights": dict(zip(feature_names(), decoder.weights.tolist(), strict=True)),
                 "bytes": {path.name: path.stat().st_size for path in sorted(made.iterdir())},
             }
@@ -135,11 +144,25 @@ def load_decoder(folder: Path, text: TextPair, config: PhraseConfig) -> tuple[De
     return make_decoder(table, model, text, weights, config), about["bleu"]
 
 
+def phrases_of(folder: Path) -> str | None:
+    """The fingerprint of the text that a folder's system was made of; none where it does not say.
+
+    Raises:
+        CheckpointError: if the folder holds no such system.
+    """
+    return _about(folder / PHRASE_FOLDER / ABOUT)["fingerprint"]
+
+
 def _about(path: Path) -> dict[str, Any]:
     try:
         about = json.loads(read_bytes(path))
         if about["format"] == FORMAT and all(name in about["weights"] for name in feature_names()):
-            return {"bleu": float(about["bleu"]), "weights": about["weights"], "bytes": dict(about["bytes"])}
+            return {
+                "bleu": float(about["bleu"]),
+                "weights": about["weights"],
+                "bytes": dict(about["bytes"]),
+                "fingerprint": about.get("fingerprint"),
+            }
     except (ValueError, KeyError, TypeError):
         pass
     raise CheckpointError(f"{path}: not the description of a phrase-based system")

@@ -31,7 +31,14 @@ _log = logging.getLogger(__name__)
 
 
 def train_phrases(
-    config: PhraseConfig, prepared: Prepared, folder: Path, kept: Path, seed: int, threads: int = 0
+    config: PhraseConfig,
+    prepared: Prepared,
+    folder: Path,
+    kept: Path,
+    seed: int,
+    threads: int = 0,
+    *,
+    fingerprint: str = "",
 ) -> PhraseModel:
     """Train and tune a system, and write it into a model folder; one that was stopped goes on.
 
@@ -44,6 +51,7 @@ def train_phrases(
         kept: Where the untuned tables and the state of tuning are meanwhile.
         seed: Of the aligner and of tuning.
         threads: Of compiled work; 0: as many as there are processors.
+        fingerprint: Of the text, kept with the system.
 
     Raises:
         DataError: if a pair has an empty side, nothing can be aligned, or no sentence is long enough for the
@@ -56,11 +64,11 @@ def train_phrases(
         decoder, _ = load_decoder(kept, prepared.text, config)
     else:
         decoder = _untuned(config, prepared, seed, threads)
-        save_phrases(kept, decoder, 0.0)
+        save_phrases(kept, decoder, 0.0, fingerprint)
     system = PhraseModel(decoder, prepared.text, 0.0)
     best = _tuned(config, prepared, system, kept / "tuning", seed, threads)
     made = replace(system, decoder=replace(decoder, weights=best.weights), bleu=best.bleu)
-    save_phrases(folder, made.decoder, made.bleu)
+    save_phrases(folder, made.decoder, made.bleu, fingerprint)
     return made
 
 

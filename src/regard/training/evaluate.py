@@ -1,7 +1,8 @@
 """Validation: how well a model predicts a split, by teacher forcing."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -9,11 +10,12 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch, BatchConfig
+from regard.errors import InfeasibleBounds
 from regard.models.base import TranslationModel
 from regard.training.device import Precision, autocast
 from regard.training.distributed import ALONE, Processes
 
-__all__ = ["Examples", "Score", "evaluate", "perplexity"]
+__all__ = ["Examples", "Score", "evaluate", "located", "perplexity"]
 
 
 @runtime_checkable
@@ -32,6 +34,32 @@ class Examples(Protocol):
     def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
         """The rows as a batch."""
         ...
+
+
+@runtime_checkable
+class Located(Protocol):
+    """Examples that come from lines of files."""
+
+    def where(self, row: int) -> str:
+        """The file and line a row comes from, for messages."""
+        ...
+
+
+@contextmanager
+def located(data: Examples, batch: Batch) -> Iterator[None]:
+    """Where a sentence's bounds leave less than one unit of attention: name its file and line.
+
+    Raises:
+        InfeasibleBounds: the same error, with these.
+    """
+    try:
+        yield
+    except InfeasibleBounds as error:
+        row = error.row[0] if error.row else len(batch.rows)
+        # Beyond the batch: a translation drawn for a sequence loss, beside the text's.
+        if row >= len(batch.rows) or not isinstance(data, Located):
+            raise
+        raise InfeasibleBounds(f"{data.where(int(batch.rows[row]))}: {error}", error.row) from None
 
 
 @dataclass(frozen=True)
@@ -80,7 +108,7 @@ def evaluate(
     nll, tokens = 0.0, 0
     for rows in data.batches(batch, seed=0, epoch=0)[processes.rank :: processes.count]:
         examples = data.batch(rows)
-        with autocast(device, precision):
+        with located(data, examples), autocast(device, precision):
             outcome = model(examples.to(device), look="nothing")
         nll -= float(outcome.log_likelihood.sum(dtype=torch.float64))
         tokens += examples.target_tokens

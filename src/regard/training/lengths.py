@@ -23,6 +23,6 @@ def check_lengths(model: TranslationModel, prepared: Prepared) -> None:
             tokens = int(lengths[row]) + (sink if side == "source" else 0)
             if tokens > model.longest:
                 raise ConfigError(
-                    f"the model has {model.longest} learned positions: sentence {row + 1} of the {split} "
-                    f"split has {tokens} {side} tokens; raise the positions' length or lower data.max_length"
+                    f"the model has {model.longest} learned positions: {examples.where(row)} has {tokens} "
+                    f"{side} tokens; raise the positions' length or lower data.max_length"
                 )

@@ -37,9 +37,9 @@ def marginal(outcome: Outcome, smoothing: float = 0.0) -> Loss:
 
         (1 - e) * -log p(y_t) - e * mean_v log p(v) + penalty_t, summed over t,
 
-    p(y) = sum_k w_k p(y | context k) (Szegedy et al. 2016, Section 7, for e). With several contexts the mean
-    over the vocabulary is that of each context's log-probabilities, weighted by w_k: by Jensen's inequality
-    at most that of log p.
+    p(y) = sum_k w_k p(y | context k) (Szegedy et al. 2016, Section 7, for e). With several contexts,
+    whose w_k sum to W (less than 1 where only the best are read), log p(v) is taken as log W + sum_k w_k / W
+    log p(v | context k): by Jensen's inequality at most log p(v).
 
     Args:
         outcome: What teacher forcing gave, with `average` where `smoothing` is not 0.
@@ -48,7 +48,9 @@ def marginal(outcome: Outcome, smoothing: float = 0.0) -> Loss:
     nll = -outcome.log_likelihood.sum()
     total = nll
     if smoothing:
-        average = (outcome.log_weights.exp() * outcome.average).sum(-1)
+        mass = outcome.log_weights.logsumexp(-1)
+        shares = (outcome.log_weights - mass.unsqueeze(-1)).exp()
+        average = mass + (shares * outcome.average).sum(-1)
         total = (1 - smoothing) * nll - smoothing * average.masked_fill(~outcome.mask, 0.0).sum()
     total = total + outcome.penalty.masked_fill(~outcome.mask, 0.0).sum()
     return Loss(total, nll.detach())

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from regard.data.prepared import Prepared
+from regard.errors import CheckpointError
 from regard.smt.config import PhraseConfig
-from regard.smt.model import PHRASE_FOLDER, load_phrases
+from regard.smt.model import PHRASE_FOLDER, load_phrases, phrases_of
 from regard.smt.training import train_phrases
 from regard.training.progress import Progress
 from regard.training.trainer import Result
@@ -47,11 +48,16 @@ def run_phrases(
     """
     begun = time.monotonic()
     if is_phrase_folder(folder):
+        if phrases_of(folder) not in (None, fingerprint):
+            raise CheckpointError(
+                f"{folder}: the training data has changed since this run began; give the new run another "
+                "folder"
+            )
         bleu = load_phrases(folder, config).bleu
         _clear(folder)
         return Result("an earlier run had finished", None, Progress(best=bleu))
     kept = folder / "training" / f"{KEPT}{fingerprint[:16]}"
-    bleu = train_phrases(config, prepared, folder, kept, seed, threads).bleu
+    bleu = train_phrases(config, prepared, folder, kept, seed, threads, fingerprint=fingerprint).bleu
     _clear(folder)
     return Result("tuning", None, Progress(seconds=time.monotonic() - begun, best=bleu))
 

@@ -138,7 +138,7 @@ class _TaggerTrainer(Trainer):
         assert isinstance(model, FertilityTagger) and isinstance(self.valid, TaggedExamples)
         self._tick()
         score = self.valid.score(model)
-        best = progress.judge(score.f1, higher_is_better=True)
+        best = progress.judge(score.f1, higher_is_better=True, loss=score.loss)
         self.state.schedule.validated(best)
         entry = {"loss": score.loss, "perplexity": perplexity(score.loss)}
         entry |= {"accuracy": score.accuracy, "f1": score.f1}

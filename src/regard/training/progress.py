@@ -59,6 +59,7 @@ class Progress:
     seconds: float = 0.0
     best: float | None = None
     best_update: int = 0
+    best_loss: float = math.inf
     waited: int = 0
     window: Window = dataclasses.field(default_factory=Window)
 
@@ -78,12 +79,20 @@ class Progress:
         except (KeyError, TypeError):
             raise CheckpointError("the checkpoint is of another version of regard") from None
 
-    def judge(self, score: float, higher_is_better: bool) -> bool:
-        """Take note of a validation score; returns whether it is the best so far."""
+    def judge(self, score: float, higher_is_better: bool, loss: float) -> bool:
+        """Take note of a validation score; returns whether it is the best so far.
+
+        Args:
+            score: The score.
+            higher_is_better: Whether a higher one is better.
+            loss: The validation loss, which decides between equal scores: accuracy, BLEU and F1 stay at 0
+                while a model has learned little.
+        """
         first = self.best is None or math.isnan(self.best)
-        if first or (score > self.best if higher_is_better else score < self.best):  # type: ignore[operator]
+        better = first or (score > self.best if higher_is_better else score < self.best)  # type: ignore[operator]
+        if better or (score == self.best and loss < self.best_loss):
             better = True
-            self.best, self.best_update, self.waited = score, self.update, 0
+            self.best, self.best_update, self.best_loss, self.waited = score, self.update, loss, 0
         else:
             better = False
             self.waited += 1

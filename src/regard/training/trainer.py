@@ -273,7 +273,7 @@ class Trainer:
         if metric != "perplexity":
             chosen = self.processes.from_main(self._search() if self.processes.is_main else 0.0)
             entry[metric] = chosen
-        best = progress.judge(chosen, higher_is_better=metric != "perplexity")
+        best = progress.judge(chosen, metric != "perplexity", score.loss)
         self.state.schedule.validated(best)
         if best and self.processes.is_main:
             self.checkpoints.save_model(model, {"update": progress.update, "epoch": epoch, **entry})

@@ -16,7 +16,7 @@ from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import autocast, give_back_memory
 from regard.training.distributed import Processes
-from regard.training.evaluate import Examples
+from regard.training.evaluate import Examples, located
 from regard.training.finetune import SCALE, FinetuneConfig, Thaw
 from regard.training.guided import GuidedConfig, guided_loss
 from regard.training.objectives import Loss, loss_of
@@ -172,7 +172,7 @@ class Updater:
         seed = noise_seed(self.seed, self.state.progress.update + 1, micro, processes.rank)
         torch.manual_seed(seed)
         with self._communicating(last):
-            with autocast(processes.device, config.precision):
+            with located(self.data, batch), autocast(processes.device, config.precision):
                 moved = batch.to(processes.device)
                 judged = None if self.sequence is None else self._judged(moved, seed >> 1)
                 outcome = self.replica(

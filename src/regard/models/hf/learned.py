@@ -5,6 +5,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from regard.data.corpus import read_lines
 from regard.data.hf import check_weights, import_transformers, library_errors, quiet, read_hf_config
 from regard.errors import CheckpointError, ConfigError
@@ -107,11 +109,18 @@ def _started(folder: Path, masked: bool, longest: int) -> Any:
 
     read_hf_config(folder)
     check_weights(folder)
+    # What encodes sees both sides of a token, unless it is told to decode.
+    changes = {} if masked else {"is_decoder": True}
     with quiet() as transformers:
         kind = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
         with library_errors(CheckpointError, f"{folder}: transformers cannot read the weights"):
             model = kind.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
+                folder,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                dtype=torch.float32,
+                **changes,
             )
     limit = positions(model.base_model)
     if limit is not None and longest + AROUND > limit:
