@@ -1,3 +1,5 @@
+import gzip
+
 import pytest
 
 from regard.data.links import format_links, parse_gold, parse_links, read_gold
@@ -27,5 +29,11 @@ def test_a_bad_line_of_a_file_is_named_with_its_number(tmp_path) -> None:
     path.write_text("0-0\n0-0 x\n")
     with pytest.raises(DataError, match=r"gold.talp:2"):
         list(read_gold(path))
+    path.write_bytes(b"0-0\n\xff\n")
+    with pytest.raises(DataError, match=r"gold.talp: line 2"):
+        list(read_gold(path))
+    packed = tmp_path / "gold.talp.gz"
+    packed.write_bytes(gzip.compress(b"0-0 1p1\n"))
+    assert [links.possible for links in read_gold(packed)] == [{(0, 0), (1, 1)}]
     with pytest.raises(DataError, match="missing"):
         list(read_gold(tmp_path / "missing"))

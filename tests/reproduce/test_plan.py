@@ -7,11 +7,11 @@ import pytest
 
 from regard.config import load, to_dict
 from regard.data.folders import recipes_folder
-from regard.errors import ConfigError, UsageError
+from regard.errors import ConfigError, DataError, UsageError
 from regard.experiment import RunConfig
 from regard.reproduce.plan import Job, overlaid, plan
 from regard.reproduce.registry import TABLES
-from regard.reproduce.texts import ExperimentText
+from regard.reproduce.texts import ExperimentText, write_text
 
 ROWS = [(name, row) for name, table in TABLES.items() for row in table.rows]
 
@@ -146,6 +146,20 @@ def test_rows_can_be_chosen_and_unknown_ones_are_refused(tmp_path: Path) -> None
 def test_links_are_scored_on_text_that_has_them(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"shankar2019-table3 wants gold-test\.talp"):
         _plan(tmp_path, "shankar2019-table3")
+
+
+def test_gold_links_of_the_other_direction_are_refused_before_training(tmp_path: Path) -> None:
+    data = tmp_path / "raw"
+    data.mkdir()
+    for split in ("train", "val", "test", "gold-test"):
+        (data / f"{split}.de").write_text("ein Haus steht da\n" * 2)
+        (data / f"{split}.en").write_text("a house\n" * 2)
+    (data / "gold-test.talp").write_text("0-0 1-1\n0-0 3p1\n")
+    text = write_text(data, tmp_path / "en", "en")
+    assert plan(TABLES["shankar2019-table3"], tmp_path, text, "small", (1,), metrics=["aer"])
+    turned = write_text(data, tmp_path / "de", "de")
+    with pytest.raises(DataError, match=r"gold-test\.talp:2: link 3-1 .* source sentence.* --target"):
+        plan(TABLES["shankar2019-table3"], tmp_path, turned, "small", (1,), metrics=["aer"])
 
 
 def test_tables_share_models_tested_on_other_text(tmp_path: Path) -> None:

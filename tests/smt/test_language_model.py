@@ -180,6 +180,8 @@ def test_an_arpa_file_of_another_tool_backs_off(tmp_path: Path) -> None:
         ("-0.1\ta", "minus\ta", "line 14: .*numbers"),
         ("-0.1\ta </s>", "-0.1\t<s> a", "stands there already, in line 13"),
         ("-0.5\t</s>", "0.5\t</s>", "line 9: .*above 0"),
+        ("-0.5\t</s>", "nan\t</s>", "line 9: .*finite"),
+        ("-0.5\t</s>", "-0.5\tb", "line 12: the 1-grams before it have no </s>"),
     ],
 )
 def test_a_damaged_arpa_file_is_refused_with_its_line(

@@ -30,7 +30,10 @@ def fertility(
         typer.Option("--words", help="One line a word, instead of a sentence: WORD, largest, mean, count."),
     ] = False,
     add: Annotated[
-        float, typer.Option(help="Added to every fertility; 1 is the slack of Malaviya et al. (2018).")
+        float,
+        typer.Option(
+            help="Added to every fertility; 1 is the slack of Malaviya et al. (2018).", min=0, max=99
+        ),
     ] = 0.0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The fertilities; else standard output.")

@@ -91,10 +91,12 @@ def parse_gold(line: str, where: str = "gold links") -> GoldLinks:
 
 
 def read_gold(path: Path | str) -> Iterator[GoldLinks]:
-    """The gold links of a `.talp` file, one a line."""
-    try:
-        with open(path, encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                yield parse_gold(line, f"{path}:{number}")
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
+    """The gold links of a `.talp` file, plain or gzip, one a line.
+
+    Raises:
+        DataError: if it cannot be read (see `read_lines`) or a field is no link; names the line.
+    """
+    from regard.data.corpus import read_lines  # brings numpy, which links do without
+
+    for number, line in enumerate(read_lines(path), 1):
+        yield parse_gold(line, f"{path}:{number}")

@@ -25,6 +25,11 @@ class TransformerSideConfig:
         ge=0,
     )
 
+    def __post_init__(self) -> None:
+        """Refuse a bias in more layers than there are."""
+        if self.local > self.layers:
+            raise ValueError(f"local = {self.local}, and there are {self.layers} layers")
+
 
 @config
 class TransformerConfig:

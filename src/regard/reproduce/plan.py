@@ -13,14 +13,15 @@ OUT/rows/ROW-DIGEST-seedN.*     translations (txt), figures (json), counts (safe
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.config import from_dict, set_option, to_dict
 from regard.data.folders import recipes_folder
-from regard.errors import UsageError
+from regard.data.links import GoldLinks, check_links, read_gold
+from regard.errors import DataError, UsageError
 from regard.experiment import RunConfig
 from regard.reproduce.tables import Row, Table
 from regard.reproduce.texts import ExperimentText
@@ -148,6 +149,7 @@ def plan(
     Raises:
         UsageError: if a row is not one of the table's, or the text lacks what the table tests on.
         ConfigError: if a recipe with the overrides is none.
+        DataError: if gold links do not fit their text.
     """
     known = [row.recipe for row in table.rows]
     for name in rows:
@@ -158,6 +160,8 @@ def plan(
         raise UsageError(
             f"{table.name} wants gold-test.talp and its two texts beside the others of {text.name}"
         )
+    if split == "gold" and text.gold is not None:
+        _check_gold(text, read_gold(text.gold))
     wanted = [row for row in table.rows if not rows or row.recipe in rows]
     starts = {row.trained: row.start for row in table.rows if row.start}
     recipes = {row.recipe: _recipe(table, row.recipe, size, overrides) for row in table.rows}
@@ -209,6 +213,22 @@ def _row_job(row: Row, search: dict[str, Any], origin: Sequence[str], seed: int,
     tune = PENALTIES if row.tune else ()
     digest = _digest(origin, _without(search, "batch"), tune)
     return RowJob(row.recipe, str(out / "rows" / f"{row.recipe}-{digest}-seed{seed}"), digest, search, tune)
+
+
+def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
+    """See that the gold links fit their text, before anything is trained on it.
+
+    Raises:
+        DataError: if a link points beyond its sentence; names the line.
+    """
+    gold = list(links)
+    sides = [[len(line.split()) for line in text.lines("gold", side)] for side in ("source", "target")]
+    if len(gold) != len(sides[0]):
+        raise DataError(f"{text.gold} has {len(gold)} lines, its texts {len(sides[0])}")
+    for number, (truth, source, target) in enumerate(zip(gold, *sides, strict=True), 1):
+        words = {"source": source, "target": target}
+        where = f"{text.gold}:{number}"
+        check_links(truth.possible, words, where, ": is --target the language of the second?")
 
 
 def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ LOG10_PROBABILITY <tab> WORDS <tab> LOG10_BACKOFF (left out where there is none)
 """
 
 import gzip
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ import numpy as np
 from regard.data.corpus import read_lines
 from regard.errors import DataError
 from regard.smt.kneser_ney import SPECIALS
-from regard.smt.language_model import LanguageModel
+from regard.smt.language_model import END, LanguageModel
 from regard.smt.trie import ABSENT, Trie, assemble
 
 __all__ = ["read_arpa", "write_arpa"]
@@ -168,6 +169,8 @@ class _Reader:
                 values.append((float(fields[0]), float(fields[2]) if len(fields) == 3 and not last else 0.0))
             except ValueError:
                 raise self._wrong(f"{line[:60]!r}; probability and backoff are numbers") from None
+            if not all(map(math.isfinite, values[-1])):
+                raise self._wrong(f"{line[:60]!r}; probability and backoff are finite")
             if values[-1][0] > 0:
                 raise self._wrong(f"log10 probability {fields[0]} is above 0")
             if length == 1:
@@ -189,6 +192,8 @@ class _Reader:
 
     def _unigrams(self, words: np.ndarray, values: np.ndarray, places: list[int]) -> None:
         size = len(self._numbers)
+        if END not in words:
+            raise self._wrong(f"the 1-grams before it have no {SPECIALS[END]}")
         self._refuse_twice(words, places)
         table = np.zeros((size, 2))
         table[:, 0] = _NEVER

@@ -38,7 +38,7 @@ def train_phrases(
     seed: int,
     threads: int = 0,
     *,
-    fingerprint: str = "",
+    fingerprint: str,
 ) -> PhraseModel:
     """Train and tune a system, and write it into a model folder; one that was stopped goes on.
 
