@@ -1,11 +1,12 @@
 """Laws of every model, for every way of wiring it."""
 
+import numpy as np
 import pytest
 import torch
 from wirings import MODELS, batch, bounds
 
 from regard.data.batch import collate
-from regard.data.vocabulary import BOS
+from regard.data.vocabulary import BOS, EOS
 
 every = pytest.mark.parametrize("name", MODELS)
 
@@ -44,6 +45,29 @@ def test_a_sentence_scores_the_same_alone_as_among_others(name) -> None:
         torch.testing.assert_close(together.log_likelihood[i : i + 1, :t], alone.log_likelihood)
         for among, weights in zip(together.weights, alone.weights, strict=True):
             torch.testing.assert_close(among[i : i + 1, :t, :, :s], weights)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if "constrained" in name])
+def test_padding_uses_up_no_fertility(name) -> None:
+    """Without a sink a short sentence has enough for its own steps, and none for a longer neighbour's."""
+    model = MODELS[name]().train()
+    pairs = [([5], [6, EOS], 2.0), ([5, 6, 7], [8, 6, 7, 5, 6, EOS], 2.0)]
+
+    def losses(chosen: list[int]) -> torch.Tensor:
+        sources, targets, most = zip(*(pairs[i] for i in chosen), strict=True)
+        upper = [np.full(len(ids), value, np.float32) for ids, value in zip(sources, most, strict=True)]
+        return -model(collate(sources, targets, chosen, upper)).log_likelihood.sum(1)
+
+    together, alone = losses([0, 1]), losses([0])
+    torch.testing.assert_close(together[:1], alone)
+    gradients = [
+        torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+        for loss in (together[0], alone[0])
+    ]
+    for among, own in zip(*gradients, strict=True):
+        if among is not None and own is not None:
+            assert among.isfinite().all()
+            torch.testing.assert_close(among, own)
 
 
 @every

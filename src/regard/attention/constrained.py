@@ -18,6 +18,7 @@ In heads each head may give a word its fertility, or (`budget = "layer"`) the he
 is then the mean of theirs.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -37,7 +38,7 @@ from regard.functional.masking import exact_dtype
 from regard.functional.scans import exhausted, remaining
 from regard.kernels.maps import mean_of_heads
 from regard.layers.steps import StepProduct
-from regard.types import Float, Tensor
+from regard.types import Bool, Float, Tensor
 
 __all__ = ["ConstrainedAttention", "ConstrainedAttentionConfig"]
 
@@ -75,6 +76,17 @@ class ConstrainedAttentionConfig:
     budget: Literal["head", "layer"] = option(
         default="head", help="In heads: whether a fertility is each head's own, or shared by a layer's."
     )
+
+
+@dataclass(frozen=True)
+class ConstrainedState(ReceivedState):
+    """The state with what each word has received.
+
+    Attributes:
+        ahead: [B, T], True at the steps to come that are real; see `Memory.steps`.
+    """
+
+    ahead: Bool[Tensor, "B T"] | None = None
 
 
 class ConstrainedAttention(Attention):
@@ -115,9 +127,10 @@ class ConstrainedAttention(Attention):
             )
         return memory.with_products(self.scorer.keys(memory.comparands), StepProduct.open(memory.states))
 
-    def start(self, memory: Memory, target: Reference | None = None) -> ReceivedState:
+    def start(self, memory: Memory, target: Reference | None = None) -> ConstrainedState:
         """Nothing has been received."""
-        return nothing_received(super().start(memory))
+        none = nothing_received(super().start(memory))
+        return ConstrainedState(none.weights, none.context, none.received, memory.steps)
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """The scorer's, and a weighted sum of the words for each step."""
@@ -133,8 +146,11 @@ class ConstrainedAttention(Attention):
         return Ending(must, may | must)
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
-        """One step."""
-        assert isinstance(state, ReceivedState) and memory.upper is not None
+        """One step; one after the target's end reads nothing."""
+        assert isinstance(state, ConstrainedState) and memory.upper is not None
+        mask, ahead = memory.mask, state.ahead
+        if ahead is not None:
+            mask, ahead = mask & ahead[:, :1], ahead[:, 1:]
         scores = self._scores(query.unsqueeze(1), memory)[:, 0]
         upper = memory.upper.to(scores.dtype)
         if memory.lower is not None:
@@ -146,9 +162,9 @@ class ConstrainedAttention(Attention):
             left = self._left(memory, state).sum(-1, keepdim=True)
             shared = torch.where(torch.isfinite(bound), bound, 0) / left.clamp_min(1e-6) + (left <= 1e-6)
             bound = torch.where(left < ENOUGH, shared, bound)
-        weights = self.map(exhausted(scores, bound, self.config.exhaustion), bound, mask=memory.mask)
+        weights = self.map(exhausted(scores, bound, self.config.exhaustion), bound, mask=mask)
         received = state.received + mean_of_heads(weights, self.sharers)
-        return one_step(self._reading(weights.unsqueeze(1), memory, received))
+        return one_step(self._reading(weights.unsqueeze(1), memory, received, ahead))
 
     def read_all(
         self,
@@ -158,18 +174,20 @@ class ConstrainedAttention(Attention):
         likelihood: Likelihood | None = None,
     ) -> Reading:
         """All steps in one scan, where nothing is demanded and nobody has to end early."""
-        assert isinstance(state, ReceivedState) and memory.upper is not None
+        assert isinstance(state, ConstrainedState) and memory.upper is not None
         if memory.lower is not None or not self.training:
             return super().read_all(queries, memory, state, likelihood)
+        usable, ahead = memory.mask.unsqueeze(1), state.ahead
+        if ahead is not None:
+            count = queries.shape[1]
+            usable, ahead = usable & ahead[:, :count].unsqueeze(2), ahead[:, count:]
         scores = self._scores(queries, memory)
         left = memory.upper.to(scores.dtype) - state.received
-        grouped, bounds, mask = (
-            x.reshape(-1, self.sharers, *x.shape[1:]) for x in (scores, left, memory.mask.unsqueeze(1))
-        )
+        grouped, bounds, mask = (x.reshape(-1, self.sharers, *x.shape[1:]) for x in (scores, left, usable))
         scanned = self.scan(grouped, bounds, exhaustion=self.config.exhaustion, mask=mask, shared=True)
         weights = scanned.flatten(0, 1)  # (B, T, S)
         received = state.received + mean_of_heads(weights.sum(1), self.sharers)
-        return self._reading(weights, memory, received)
+        return self._reading(weights, memory, received, ahead)
 
     def _scores(self, queries: Float[Tensor, "B T Q"], memory: Memory) -> Float[Tensor, "B T S"]:
         """The scores in float32 at least."""
@@ -183,7 +201,13 @@ class ConstrainedAttention(Attention):
         return (memory.upper - state.received).clamp_min(0).masked_fill(~memory.mask, 0)
 
     def _reading(
-        self, weights: Float[Tensor, "B T S"], memory: Memory, received: Float[Tensor, "B S"]
+        self,
+        weights: Float[Tensor, "B N S"],
+        memory: Memory,
+        received: Float[Tensor, "B S"],
+        ahead: Bool[Tensor, "B T"] | None,
     ) -> Reading:
         """The expectation of the memory under the weights."""
-        return expectation(weights, memory, lambda last, context: ReceivedState(last, context, received))
+        return expectation(
+            weights, memory, lambda last, context: ConstrainedState(last, context, received, ahead)
+        )

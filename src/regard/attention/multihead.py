@@ -124,12 +124,12 @@ class MultiHeadAttention(Attention):
     def prepare(self, memory: Memory) -> Memory:
         """Make keys and values of every head, and what the mechanism makes of them."""
         keys, values = self._split(self.memory(memory.states), parts=2)
-        mask, upper, lower = (
+        mask, upper, lower, steps = (
             None if x is None else x.repeat_interleave(self.heads, dim=0)
-            for x in (memory.mask, memory.upper, memory.lower)
+            for x in (memory.mask, memory.upper, memory.lower, memory.steps)
         )
         assert mask is not None
-        inner = self.inner.prepare(Memory(values, mask, upper, lower, compared=keys))
+        inner = self.inner.prepare(Memory(values, mask, upper, lower, compared=keys, steps=steps))
         return dataclasses.replace(memory, keys=Heads(inner, self.heads))
 
     def start(self, memory: Memory, target: Reference | None = None) -> HeadsState:

@@ -17,7 +17,16 @@ from regard.errors import InfeasibleBounds
 from regard.layers.rows import Rows
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Look", "Memories", "Outcome", "Prediction", "TranslationModel", "marginalise", "used_up"]
+__all__ = [
+    "Look",
+    "Memories",
+    "Outcome",
+    "Prediction",
+    "TranslationModel",
+    "marginalise",
+    "real_steps",
+    "used_up",
+]
 
 Memories = tuple[Memory, ...]  # one for each layer that attends to the source
 Look = Literal["nothing", "source", "all"]
@@ -175,6 +184,11 @@ class TranslationModel(nn.Module, ABC):
     @abstractmethod
     def flops(self, batch: Batch) -> float:
         """Floating-point operations of one training step (forward and backward products) on a batch."""
+
+
+def real_steps(batch: Batch) -> Bool[Tensor, "B T"] | None:
+    """What `Memory.steps` is of a batch: none where nothing bounds attention."""
+    return None if batch.upper is None or batch.target is None else batch.target.mask
 
 
 def used_up(batch: Batch, error: InfeasibleBounds, step: int | None = None) -> InfeasibleBounds:

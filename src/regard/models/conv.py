@@ -23,7 +23,7 @@ from regard.layers.dropout import dropout
 from regard.layers.position import Positions
 from regard.layers.precision import compute_dtype
 from regard.layers.rows import Rows, select_rows
-from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel
+from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, real_steps
 from regard.models.conv_config import ConvConfig, check
 from regard.models.conv_layers import (
     HALF,
@@ -35,7 +35,7 @@ from regard.models.conv_layers import (
 )
 from regard.models.output import Layer
 from regard.models.stack import Asking, SourceStack, StackState, observed
-from regard.types import Float, Int, Tensor
+from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["ConvModel"]
 
@@ -165,7 +165,11 @@ class ConvModel(TranslationModel):
     # --- encoding -------------------------------------------------------------------------------------
 
     def _memories(
-        self, source: Sequences, upper: Float[Tensor, "B S"] | None, lower: Float[Tensor, "B S"] | None
+        self,
+        source: Sequences,
+        upper: Float[Tensor, "B S"] | None,
+        lower: Float[Tensor, "B S"] | None,
+        steps: Bool[Tensor, "B T"] | None = None,
     ) -> Memories:
         """Each layer's memory, not prepared."""
         embedded = self._embed(self.source_embedding, self.source_positions, source.tokens)
@@ -177,7 +181,7 @@ class ConvModel(TranslationModel):
         if self.config.shared_gradient:
             keys = scale_gradient(keys, 1 / (2 * self.config.decoder.layers))
         values = (keys + embedded) * HALF
-        plain = Memory(values, mask, upper, lower, compared=keys)
+        plain = Memory(values, mask, upper, lower, compared=keys, steps=steps)
         root = source.lengths.to(values.dtype).sqrt().view(-1, 1, 1)
         scaled = replace(plain, states=values * root)
         return tuple(scaled if _averages(layer.source) else plain for layer in self._layers())
@@ -248,7 +252,7 @@ class ConvModel(TranslationModel):
         """Teacher forcing; see `TranslationModel.forward`."""
         assert batch.target is not None
         targets, opened = batch.target.tokens, self._open()
-        memories = self._memories(batch.source, batch.upper, batch.lower)
+        memories = self._memories(batch.source, batch.upper, batch.lower, real_steps(batch))
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         embedded = self._embed(self.target_embedding, self.target_positions, shifted)
         reference = None

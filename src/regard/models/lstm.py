@@ -23,7 +23,7 @@ from regard.layers.position import Positions
 from regard.layers.precision import compute_dtype
 from regard.layers.rows import Rows
 from regard.layers.steps import StepProduct
-from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, used_up
+from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, real_steps, used_up
 from regard.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from regard.models.lstm_config import LstmConfig, check
 from regard.models.output import likeliest_tokens, predict, real_tokens, score_tokens, spread
@@ -34,7 +34,7 @@ from regard.models.recurrent import (
     OpenLayers,
     RecurrentEncoder,
 )
-from regard.types import Float, Int, Tensor
+from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["LstmModel"]
 
@@ -154,7 +154,7 @@ class LstmModel(TranslationModel):
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, LstmState]:
         """Encode the sources; see `TranslationModel.begin`."""
-        return self._begin(source, upper, lower, None)
+        return self._begin(source, upper, lower, None, None)
 
     def _begin(
         self,
@@ -162,6 +162,7 @@ class LstmModel(TranslationModel):
         upper: Float[Tensor, "B S"] | None,
         lower: Float[Tensor, "B S"] | None,
         target: Reference | None,
+        steps: Bool[Tensor, "B T"] | None,
     ) -> tuple[tuple[Memory], LstmState]:
         if isinstance(self.encoder, ConvEncoder):
             x = self._embed(self.source_embedding, source.tokens, self.encoder.positions)
@@ -169,7 +170,8 @@ class LstmModel(TranslationModel):
         else:
             x = self._embed(self.source_embedding, source.tokens)
             (states, finals), compared = self.encoder(x, source.lengths), None
-        memory = self.attention.prepare(Memory(states, source.mask, upper, lower, compared=compared))
+        bare = Memory(states, source.mask, upper, lower, compared=compared, steps=steps)
+        memory = self.attention.prepare(bare)
         layers = self.bridge(finals, self.decoder.zeros(len(source), like=states))
         feed = states.new_zeros(len(source), self.decoder.feed)
         return (memory,), LstmState(tuple(layers), self.attention.start(memory, target), feed)
@@ -262,7 +264,7 @@ class LstmModel(TranslationModel):
         reference = None
         if self.training and self.attention.reads_reference:
             reference = Reference(self._embed(self.target_embedding, targets), batch.target.mask)
-        (memory,), state = self._begin(batch.source, batch.upper, batch.lower, reference)
+        (memory,), state = self._begin(batch.source, batch.upper, batch.lower, reference, real_steps(batch))
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         embedded = self._embed(self.target_embedding, shifted)
         gates = self.decoder.project(embedded).unbind(1)

@@ -22,7 +22,7 @@ from regard.layers.dropout import dropout
 from regard.layers.position import Positions
 from regard.layers.precision import compute_dtype
 from regard.layers.rows import Rows, select_rows
-from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel
+from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, real_steps
 from regard.models.stack import Asking, SourceStack, StackState, observed
 from regard.models.transformer_config import TransformerConfig, check
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerShape, Norm
@@ -210,7 +210,7 @@ class TransformerModel(TranslationModel):
         assert batch.target is not None
         layers, targets = self._layers(), batch.target.tokens
         states, encoder = self._encode(batch.source, look == "all")
-        memory = Memory(states, batch.source.mask, batch.upper, batch.lower)
+        memory = Memory(states, batch.source.mask, batch.upper, batch.lower, steps=real_steps(batch))
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         x = self._embed(self.target_embedding, self.target_positions, shifted)
         reference = None
