@@ -56,8 +56,13 @@ def located(data: Examples, batch: Batch) -> Iterator[None]:
         yield
     except InfeasibleBounds as error:
         row = error.row[0] if error.row else len(batch.rows)
-        # Beyond the batch: a translation drawn for a sequence loss, beside the text's.
-        if row >= len(batch.rows) or not isinstance(data, Located):
+        if row >= len(batch.rows):
+            raise InfeasibleBounds(
+                "a translation drawn for the sequence loss used up its sentence's fertilities before its end; "
+                "set data.fertility.sink = true",
+                error.row,
+            ) from None
+        if not isinstance(data, Located):
             raise
         raise InfeasibleBounds(f"{data.where(int(batch.rows[row]))}: {error}", error.row) from None
 
