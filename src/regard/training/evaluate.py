@@ -58,7 +58,7 @@ def located(data: Examples, batch: Batch) -> Iterator[None]:
         row = error.row[0] if error.row else len(batch.rows)
         if row >= len(batch.rows):
             raise InfeasibleBounds(
-                "a translation drawn for the sequence loss used up its sentence's fertilities before its end; "
+                "a translation drawn for the sequence loss used up its sentence's fertilities; "
                 "set data.fertility.sink = true",
                 error.row,
             ) from None
