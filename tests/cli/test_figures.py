@@ -225,6 +225,10 @@ def test_scores_by_length_come_from_a_table_that_was_reproduced(tmp_path) -> Non
     ]
     numbers = json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))
     assert numbers["lengths"] == ["1-10", "11-20"] and numbers["sentences"] is None
+    cell |= {"sentences": 1, "interval": None}
+    path = written(tmp_path / "table.json", {"table": "indurthi2019-figure2", "rows": rows})
+    run("by-length", "--from", path, "-o", tmp_path, "--json", tmp_path / "numbers.json")
+    assert json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))["sentences"] == [1, 1]
 
 
 def attention_file(path, target, line=2):

@@ -1,5 +1,6 @@
 """Figures of several seeds, put together."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -8,11 +9,12 @@ import pytest
 
 from regard.metrics.coverage import count_repetitions
 from regard.metrics.significance import paired_bootstrap
+from regard.metrics.translation import count
 from regard.reproduce.malaviya2018 import REP
 from regard.reproduce.plan import Job, RowJob
 from regard.reproduce.results import as_data, as_markdown, collect
 from regard.reproduce.scores import counts_bytes
-from regard.reproduce.tables import Row, Table
+from regard.reproduce.tables import Metric, Row, Table
 from regard.reproduce.texts import ExperimentText
 
 TABLE = Table(
@@ -34,6 +36,16 @@ TEXT = ExperimentText(
     Path("text"), "toy", "de-en", "en", {"train": 9, "valid": 3, "test": 3}, {}, "words", "0" * 64, {}
 )
 
+FIGURES = {
+    "length_penalty": 0.0,
+    "coverage_penalty": 0.0,
+    "validation_perplexity": 2.5,
+    "updates": 3000,
+    "training_seconds": 60.0,
+    "search_seconds": 1.0,
+    "tuned": [],
+}
+
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> list[Job]:
@@ -46,13 +58,7 @@ def jobs(tmp_path: Path) -> list[Job]:
             "digest": "d",
             "seed": seed,
             "scores": {"rep": counts.total().score},
-            "length_penalty": 0.0,
-            "coverage_penalty": 0.0,
-            "validation_perplexity": 2.5,
-            "updates": 3000,
-            "training_seconds": 60.0,
-            "search_seconds": 1.0,
-            "tuned": [],
+            **FIGURES,
         }
         row.path("json").write_text(json.dumps(figures))
         made.append(Job(recipe, seed, {}, "", (), "", "test", ("rep",), (row,)))
@@ -109,3 +115,30 @@ def test_markdown_and_data_hold_both_numbers(jobs: list[Job]) -> None:
     assert data["rows"][0]["metrics"]["rep"]["paper"] == 3.37
     assert data["rows"][1]["metrics"]["rep"]["p_value"] > 0
     assert data["data"]["pairs"]["test"] == 3
+
+
+def test_scores_of_lengths_say_of_how_many_sentences_they_are(tmp_path: Path) -> None:
+    """As `regard analyse --by-length`: a blank where there is no sentence, no interval where there is one."""
+    metrics = tuple(Metric(f"sacrebleu:{label}", label) for label in ("1-10", "11-20", "61+"))
+    table = Table("toy", "A toy", "malaviya2018", metrics, (Row("first", "softmax"),))
+    said = ["the cat sat on the mat .", "a dog ran over the hill .", "a house by the sea ."]
+    whole = count("bleu", said, [said])
+    kept = {"sacrebleu:1-10": [0, 1], "sacrebleu:11-20": [2], "sacrebleu:61+": []}
+    row = RowJob("softmax", str(tmp_path / "softmax-1"), "d", {}, ())
+    counts = {
+        name: dataclasses.replace(whole, rows=whole.rows[np.array(rows, dtype=np.int64)])
+        for name, rows in kept.items()
+    }
+    row.path("safetensors").write_bytes(counts_bytes(counts))
+    figures = {"digest": "d", "seed": 1, "scores": {name: 100.0 for name in kept}, **FIGURES}
+    row.path("json").write_text(json.dumps(figures))
+    results = collect(table, [Job("softmax", 1, {}, "", (), "", "test", tuple(kept), (row,))], "de-en")
+    found = as_data(table, results, TEXT, "small")["rows"][0]["metrics"]
+    assert {name: cell["sentences"] for name, cell in found.items()} == {
+        "sacrebleu:1-10": 2,
+        "sacrebleu:11-20": 1,
+    }
+    assert found["sacrebleu:11-20"]["interval"] is None
+    lines = as_markdown(table, results, TEXT, "small").splitlines()
+    assert "| first | 100.00 | 100.00 to 100.00 |  | 100.00 |  |  |  |  |  |" in lines
+    assert "| sentences | 2 |  |  | 1 |  |  | 0 |  |  |" in lines

@@ -28,3 +28,5 @@ def test_a_buckets_bleu_is_that_of_its_sentences_alone() -> None:
     system = _System(sources, references, outputs)
     found = SCORERS["sacrebleu:11-20"].count(system).total().score
     assert round(found, 6) == round(corpus_bleu(outputs[1:], [references[1:]]).score, 6)
+    assert len(SCORERS["sacrebleu:11-20"].count(system).rows) == 2
+    assert len(SCORERS["sacrebleu:61+"].count(system).rows) == 0

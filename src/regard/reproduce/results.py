@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from statistics import mean
 from typing import Any
 
@@ -26,12 +27,19 @@ class Cell:
         against: The difference from the table's first row and its p-value, paired; none for that row itself,
             or where it lacks a seed.
         printed: The paper's number.
+        sentences: How many sentences it is the score of.
     """
 
     estimate: Estimate
     seeds: dict[int, float]
     against: Comparison | None
     printed: float | None
+    sentences: int
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval; none where there is one sentence."""
+        return (self.estimate.low, self.estimate.high) if self.sentences > 1 else None
 
 
 @dataclass(frozen=True)
@@ -73,8 +81,8 @@ def collect(table: Table, jobs: Sequence[Job], pair: str, resamples: int = 1000)
         cells: dict[str, Cell] = {}
         for metric in table.metrics:
             counts = _counts(own, metric)
-            if not counts:
-                continue
+            if not any(map(len, counts.values())):
+                continue  # not scored, or of sentences of a length that the text has not
             base = {} if row is table.rows[0] else _counts(first, metric)
             printed = row.printed.get(pair, {}).get(metric.name)
             cells[metric.name] = _cell(metric, counts, base, printed, resamples)
@@ -113,7 +121,7 @@ def _cell(
     if base.keys() == counts.keys():
         others = np.hstack([base[seed] for seed in counts])
         against = paired_bootstrap(others, rows, mean_of_seeds, resamples)
-    return Cell(estimate, scores, against, printed)
+    return Cell(estimate, scores, against, printed, len(rows))
 
 
 def as_data(table: Table, results: Sequence[RowResult], text: ExperimentText, size: str) -> dict[str, Any]:
@@ -138,7 +146,8 @@ def as_data(table: Table, results: Sequence[RowResult], text: ExperimentText, si
 def _cell_data(cell: Cell) -> dict[str, Any]:
     data: dict[str, Any] = {
         "score": cell.estimate.value,
-        "interval": [cell.estimate.low, cell.estimate.high],
+        "sentences": cell.sentences,
+        "interval": None if cell.interval is None else list(cell.interval),
         "seeds": cell.seeds,
         "paper": cell.printed,
     }
@@ -163,7 +172,8 @@ def as_markdown(table: Table, results: Sequence[RowResult], text: ExperimentText
     for metric in table.metrics:
         printed = f"paper, {table.printed_pair or pair}"
         heads += [f"{metric.label} {arrows[metric.higher_is_better]}", "95 %", printed]
-    lines += _table(heads, [_scores(table, result) for result in results])
+    rows = [_scores(table, result) for result in results]
+    lines += _table(heads, rows + _sentences(table, results))
     lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over sentences).", ""]
     heads = ["", "seeds", *(f"{metric.label} by seed" for metric in table.metrics)]
     heads += ["alpha, beta", "val. perplexity", "updates", "training, min", "search, s"]
@@ -185,9 +195,18 @@ def _scores(table: Table, result: RowResult) -> list[str]:
             continue
         mark = " *" if cell.against is not None and cell.against.p_value < 0.05 else ""
         printed = "" if cell.printed is None else f"{cell.printed:.2f}"
-        interval = f"{cell.estimate.low:.2f} to {cell.estimate.high:.2f}"
+        interval = "" if cell.interval is None else f"{cell.interval[0]:.2f} to {cell.interval[1]:.2f}"
         cells += [f"{cell.estimate.value:.2f}{mark}", interval, printed]
     return cells
+
+
+def _sentences(table: Table, results: Sequence[RowResult]) -> list[list[str]]:
+    """A row of how many sentences each score is of, where they are not the same ones."""
+    found = {name: cell.sentences for result in results for name, cell in result.cells.items()}
+    if len(set(found.values())) < 2:
+        return []
+    counts = (f"{found[metric.name]:,}" if metric.name in found else "0" for metric in table.metrics)
+    return [["sentences", *chain.from_iterable((count, "", "") for count in counts)]]
 
 
 def _details(table: Table, result: RowResult) -> list[str]:

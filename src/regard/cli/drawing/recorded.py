@@ -150,7 +150,7 @@ def _score(found: dict[str, Any]) -> Any:
 def _reproduced(
     found: dict[str, Any],
 ) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
-    """The same of a paper's table whose columns are lengths; the text's sentences are not in it."""
+    """The same of a paper's table whose columns are lengths; those the text has not are not in it."""
     from regard.metrics.by_length import BucketScore, LengthScores
 
     labels = list(
@@ -159,19 +159,20 @@ def _reproduced(
         )
     )
     systems: dict[str, dict[str, LengthScores]] = {}
+    sentences: dict[str, int] = {}
     for row in found["rows"]:
         cells = {name.partition(":")[2]: cell for name, cell in row["metrics"].items() if ":" in name}
         if not cells:
             continue
         buckets = tuple(
-            BucketScore(float(cells[label]["score"]), tuple(cells[label]["interval"]))
-            if label in cells
-            else None
+            _score({**cells[label], "value": cells[label]["score"]}) if label in cells else None
             for label in labels
         )
+        sentences |= {label: int(cell["sentences"]) for label, cell in cells.items() if "sentences" in cell}
         total = BucketScore(math.nan)  # not in the file
         systems[str(row["row"])] = {"bleu": LengthScores("BLEU", "", buckets, total)}
-    return systems, labels, None
+    counts = [sentences[label] for label in labels] if sentences.keys() >= set(labels) else None
+    return systems, labels, counts
 
 
 def draw_training(given: Given) -> Figure:
