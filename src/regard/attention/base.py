@@ -50,8 +50,8 @@ class Memory(Rows):
         keys: What the scorer made of the states, once a sentence; filled by `Attention.prepare`.
         values: The states as `prepare` opened them for the weighted sums of every step.
         compared: [B, S, D], what queries are compared with, where that is not the states; or none.
-        steps: [B, T], True at the steps of the target that are real: in training, for mechanisms with bounds,
-            which padded steps must not use up; or none: all are.
+        steps: [B, T], True at the steps of the target that are real: where a target is given, for mechanisms
+            with bounds, which padded steps must not use up; or none: all are.
     """
 
     states: Float[Tensor, "B S D"]

@@ -55,8 +55,10 @@ def located(data: Examples, batch: Batch) -> Iterator[None]:
     try:
         yield
     except InfeasibleBounds as error:
-        row = error.row[0] if error.row else len(batch.rows)
-        if row >= len(batch.rows):
+        if not error.row:
+            raise
+        # Beyond the text's own rows stand the translations that a sequence loss draws.
+        if error.row[0] >= len(batch.rows):
             raise InfeasibleBounds(
                 "a translation drawn for the sequence loss used up its sentence's fertilities; "
                 "set data.fertility.sink = true",
@@ -64,7 +66,8 @@ def located(data: Examples, batch: Batch) -> Iterator[None]:
             ) from None
         if not isinstance(data, Located):
             raise
-        raise InfeasibleBounds(f"{data.where(int(batch.rows[row]))}: {error}", error.row) from None
+        where = data.where(int(batch.rows[error.row[0]]))
+        raise InfeasibleBounds(f"{where}: {error}", error.row) from None
 
 
 @dataclass(frozen=True)

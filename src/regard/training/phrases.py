@@ -44,7 +44,7 @@ def run_phrases(
 
     Raises:
         DataError: if the text is not fit for it; see `regard.smt.training.train_phrases`.
-        CheckpointError: if the folder is broken or cannot be written.
+        CheckpointError: if the folder is broken, cannot be written or holds a system of other text.
     """
     begun = time.monotonic()
     if is_phrase_folder(folder):

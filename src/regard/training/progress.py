@@ -88,13 +88,15 @@ class Progress:
             loss: The validation loss, which decides between equal scores: accuracy, BLEU and F1 stay at 0
                 while a model has learned little.
         """
-        first = self.best is None or math.isnan(self.best)
-        better = first or (score > self.best if higher_is_better else score < self.best)  # type: ignore[operator]
-        if better or (score == self.best and loss < self.best_loss):
+        if self.best is None or math.isnan(self.best):
             better = True
+        elif score == self.best:
+            better = loss < self.best_loss
+        else:
+            better = score > self.best if higher_is_better else score < self.best
+        if better:
             self.best, self.best_update, self.best_loss, self.waited = score, self.update, loss, 0
         else:
-            better = False
             self.waited += 1
         return better
 
