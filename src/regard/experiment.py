@@ -19,7 +19,7 @@ import torch
 from regard.config import Kinds, config, dump_toml, from_dict, load, option, set_option, to_dict
 from regard.data.corpus import DataConfig
 from regard.data.files import file_digest, read_bytes, write_atomic
-from regard.data.guidance import guide
+from regard.data.guidance import GuidedSplit
 from regard.data.hf import is_hf_folder
 from regard.data.prepared import Prepared, prepare
 from regard.data.text import TextPair
@@ -31,6 +31,7 @@ from regard.models.base import TranslationModel
 from regard.models.lstm_config import LstmConfig
 from regard.models.registry import ModelConfig, assemble, keep_parts
 from regard.smt.config import PhraseConfig
+from regard.training.aligned import guiding_links
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, autocast, pick_device, use_threads
@@ -159,7 +160,6 @@ def train(
         TrainingDiverged: if the loss stayed not finite.
     """
     folder = Path(folder)
-    links = None if config.guided is None else config.guided.links
     device = pick_device(config.device)
     if config.threads:
         use_threads(config.threads)
@@ -171,7 +171,7 @@ def train(
             prepared.verify()
             prepared = with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
             _check_start(config.training.start, prepared.text)
-            guide(prepared.split("train"), config.data.train, links)
+            guiding_links(config.guided, prepared, config.data.train, fingerprint(prepared))
             _begin(config, prepared, folder)
         processes.wait()
         prepared = prepare(config.data)
@@ -181,14 +181,16 @@ def train(
             return run_phrases(config.model, prepared, folder, own, config.seed, config.threads)
         text = prepared.text
         identity = {"training data": fingerprint(prepared)}
-        if links is not None:
-            identity["guided links"] = file_digest(Path(links))
+        if config.guided is not None and config.guided.links is not None:
+            identity["guided links"] = file_digest(Path(config.guided.links))
+        split = prepared.split("train")
+        links = guiding_links(config.guided, prepared, config.data.train, fingerprint(prepared))
         torch.manual_seed(config.seed)
         model = assemble(config.model, text, folder if _is_begun(folder) else None)
         check_lengths(model, prepared)
         trainer = Trainer(
             model.to(device),
-            guide(prepared.split("train"), config.data.train, links),
+            split if links is None else GuidedSplit(split, links),
             prepared.split("valid"),
             config.training,
             folder=folder,

@@ -8,7 +8,7 @@ import torch
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.guidance import GuidedSplit, guide
+from regard.data.guidance import GuidedSplit, SplitLinks
 from regard.data.prepared import Prepared, prepare
 from regard.errors import DataError
 
@@ -33,9 +33,8 @@ def made(tmp_path: Path):
         if sink:
             size = len(prepared.text.source.vocabulary)
             prepared = prepared.within(Budget.constant(ConstantFertilityConfig(), size))
-        found = guide(prepared.split("train"), config.train, str(tmp_path / "links"))
-        assert isinstance(found, GuidedSplit)
-        return found
+        split = prepared.split("train")
+        return GuidedSplit(split, SplitLinks.read(tmp_path / "links", split, [False, True]))
 
     return make
 
@@ -88,4 +87,33 @@ def test_links_that_do_not_fit_are_refused_naming_the_line(made, links, message)
 def test_a_missing_file_is_named(made, tmp_path: Path) -> None:
     split = made(LINKS).split
     with pytest.raises(DataError, match="nowhere"):
-        guide(split, [], str(tmp_path / "nowhere"))
+        SplitLinks.read(tmp_path / "nowhere", split)
+
+
+def test_links_of_words_are_those_of_each_of_their_subwords(tmp_path: Path) -> None:
+    # Of what is seen least, subwords of one character: `aab` is a@@ a@@ b, and `cc` c@@ c.
+    text = {"s": ["aab cc d", "d aab"], "t": ["D cc", "aab D"], "links": ["0-1 2-0", "1p0"]}
+    for name, lines in text.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    pair = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
+    bpe = {"kind": "bpe", "merges": 0}
+    plain = {"folder": str(tmp_path / "p"), "train": [{**pair, "tag": "<x>"}], "valid": pair}
+    plain |= {"source_tokenizer": bpe, "target_tokenizer": bpe}
+    config = from_dict(DataConfig, plain)
+    split = prepare(config, processes=1).split("train")
+    found = GuidedSplit(split, SplitLinks.read(tmp_path / "links", split, [True], "words"))
+    # <x> a@@ a@@ b c@@ c d, and D c@@ c </s>
+    first = found.batch([0]).links[0]
+    assert first.shape == (4, 7)
+    third = 1 / 3
+    expected = [
+        [0, 0, 0, 0, 0, 0, 1],
+        [0, third, third, third, 0, 0, 0],
+        [0, third, third, third, 0, 0, 0],
+        [0] * 7,
+    ]
+    torch.testing.assert_close(first, torch.tensor(expected))
+    torch.testing.assert_close(found.batch([1]).links[0, :3], torch.tensor([[0, 0, third, third, third]] * 3))
+    (tmp_path / "links").write_text("0-1 3-0\n1-0\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 1: link 3-0, and the pair has 3 source and 2 target words"):
+        SplitLinks.read(tmp_path / "links", split, [True], "words")

@@ -10,10 +10,13 @@ from torch.nn import functional as F
 
 from regard.config import from_dict
 from regard.data.batch import collate
+from regard.data.guidance import GuidedSplit, SplitLinks
+from regard.data.prepared import prepare
 from regard.data.vocabulary import EOS
 from regard.errors import CheckpointError, ConfigError, DataError
-from regard.experiment import RunConfig, load_model, train
+from regard.experiment import RunConfig, fingerprint, load_model, train
 from regard.models.base import Outcome
+from regard.training.aligned import guiding_links
 from regard.training.guided import GuidedConfig, guided_loss
 
 
@@ -163,3 +166,26 @@ def test_links_that_do_not_fit_are_refused_before_anything_is_written(tmp_path: 
     with pytest.raises(DataError, match="line 1: link 0-99"):
         train(from_dict(RunConfig, run), tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+def test_without_a_file_the_text_is_aligned_as_the_model_reads_it(tmp_path: Path) -> None:
+    run = plain(tmp_path / "data", {}, stop={"updates": 2})
+    run["data"]["train"][0]["tag"] = "<x>"
+    run["guided"] = {"weight": 0.5}
+    chosen = from_dict(RunConfig, run)
+    train(chosen, tmp_path / "model")
+    assert len(list((tmp_path / "data" / "prepared").glob("bayes-*.links"))) == 1
+    prepared = prepare(chosen.data)
+    found = guiding_links(chosen.guided, prepared, chosen.data.train, fingerprint(prepared))
+    drawn = GuidedSplit(prepared.split("train"), found)
+    right = SplitLinks.read(tmp_path / "data" / "links", drawn.split, [True])
+    assert (found.pairs[:, 0] > 0).all()  # none of the tag
+    pairs = [
+        {
+            (row, *link)
+            for row in range(300)
+            for link in own.pairs[slice(*own.offsets[row : row + 2])].tolist()
+        }
+        for own in (found, right)
+    ]
+    assert len(pairs[0] & pairs[1]) > 0.9 * len(pairs[0] | pairs[1])

@@ -32,6 +32,7 @@ class Split:
 
     Attributes:
         name: `train`, `valid` or `test`.
+        text: How its two sides are written.
         source_lengths: The number of source tokens of each row.
         target_lengths: The number of target tokens of each row, `EOS` included.
     """
@@ -55,7 +56,7 @@ class Split:
         """
         self.name = name
         self._fertilities = fertilities
-        self._text = text
+        self.text = text
         self._folder = folder
         self._corpora: list[dict[str, Any]] = about["corpora"]
         self._source, source_offsets = _arrays(folder, f"{name}.source")
@@ -95,7 +96,7 @@ class Split:
         examples = [self.example(int(row)) for row in rows]
         given = None if self._fertilities is None else [self._bounds(int(row)) for row in rows]
         sources, targets = ([example[side] for example in examples] for side in (0, 1))
-        return self._text.batch(sources, targets, rows, given)
+        return self.text.batch(sources, targets, rows, given)
 
     def _bounds(self, row: int) -> np.ndarray:
         """The least, 0, and the most that each source token of a row may receive."""

@@ -11,6 +11,7 @@ sparse map gives zero learns nothing at that step, as the map has no gradient th
 """
 
 import math
+from typing import Literal
 
 import torch
 
@@ -28,8 +29,15 @@ _STRAIGHT = 0.01  # below which the logarithm is a line
 class GuidedConfig:
     """What attention is taught, and how firmly."""
 
-    links: str = option(
-        help="A file of word links (i-j, on the tokens a model reads), a line for each training pair."
+    links: str | None = option(
+        default=None,
+        help="A file of word links (i-j), as `regard align` writes them, a line for each training pair; "
+        "none: the training text is aligned as the model reads it.",
+    )
+    units: Literal["words", "tokens"] = option(
+        default="words",
+        help="What the file counts: words, each of whose subwords gets the links, or the tokens that a model "
+        "reads.",
     )
     weight: float = option(
         default=1.0,
