@@ -89,6 +89,10 @@ class SplitLinks:
             raise DataError(f"{path}: {number} lines, expected {len(shifts)}: one for each training pair")
         return cls(np.array(flat, dtype=np.int32).reshape(-1, 2), np.array(ends))
 
+    def of(self, row: int) -> list[tuple[int, int]]:
+        """The links of a row."""
+        return [(i, j) for i, j in self.pairs[self.offsets[row] : self.offsets[row + 1]].tolist()]
+
     def distributions(
         self, rows: Sequence[int] | np.ndarray, steps: int, size: int
     ) -> Float[Tensor, "B T S"]:
