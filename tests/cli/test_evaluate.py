@@ -154,6 +154,21 @@ def test_links_are_scored_without_any_text(files, tmp_path):
     assert "AER %\t28.57" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("bad", "part"),
+    [
+        ("gold", "gold:2: link 2-0 points beyond the source sentence, which has 2 words"),
+        ("links", "links:2: link 0-1 points beyond the target sentence, which has 1 words"),
+    ],
+)
+def test_links_beyond_the_text_are_refused_where_it_is_given(files, bad, part):
+    gold = files("gold", ["0-0", "2-0" if bad == "gold" else "0p0"])
+    links = files("links", ["0-0", "0-1" if bad == "links" else "0-0"])
+    texts = "--source", files("s", ["x", "y z"]), "--target", files("t", ["x", "y"])
+    assert run("--gold", gold, "--links", links).exit_code == 0
+    assert part in refused(DataError, "--gold", gold, "--links", links, *texts)
+
+
 def test_text_and_links_share_one_table(files):
     result = run(
         *(files("hyp", HYPOTHESIS), files("ref", REFERENCE), "--metric", "ter"),
@@ -195,6 +210,28 @@ def test_repetitions_count_the_words_that_bleu_counts(files):
     # As they stand `No.` is doubled, over two words; as BLEU splits them `No .` is said twice, over four.
     assert "REP\t100.00" in run(*arguments, "--tokenize", "none").stdout
     assert "REP\t50.00" in run(*arguments).stdout
+
+
+def test_repetitions_are_weighed_as_asked(files, tmp_path):
+    # `a b` is said three times, `b a` twice, `b a b` twice, a three times, b four; `b` is doubled once.
+    hyp, ref = files("hyp", ["a b a b b a b", "c"]), files("ref", ["x y z w", "c"])
+    arguments = (hyp, ref, "--metric", "rep", "--tokenize", "none", "--json", tmp_path / "out.json")
+    for weights, sigma in (("2,1,2", 5 + 2), ("2,0.5,0", 2.5), ("1,1,0", 3 + 4), ("3,1,0", 2)):
+        assert run(*arguments, "--repetition", weights).exit_code == 0
+        figures = json.loads((tmp_path / "out.json").read_text())
+        assert figures["rep"] == pytest.approx(100 * sigma / 5)
+    assert figures["signatures"]["rep"].startswith("n:3|lambda1:1|lambda2:0|")
+    for wrong in ("2", "a,1,2", "1,2,3,4"):
+        assert "three numbers" in refused(UsageError, *arguments, "--repetition", wrong)
+    assert "n is 0" in refused(UsageError, *arguments, "--repetition", "0,1,2")
+
+
+def test_each_sentence_has_its_scores(files, tmp_path):
+    arguments = (files("hyp", ["a b c d", "x"]), files("ref", ["a b c d", "y z"]))
+    run(*arguments, "--metric", "bleu,edits", "--tokenize", "none", "--sentences", tmp_path / "each.tsv")
+    rows = [line.split("\t") for line in (tmp_path / "each.tsv").read_text().splitlines()]
+    assert rows[0] == ["sentence", "bleu", "edits"]
+    assert rows[1] == ["1", "100.0000", "0.0000"] and rows[2] == ["2", "0.0000", "3.0000"]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +315,8 @@ def test_a_broken_link_is_named_with_its_line(files):
         (["hyp", "ref", "--metric", "drop", "--links-reference", "x"], "needs --links-output"),
         (["hyp", "ref", "--links-output", "x"], "--links-output is of no use without --metric drop"),
         (["hyp", "ref", "--source", "x"], "--source is of no use without --metric drop"),
-        (["--gold", "x", "--links", "y", "--source", "z"], "--source is of no use"),
+        (["hyp", "ref", "--target", "x"], "--target is of no use without --gold"),
+        (["--log-probs", "x", "--sentences", "y"], "--sentences needs HYPOTHESIS"),
         (["hyp", "ref", "--tokenize", "moses"], "13a, none"),
     ],
 )

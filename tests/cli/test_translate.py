@@ -27,7 +27,12 @@ LINES = ["a b c", "", "d", "e f g a b", "x y a", "c c c c"]
 
 
 def save_model(
-    folder: Path, seed: int = 0, target: str = TARGET, fertility: float | None = None, sink: bool = True
+    folder: Path,
+    seed: int = 0,
+    target: str = TARGET,
+    fertility: float | None = None,
+    sink: bool = True,
+    kind: str = "constrained",
 ) -> Path:
     """A model folder as training leaves it, with random weights; constrained, with a fertility."""
     folder.mkdir()
@@ -41,7 +46,7 @@ def save_model(
     }
     if fertility is not None:
         settings["data"]["fertility"] = {"kind": "constant", "value": fertility, "sink": sink}
-        settings["model"]["attention"] = {"kind": "constrained"}
+        settings["model"]["attention"] = {"kind": kind}
     config = from_dict(RunConfig, settings)
     sides = [
         Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
@@ -260,7 +265,7 @@ def test_fertilities_of_the_model_of_a_file_and_of_a_word_bound_the_attention(tm
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1 1\n", "line 1: 2 fertilities, .* 3 tokens"),
+        ("1 1\n", r"fertilities\.txt, line 1: 2 fertilities, .* 3 tokens"),
         ("1 1 1\n1\n", "more lines"),
         ("", "the file is empty"),
     ],
@@ -271,6 +276,21 @@ def test_fertilities_that_do_not_fit_are_named(tmp_path, line, message):
     lines.write_text(line)
     with pytest.raises(DataError, match=message):
         translate(bounded, "--fertility", lines, input="a b c\n")
+
+
+def test_fertilities_of_a_word_that_stands_nowhere_are_told_of(tmp_path):
+    bounded = save_model(tmp_path / "bounded", fertility=0.5)
+    command = ["translate", str(bounded), "--word-fertility", "b=1", "--word-fertility", "zz=1"]
+    result = CliRunner().invoke(app, command, input="a b c\na\n")
+    assert result.exit_code == 0, result.exception
+    assert "--word-fertility zz: no such word in the text" in result.stderr
+    assert "--word-fertility b" not in result.stderr
+
+
+def test_fertilities_of_a_model_with_no_attention_to_bound_are_refused(tmp_path):
+    soft = save_model(tmp_path / "soft", fertility=0.5, kind="soft")
+    with pytest.raises(UsageError, match=r"bound constrained attention; .*soft has none"):
+        translate(soft, "--word-fertility", "b=1")
 
 
 def test_fertilities_that_leave_less_than_one_unit_are_named_where_there_is_no_sink(tmp_path):

@@ -16,7 +16,7 @@ from regard.api.arguments import as_list, lines_of
 from regard.data.links import Links, check_links
 from regard.errors import DataError, UsageError
 from regard.metrics.counts import SentenceCounts
-from regard.metrics.coverage import count_drops, count_text_repetitions
+from regard.metrics.coverage import REPETITION, count_drops, count_text_repetitions
 from regard.metrics.significance import Estimate, bootstrap, paired_bootstrap
 from regard.metrics.transduction import TRANSDUCTION, count_transduction
 from regard.metrics.translation import as_tokenizer, count
@@ -167,6 +167,7 @@ def evaluate(
     other: Iterable[Any] | None = None,
     tokenize: str = "13a",
     lowercase: bool = False,
+    repetition: tuple[int, float, float] = REPETITION,
     links: tuple[Sequence[Any], Sequence[Any]] | None = None,
     other_links: Sequence[Any] | None = None,
     resamples: int = 1000,
@@ -183,6 +184,7 @@ def evaluate(
         other: Translations of another system to compare with, in pairs.
         tokenize: For BLEU and REP: `13a`, `none` (the text is tokenised), `intl`, `char`, `zh`...
         lowercase: Ignore case; TER and METEOR always do.
+        repetition: For REP: words of an n-gram, what one said too often weighs, what a doubled word weighs.
         links: For DROP: the word links (source, target) of each source sentence with its reference, and with
             its translation, all by the same aligner; sets, or arrays as `TranslationResult.alignment`.
         other_links: The same with the other system's translation.
@@ -207,7 +209,9 @@ def evaluate(
         raise UsageError(f"REP and DROP are of one reference, {len(truths)} were given")
     as_tokenizer(tokenize)
     drops = _drops("drop" in names, links, other_links, other is not None, given, len(said))
-    scores = score_systems(names, systems, truths, tokenize, lowercase, drops, resamples, seed)
+    scores = score_systems(
+        names, systems, truths, tokenize, lowercase, drops, resamples, seed, repetition=repetition
+    )
     texts = None if given is None else tuple(given)
     return Evaluation(scores, tuple(said), tuple(map(tuple, truths)), texts, resamples, seed)
 
@@ -221,6 +225,7 @@ def score_systems(
     drops: tuple[Sequence[Links], Sequence[Links]] | None,
     resamples: int,
     seed: int,
+    repetition: tuple[int, float, float] = REPETITION,
 ) -> dict[str, MetricScore]:
     """The scores of one system, or of one compared with another.
 
@@ -233,6 +238,7 @@ def score_systems(
         drops: For DROP: links of the references and of the outputs, the other system's after the first's.
         resamples: Test sets the bootstrap draws.
         seed: Of the draws.
+        repetition: For REP: n, lambda1, lambda2.
 
     Raises:
         DataError: if the numbers of sentences differ or there is none.
@@ -241,7 +247,7 @@ def score_systems(
     found: dict[str, MetricScore] = {}
     sentences = len(systems[0])
     for name in names:
-        counts = _count(name, systems, references, tokenize, lowercase, drops)
+        counts = _count(name, systems, references, tokenize, lowercase, drops, repetition)
         rows, others = counts.rows[:sentences], counts.rows[sentences:]
         comparison = None
         if len(systems) == 1:
@@ -270,6 +276,7 @@ def _count(
     tokenize: str,
     lowercase: bool,
     drops: tuple[Sequence[Links], Sequence[Links]] | None,
+    repetition: tuple[int, float, float],
 ) -> SentenceCounts:
     """The counts of one system's sentences after the other's: at one go, as METEOR takes long to start."""
     outputs = [line for lines in systems for line in lines]
@@ -281,7 +288,7 @@ def _count(
     if name == "drop" and drops is not None:
         return count_drops(*drops)
     if name == "rep":
-        return count_text_repetitions(outputs, truths[0], tokenize, lowercase)
+        return count_text_repetitions(outputs, truths[0], tokenize, lowercase, repetition)
     if name in TRANSDUCTION:
         return count_transduction(name, outputs, truths, lowercase)
     return count(name, outputs, truths, tokenize, lowercase)

@@ -19,6 +19,7 @@ from regard.api.loading import load_models, search_settings
 from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability, phrase_search
 from regard.api.result import TranslationResult
 from regard.data.text import TextPair
+from regard.decoding.by_hand import check_bounded
 from regard.decoding.config import SearchConfig
 from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.scoring import score_lines
@@ -233,11 +234,8 @@ class Model:
 
     def _lines(self, texts: list[str], single: bool, fertilities: Any, prefix: Any, terms: Any) -> list[Line]:
         """The sentences with what is asked of each."""
-        if fertilities is not None and self.text.budget is None:
-            raise UsageError(
-                f"fertilities bound the attention of models trained with data.fertility; {self.folders[0]} "
-                "was not"
-            )
+        if fertilities is not None:
+            check_bounded(self.model, self.text, str(self.folders[0]))
         if isinstance(terms, str):
             raise UsageError(f"terms={terms!r}: expected a list of words and phrases")
         terms = as_list(terms, "terms")

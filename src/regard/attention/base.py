@@ -188,6 +188,7 @@ class Attention(nn.Module, ABC):
         reads_words: Whether each context is one source word, which `Reading.positions` names.
         projects: Whether it makes projections of queries and memory itself: no heads are put around it.
         enters: Whether `enter` must be called, and so a decoder with recurrence is needed.
+        bounded: Whether it keeps within the fertilities of `Memory`.
         objective: The training objective that fits the mechanism.
         reward: What the objective `reinforce` rewards a draw by; none: the likelihood of its token.
         heads: H.
@@ -198,6 +199,7 @@ class Attention(nn.Module, ABC):
     reads_words: bool = False
     projects: bool = False
     enters: bool = False
+    bounded: bool = False
     objective: Objective = "marginal"
     reward: Reward | None = None
     heads: int = 1

@@ -99,6 +99,8 @@ class ConstrainedAttention(Attention):
         heads: So many neighbouring rows are heads that may share a budget.
     """
 
+    bounded = True
+
     def __init__(self, config: ConstrainedAttentionConfig, query: int, width: int, heads: int = 1) -> None:
         """Build the scorer."""
         super().__init__()

@@ -53,8 +53,6 @@ class LinkFiles:
             if path is not None and not needed:
                 missing = "--other" if wanted else "--metric drop"
                 raise UsageError(f"{option} is of no use without {missing}")
-        if self.source is not None and not wanted:
-            raise UsageError("--source is of no use without --metric drop")
 
     def record(self) -> dict[str, str]:
         """The files' names, for the figures."""

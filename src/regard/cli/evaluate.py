@@ -13,6 +13,7 @@ from regard.cli.output import write_json
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from regard.api.evaluation import MetricScore
     from regard.data.links import GoldLinks, Links
 
 __all__ = ["evaluate"]
@@ -54,7 +55,19 @@ def evaluate(
         Path | None, typer.Option(help="DROP: word links of the source with --other.")
     ] = None,
     source: Annotated[
-        Path | None, typer.Option(help="DROP: the source; links beyond its words are refused.")
+        Path | None, typer.Option(help="The source of word links; links beyond its words are refused.")
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option(help="--gold: the target; links beyond its words are refused.")
+    ] = None,
+    repetition: Annotated[
+        str,
+        typer.Option(
+            help="REP: words of an n-gram, what one said too often weighs, what a doubled word weighs."
+        ),
+    ] = "2,1,2",
+    sentences: Annotated[
+        Path | None, typer.Option(help="Write the scores of each sentence to this file, tab-separated.")
     ] = None,
     gold: Annotated[
         Path | None, typer.Option(help="Gold word links (.talp: i-j sure, ipj possible).")
@@ -88,6 +101,12 @@ def evaluate(
     linked = LinkFiles(links_reference, links_output, links_other, source)
     if hypothesis is None:
         linked.check(False, False)
+        if sentences is not None:
+            raise UsageError("--sentences needs HYPOTHESIS and REFERENCE")
+    if target is not None and gold is None:
+        raise UsageError("--target is of no use without --gold")
+    if source is not None and gold is None and "drop" not in _metrics(metric):
+        raise UsageError("--source is of no use without --metric drop or --gold")
     figures: dict[str, Any] = {}
     if hypothesis is not None:
         if not reference:
@@ -101,11 +120,22 @@ def evaluate(
                 f"--metric {metric}: REP and DROP are of one reference, {len(reference)} were given"
             )
         linked.check("drop" in names, other is not None)
+        weights = _repetition(repetition)
         figures |= _translation(
-            hypothesis, reference, other, names, tokenize, lowercase, linked, resamples, seed
+            hypothesis,
+            reference,
+            other,
+            names,
+            tokenize,
+            lowercase,
+            linked,
+            resamples,
+            seed,
+            weights,
+            sentences,
         )
     if gold is not None and links is not None:
-        figures |= _alignment(gold, links, resamples, seed)
+        figures |= _alignment(gold, links, source, target, resamples, seed)
     if log_probs is not None:
         figures |= _perplexity(log_probs)
     _show(figures)
@@ -121,6 +151,18 @@ def _metrics(text: str) -> list[str]:
     return names
 
 
+def _repetition(text: str) -> tuple[int, float, float]:
+    """N, lambda1 and lambda2."""
+    fields = text.split(",")
+    try:
+        n, lambda1, lambda2 = int(fields[0]), *map(float, fields[1:])
+    except ValueError:
+        raise UsageError(
+            f"--repetition {text!r}: expected three numbers with commas between them, as 2,1,2"
+        ) from None
+    return n, lambda1, lambda2
+
+
 def _translation(
     hypothesis: Path,
     references: list[Path],
@@ -131,6 +173,8 @@ def _translation(
     linked: LinkFiles,
     resamples: int,
     seed: int,
+    repetition: tuple[int, float, float],
+    sentences: Path | None,
 ) -> dict[str, Any]:
     """The figures of one file of translations, and of the other where there is one."""
     from dataclasses import asdict
@@ -162,7 +206,9 @@ def _translation(
     figures |= linked.record()
     figures |= {"sentences": len(first), "resamples": resamples, "seed": seed}
     intervals, signatures, comparison = {}, {}, {}
-    found = score_systems(names, systems, truths, tokenize, lowercase, drops, resamples, seed)
+    found = score_systems(names, systems, truths, tokenize, lowercase, drops, resamples, seed, repetition)
+    if sentences is not None:
+        _write_sentences(sentences, found)
     for name, one in found.items():
         signatures[name] = one.signature
         figures[name] = one.score
@@ -173,15 +219,37 @@ def _translation(
     return figures | ({"comparison": comparison} if comparison else {})
 
 
-def _alignment(gold: Path, links: Path, resamples: int, seed: int) -> dict[str, Any]:
+def _write_sentences(path: Path, found: "dict[str, MetricScore]") -> None:
+    """A row a sentence: its number and its own scores, as those of a text with no other."""
+    from regard.cli.output import open_output
+
+    with open_output(path) as file:
+        file.write("\t".join(["sentence", *found]) + "\n")
+        for number, row in enumerate(zip(*(one.each.tolist() for one in found.values()), strict=True), 1):
+            file.write("\t".join([str(number), *(f"{value:.4f}" for value in row)]) + "\n")
+
+
+def _alignment(
+    gold: Path, links: Path, source: Path | None, target: Path | None, resamples: int, seed: int
+) -> dict[str, Any]:
     """Precision, recall and AER of a file of links."""
-    from regard.data.links import parse_gold, parse_links
+    from regard.data.links import check_links, parse_gold, parse_links
     from regard.metrics.alignment import alignment_error, alignment_score, count_links
     from regard.metrics.significance import bootstrap
 
     truth: list[GoldLinks] = [parse_gold(line, f"{gold}:{n}") for n, line in enumerate(_read(gold), 1)]
     lines = _read_companion(links, gold, len(truth))
     drawn: list[Links] = [parse_links(line, f"{links}:{n}") for n, line in enumerate(lines, 1)]
+    texts = {"source": source, "target": target}
+    known = {
+        side: [len(line.split()) for line in _read_companion(path, gold, len(truth))]
+        for side, path in texts.items()
+        if path is not None
+    }
+    for row, (true, own) in enumerate(zip(truth, drawn, strict=True)):
+        words = {side: known[side][row] if side in known else None for side in texts}
+        check_links(true.possible, words, f"{gold}:{row + 1}")
+        check_links(own, words, f"{links}:{row + 1}")
     score = alignment_score(drawn, truth)
     error = bootstrap(count_links(drawn, truth), alignment_error, resamples, seed)
     return {

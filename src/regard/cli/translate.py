@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.progress import say
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from regard.decoding.translate import LineResult, Translation
+    from regard.decoding.translate import LineResult, Translation, Translator
 
 __all__ = ["translate"]
 
@@ -164,6 +165,7 @@ def translate(
     from regard.api.phrases import is_phrase_based, phrase_translator
     from regard.cli.exported import exported_translator, refuse_exported
     from regard.config import from_dict
+    from regard.decoding.by_hand import check_bounded
     from regard.decoding.config import SamplingConfig
     from regard.decoding.mbr import MbrConfig
     from regard.decoding.share import translate_shared
@@ -206,15 +208,12 @@ def translate(
             translator = phrase_translator(models, threads, {**options, "nbest": nbest}, others)
         else:
             refuse_exported(models)
+            by_word = _word_fertilities(word_fertility or [])
             model, text, base = load_models(models, device, precision, settings or [])
             if beam is None or sample:
                 options["beam"] = max(base.beam, nbest, candidates)  # as many are kept as are returned
-            by_word = _word_fertilities(word_fertility or [])
-            if (by_word or fertility is not None) and text.budget is None:
-                raise UsageError(
-                    "--fertility and --word-fertility bound the attention of models trained with "
-                    f"data.fertility; {models[0]} was not"
-                )
+            if by_word or fertility is not None:
+                check_bounded(model, text, str(models[0]))
             translator = Translator(model, text, search_settings(base, options), sampling, by_word, choice)
         lines = number_lines(
             _lines(input),
@@ -235,6 +234,8 @@ def translate(
             for _ in results:
                 pass
             return
+        if isinstance(translator, Translator) and translator.fertilities:
+            results = _seen(results, translator)
         with ExitStack() as files:
             writer = _Writer(files, output, nbest > 1, scores, alignment, attention, show, svg)
             for result in _watched(results, quiet=interactive or (output is None and sys.stdout.isatty())):
@@ -252,6 +253,22 @@ def _word_fertilities(options: list[str]) -> dict[str, tuple[float, float]]:
             raise UsageError(f"--word-fertility {option!r}: expected WORD=MOST or WORD=LEAST:MOST")
         found[word] = read_bounds(bounds, f"--word-fertility {option!r}")
     return found
+
+
+def _seen(results: "Iterator[LineResult]", translator: "Translator") -> "Iterator[LineResult]":
+    """The results; at the end, which words with fertilities of their own stood nowhere."""
+    from regard.decoding.analysis import words_of
+
+    side, left = translator.text.source, set(translator.fertilities)
+    sinks = len(translator.text.sink)
+    for result in results:
+        if left and result.translations:
+            tokens = result.source_tokens[: len(result.source_tokens) - sinks]
+            left.difference_update(words_of(side, tokens))
+        yield result
+    for word in translator.fertilities:
+        if word in left:
+            say(f"--word-fertility {word}: no such word in the text")
 
 
 def _lines(path: Path | None) -> Iterator[str]:

@@ -3,10 +3,34 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from regard.data.fertility import Fertilities, read_fertilities
-from regard.data.text import Side
+from torch import nn
 
-__all__ = ["given_fertilities"]
+from regard.attention.base import Attention
+from regard.data.fertility import Fertilities, read_fertilities
+from regard.data.text import Side, TextPair
+from regard.errors import UsageError
+
+__all__ = ["check_bounded", "given_fertilities"]
+
+
+def check_bounded(model: object, text: TextPair, name: str) -> None:
+    """See that fertilities given would bound something.
+
+    Args:
+        model: The model.
+        text: How its two sides are written.
+        name: What to call it.
+
+    Raises:
+        UsageError: if it has no fertilities, or no attention that keeps within them.
+    """
+    if text.budget is None:
+        raise UsageError(
+            f"fertilities bound the attention of models trained with data.fertility; {name} was not"
+        )
+    parts = model.modules() if isinstance(model, nn.Module) else ()
+    if not any(isinstance(part, Attention) and part.bounded for part in parts):
+        raise UsageError(f"fertilities bound constrained attention; {name} has none")
 
 
 def given_fertilities(

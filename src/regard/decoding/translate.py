@@ -44,6 +44,7 @@ class Line:
         fertility: How much attention each of its tokens must and may receive, in a line as `read_fertilities`
             reads it, for models with a budget; empty: as the model has it.
         terms: The words and phrases its translation must hold, a tab between two.
+        fertility_name: Where the fertilities come from, for messages.
     """
 
     number: int
@@ -51,6 +52,7 @@ class Line:
     prefix: str = ""
     fertility: str = ""
     terms: str = ""
+    fertility_name: str = "the fertilities"
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,7 @@ class Translator:
             if refused is None and line.prefix:
                 refused = too_long(line.prefix, len(self.text.target.encode(line.prefix)), limits.target)
             if refused is None:
-                where = f"the fertilities of line {line.number}"
+                where = f"{line.fertility_name}, line {line.number}"
                 given = given_fertilities(tokens, self.text.source, line.fertility, self.fertilities, where)
                 if given is not None and self.text.budget is not None:
                     ids = self.text.source.vocabulary.ids(tokens)
@@ -339,9 +341,10 @@ def number_lines(
     beside = {key: (iter(given), where) for key, (given, where) in files.items() if given is not None}
     number = 0
     for number, text in enumerate(lines, 1):
-        yield Line(number, text, **{key: _beside(*one, number) for key, one in beside.items()})
-    for given, where in beside.values():
-        if next(given, None) is not None:
+        given = {key: _beside(*one, number) for key, one in beside.items()}
+        yield Line(number, text, **given, fertility_name=fertilities_name)
+    for rest, where in beside.values():
+        if next(rest, None) is not None:
             raise DataError(f"{where}: more lines than there are to translate ({number})")
 
 

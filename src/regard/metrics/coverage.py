@@ -25,6 +25,7 @@ from regard.metrics.counts import Score, SentenceCounts, check_lengths
 from regard.metrics.translation import split_words
 
 __all__ = [
+    "REPETITION",
     "count_drops",
     "count_repetitions",
     "count_text_repetitions",
@@ -36,6 +37,9 @@ __all__ = [
     "repeated_ngrams",
     "repetition",
 ]
+
+REPETITION = (2, 1.0, 2.0)
+"""n, lambda1 and lambda2 of Malaviya et al. (2018)."""
 
 
 def rep(
@@ -106,7 +110,11 @@ def count_repetitions(
 
 
 def count_text_repetitions(
-    outputs: Sequence[str], references: Sequence[str], tokenize: str = "13a", lowercase: bool = False
+    outputs: Sequence[str],
+    references: Sequence[str],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    repetition: tuple[int, float, float] = REPETITION,
 ) -> SentenceCounts:
     """As `count_repetitions`, of text whose words are those of BLEU.
 
@@ -115,13 +123,15 @@ def count_text_repetitions(
         references: The reference of each.
         tokenize: A `regard.metrics.translation.Tokenizer`.
         lowercase: Ignore case.
+        repetition: n, lambda1 and lambda2.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
-        UsageError: if the tokenizer is unknown or needs a package that is not installed.
+        UsageError: if the tokenizer is unknown or needs a package that is not installed, n is below 1 or a
+            weight below 0.
     """
     said, wanted = (split_words(lines, tokenize, lowercase) for lines in (outputs, references))
-    counts = count_repetitions(said, wanted)
+    counts = count_repetitions(said, wanted, *repetition)
     case = "lc" if lowercase else "mixed"
     return replace(counts, signature=f"{counts.signature}|case:{case}|tok:{tokenize}")
 

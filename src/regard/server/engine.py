@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability
 from regard.data.text import TextPair
+from regard.decoding.by_hand import check_bounded
 from regard.decoding.config import SearchConfig
 from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.scoring import score_lines
@@ -111,11 +112,7 @@ class Engine:
         """
         if not job.fertilities:
             return ""
-        if self.text.budget is None:
-            raise UsageError(
-                f"{self.name} has no fertilities: it was trained without data.fertility, "
-                "and its attention cannot be bounded"
-            )
+        check_bounded(self.model, self.text, self.name)
         words = self.text.source.word_ids(self.text.source.tokenize(job.text))
         count = words[-1] + 1 if words else 0
         given: dict[int, str] = {}
