@@ -8,8 +8,11 @@ import typer
 from typer.testing import CliRunner
 
 from regard.cli.fertility import fertility
+from regard.config import from_dict
+from regard.data.corpus import DataConfig
 from regard.data.fertility import read_fertilities
 from regard.data.phrasebook import write
+from regard.data.prepared import prepare
 from regard.errors import UsageError
 
 
@@ -74,9 +77,26 @@ def test_an_aligner_gives_the_fertilities_where_there_are_no_links(corpus, tmp_p
     assert (tmp_path / "p" / "model.safetensors").is_file()
 
 
+def test_fertilities_of_a_model_are_those_of_its_tokens(trained, corpus, tmp_path):
+    pair = {"source": str(corpus / "train.de"), "target": str(corpus / "train.en")}
+    bpe = {"kind": "bpe", "merges": 5, "tokenized": True}
+    plain = {"folder": str(tmp_path / "prepared"), "train": [pair], "valid": pair}
+    text = prepare(from_dict(DataConfig, {**plain, "source_tokenizer": bpe, "target_tokenizer": bpe})).text
+    sentences = (corpus / "train.de").read_text(encoding="utf-8").splitlines()
+    lengths = [len(text.source.tokenize(line)) for line in sentences]
+    assert sum(lengths) > 2 * sum(len(line.split()) for line in sentences)
+    model = "--model", tmp_path / "prepared"
+    for options in ((corpus / "train.en",), ("--predict", trained / "p")):
+        result = run(corpus / "train.de", *options, *model, "-o", tmp_path / "f", "--threads", 1)
+        assert result.exit_code == 0, result.exception
+        lines = (tmp_path / "f").read_text().splitlines()
+        assert [len(line.split()) for line in lines] == lengths
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (("--links", "l", "--model", "m"), "leave --model out"),
         (("x.en", "--train-predictor", "p"), "--valid"),
         (("x.en", "--valid", "v.de", "v.en"), "--valid"),
         (("x.en", "--predict", "p"), "source text alone"),

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +11,8 @@ import typer
 from regard.errors import DataError, UsageError
 
 __all__ = ["fertility"]
+
+Split = Callable[[str], list[str]]
 
 
 def fertility(
@@ -56,6 +58,12 @@ def fertility(
         Path | None,
         typer.Option(help="Write what the tagger in this folder expects, instead.", show_default=False),
     ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="Split the texts into tokens as this model does; else at blanks.", show_default=False
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of what is drawn at random.", min=0)] = 1,
     threads: Annotated[int, typer.Option(help="Threads; 0: as many as there are processors.", min=0)] = 0,
     json_file: Annotated[
@@ -66,13 +74,15 @@ def fertility(
 
     Writes the fertilities of each sentence, as `regard translate --fertility` reads them. The links are those
     of the forward direction, at most one source word a target word. Where there are no translations yet, a
-    tagger trained with --train-predictor gives the fertilities to expect.
+    tagger trained with --train-predictor gives the fertilities to expect. Of a model that reads subwords, or
+    whose tokenizer takes punctuation off, --model makes them those of its tokens.
 
     Example: regard fertility train.de train.en --words -o fertility.tsv
     """
     from regard.cli.output import write_json
-    from regard.data.corpus import read_lines
 
+    if model is not None and links is not None:
+        raise UsageError("--links counts words between blanks: leave --model out")
     if predict is not None:
         if not (target is links is train_predictor is valid is None):
             raise UsageError("--predict reads source text alone: neither translations nor links, nor --valid")
@@ -82,7 +92,8 @@ def fertility(
         raise UsageError("--train-predictor and --valid go together")
     if train_predictor is not None and (words or add or output is not None):
         raise UsageError("--train-predictor writes a folder; --words, --add and --output are for fertilities")
-    sentences = [line.split() for line in read_lines(source)]
+    split = _splitters(model)
+    sentences = _sentences(source, split[0])
     counts: list[list[int]] | list[list[float]]
     if predict is not None:
         counts = _predicted(sentences, predict, threads)
@@ -94,11 +105,11 @@ def fertility(
     assert other is not None
     texts = [(sentences, source, other)]
     if valid is not None:
-        texts.append(([line.split() for line in read_lines(valid[0])], *valid))
+        texts.append((_sentences(valid[0], split[0]), *valid))
     if links is not None:
         counted = [_linked(*text) for text in texts]
     else:
-        counted = _aligned([text[1:] for text in texts], threads, seed)
+        counted = _aligned(texts, split[1], threads, seed)
     if train_predictor is not None:
         write_json(json_file, _train(train_predictor, [text[0] for text in texts], counted, threads, seed))
         return
@@ -165,14 +176,38 @@ def _train(
     return {"words": score.words, "loss": score.loss, "accuracy": score.accuracy, "f1": score.f1}
 
 
-def _aligned(texts: list[tuple[Path, Path]], threads: int, seed: int) -> list[list[list[int]]]:
+def _splitters(model: Path | None) -> tuple[Split, Split]:
+    """What makes tokens of source and target lines."""
+    if model is None:
+        return str.split, str.split
+    from regard.data.text import TextPair
+
+    text = TextPair.load(model)
+    return text.source.tokenize, text.target.tokenize
+
+
+def _sentences(path: Path, split: Split) -> list[list[str]]:
+    """The tokens of each line of a file."""
+    from regard.data.corpus import read_lines
+
+    return [split(line) for line in read_lines(path)]
+
+
+def _aligned(
+    texts: list[tuple[list[list[str]], Path, Path]], split: Split, threads: int, seed: int
+) -> list[list[list[int]]]:
     """How often each source word of texts is linked, from the aligner trained on the first."""
     from regard.alignment import Corpus, Setting
     from regard.alignment.fertility import split_fertilities
 
-    first = Corpus.read(*texts[0])
-    names = first.source.words, first.target.words
-    corpora = [first, *(Corpus.read(*text, names) for text in texts[1:])]
+    corpora: list[Corpus] = []
+    for sentences, source, target in texts:
+        others = _sentences(target, split)
+        if len(others) != len(sentences):
+            raise DataError(f"{target}: {len(others)} lines, and {source} has {len(sentences)}")
+        names = (corpora[0].source.words, corpora[0].target.words) if corpora else None
+        pairs = zip(sentences, others, strict=True)
+        corpora.append(Corpus.from_tokens(pairs, names, (str(source), str(target))))
     found: list[list[list[int]]] = []
     counted = split_fertilities(corpora, Setting(threads=threads, seed=seed))
     for corpus, counts in zip(corpora, counted, strict=True):
