@@ -83,6 +83,28 @@ def collapsed_weight(links, rows, config, targets):
     return math.exp(log)
 
 
+def test_what_a_pass_is_judged_by_is_the_likelihood_of_words_given_their_links():
+    corpus = corpus_of([*TINY, ("a a b", "x z x"), ("b", "y")])
+    layout, slots = lay_out(corpus, threads=1)
+    config = BayesConfig(alpha=0.3, null_alpha=0.5)
+    sampler = Sampler(layout, slots, (2, 3), config, np.random.SeedSequence(2))
+    for _ in range(3):
+        judged = sampler.step("ibm1", judged=True)[3]
+        links, drawn = sampler.chain.links.tolist(), []
+        edges = zip(corpus.source.starts, corpus.target.starts, corpus.target.lengths, strict=True)
+        for start, first, length in edges:
+            for target in corpus.target.tokens[first : first + length].tolist():
+                link = links[len(drawn)]
+                drawn.append((-1 if link < 0 else int(corpus.source.tokens[start + link]), target))
+        pairs, words = Counter(drawn), Counter(word for word, _ in drawn)
+        expected = 0.0
+        for word, target in drawn:
+            alpha = config.null_alpha if word < 0 else config.alpha
+            expected += math.log((pairs[word, target] + alpha) / (words[word] + 3 * alpha))
+        assert judged == pytest.approx(expected, rel=1e-5)
+    assert math.isnan(sampler.step("ibm1")[3])
+
+
 @pytest.mark.parametrize("with_jumps", [False, True])
 def test_a_sampler_visits_links_in_proportion_to_their_probability(with_jumps):
     corpus = corpus_of(TINY)

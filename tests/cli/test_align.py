@@ -7,8 +7,11 @@ import typer
 from typer.testing import CliRunner
 
 from regard.cli.align import align
+from regard.config import from_dict
+from regard.data.corpus import DataConfig
 from regard.data.links import parse_links
 from regard.data.phrasebook import split
+from regard.data.prepared import prepare
 from regard.errors import ConfigError, DataError, UsageError
 
 
@@ -40,6 +43,28 @@ def test_two_files_give_a_line_of_links_a_pair_and_perplexities(text, tmp_path):
     passes = json.loads((tmp_path / "out.json").read_text())["passes"]
     assert [step["pass"] for step in passes] == [1, 2, 3, 4, 5] * 2
     assert passes[4]["perplexity"] < passes[1]["perplexity"]
+
+
+def test_the_default_aligner_tells_perplexities_too(text, tmp_path):
+    result = run(text / "de", text / "en", "--json", tmp_path / "out.json", "--set", "effort=0.05")
+    assert result.exit_code == 0, result.exception
+    assert result.stderr.count("perplexity") >= 2 * 3
+    passes = json.loads((tmp_path / "out.json").read_text())["passes"]
+    first, *_, last = (
+        step["perplexity"] for step in passes if step["direction"] == "forward" if "perplexity" in step
+    )
+    # Of 300 pairs of simple sentences most words have few translations.
+    assert 1 < last < first < 50
+
+
+def test_prepared_text_is_aligned_as_its_tokens(text, tmp_path):
+    pair = {"source": str(text / "de"), "target": str(text / "en")}
+    prepare(from_dict(DataConfig, {"folder": str(tmp_path / "prepared"), "train": [pair], "valid": pair}))
+    from_files = run(text / "de", text / "en", "--model", "ibm1")
+    result = run("--prepared", tmp_path / "prepared", "--model", "ibm1")
+    assert result.exit_code == 0, result.exception
+    assert result.stdout == from_files.stdout
+    assert isinstance(run(text / "de", "--prepared", tmp_path / "prepared").exception, UsageError)
 
 
 def test_joined_lines_an_output_file_and_a_kept_aligner_give_the_same_links(text, tmp_path):

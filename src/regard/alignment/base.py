@@ -32,8 +32,8 @@ class Iteration:
         stage: The model in training, such as `ibm1`.
         number: The pass, from 1.
         of: How many there will be.
-        log_likelihood: Of the target text given the source text before the update, in nats; nan where
-            unknown.
+        log_likelihood: Of the target text given the source text before the update, in nats; of a sampler,
+            given the links that it drew; nan where unknown.
         tokens: Target tokens it is the sum of.
         figures: What else the model learned, such as the diagonal tension.
     """

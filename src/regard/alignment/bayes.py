@@ -23,6 +23,7 @@ from regard.alignment.bayes_kernels import (
     REACH,
     Chain,
     draw_first,
+    likelihood,
     observe,
     pick,
     settle,
@@ -40,6 +41,8 @@ BLOCK_CELLS = 1 << 22
 WARM, DRAWN = 8, 8
 """Passes over a sentence of new text before its distributions are averaged, and while they are."""
 STAGES = ("ibm1", "hmm", "fertility")
+JUDGED = 10
+"""Of so many passes one is judged, and the last of each stage."""
 
 
 @config
@@ -209,7 +212,8 @@ def train_bayes(corpus: Corpus, config: BayesConfig, setting: Setting) -> BayesA
     with ThreadPoolExecutor(max(1, min(setting.threads, len(samplers)))) as pool:
         for stage, of in zip(STAGES, config.passes(len(corpus)), strict=True):
             for number in range(1, of + 1):
-                found = list(pool.map(lambda sampler, stage=stage: sampler.step(stage), samplers))
+                judged = number == of or number % JUDGED == 0
+                found = list(pool.map(lambda sampler, at=(stage, judged): sampler.step(*at), samplers))
                 _report(setting, stage, number, of, config.chains, found)
         links = _best_links(layout, samplers, config, setting, pool.map)
     return BayesAligner(Learned.of(layout, links, sizes, config), config, (corpus, links))
@@ -258,11 +262,18 @@ class Sampler:
         )
         draw_first(layout, self.chain, config.null)
 
-    def step(self, stage: str) -> np.ndarray:
-        """One pass over the text; how many links changed, how many are null, and how many words there are."""
+    def step(self, stage: str, judged: bool = False) -> np.ndarray:
+        """One pass over the text.
+
+        Returns:
+            How many links changed, how many are null, how many words there are, and what `likelihood` gives,
+            nan unless the pass is judged.
+        """
         self.prepare(stage)
         moved = self._sweep(0, len(self._layout.source_lengths), 1, np.zeros(0, dtype=np.float32))
-        return np.array([moved, self.chain.nulls[-1], len(self.chain.links)], dtype=np.float64)
+        priors = self._config.alpha, self._config.null_alpha
+        judgement = likelihood(self._layout, self.chain, *priors) if judged else math.nan
+        return np.array([moved, self.chain.nulls[-1], len(self.chain.links), judgement], dtype=np.float64)
 
     def prepare(self, stage: str) -> None:
         """Set jumps to their mean and draw fertilities, given the links of the last pass."""
@@ -317,9 +328,10 @@ def _report(
     setting: Setting, stage: str, number: int, of: int, samplers: int, found: Sequence[np.ndarray]
 ) -> None:
     """Report the means of what all samplers found, those of other processes too."""
-    moved, null, tokens = setting.reduce(np.sum(found, axis=0) if found else np.zeros(3)) / samplers
+    sums = setting.reduce(np.sum(found, axis=0) if found else np.zeros(4))
+    moved, null, tokens, log_likelihood = sums / samplers
     figures = {"moved": moved / max(1, tokens), "null": null / max(1, tokens)}
-    setting.report(Iteration(f"bayes {stage}", number, of, math.nan, round(tokens), figures))
+    setting.report(Iteration(f"bayes {stage}", number, of, log_likelihood, round(tokens), figures))
 
 
 def _plain(corpus: Corpus) -> Layout:

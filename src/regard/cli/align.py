@@ -32,6 +32,14 @@ def align(
     target: Annotated[
         Path | None, typer.Argument(help="Its translations, line by line.", show_default=False)
     ] = None,
+    prepared: Annotated[
+        Path | None,
+        typer.Option(
+            help="Align the training text of a folder of `regard prepare` as its tokens, in place of files: "
+            "a line for each pair that was kept; the text may be larger than memory.",
+            show_default=False,
+        ),
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="ibm1, ibm2, ibm3, hmm or bayes (the default).", show_default=False)
     ] = None,
@@ -80,7 +88,8 @@ def align(
     """Align the words of two texts; words stand between blanks.
 
     Writes a line of links for each pair: `0-0 1-2` links source word 0 to target word 0, 1 to 2.
-    The perplexity of each pass goes to stderr (of `bayes`, which samples: how much it moved). Under
+    The perplexity of each pass goes to stderr (of `bayes`, which samples, of the words given the links that
+    it drew, and how many links moved). Under
     `torchrun` the processes share the pairs of each pass and add up their counts.
 
     Example: regard align corpus.de corpus.en -o links.txt --save aligner
@@ -91,6 +100,8 @@ def align(
     method: Any = _method(symmetrize)
     if load is not None and (model is not None or settings or save is not None):
         raise UsageError("--load takes a trained aligner: --model, --set and --save have no place beside it")
+    if prepared is not None and (source is not None or load is not None or lowercase):
+        raise UsageError("--prepared takes the text as it was prepared: no files, no --load, no --lowercase")
     config = None if load is not None else _config(model, settings or [])
     if save is not None:
         WordAligner.refuse_foreign(save)
@@ -98,7 +109,7 @@ def align(
         if text is not None and output is not None and output.is_file() and output.samefile(text):
             raise UsageError(f"-o {output}: would overwrite the text to align")
     known = None if load is None else WordAligner.load(load)
-    corpus = _read(source, target, known, lowercase or (known is not None and known.lowercase))
+    corpus = _read(source, target, prepared, known, lowercase or (known is not None and known.lowercase))
     passes: list[dict[str, Any]] = []
     with _processes(threads or 0, seed) as setting, ExitStack() as opened:
         # Opened before training: what cannot be written is said at once.
@@ -151,9 +162,20 @@ def _setting(text: str) -> tuple[str, Any]:
         return key, value
 
 
-def _read(source: Path | None, target: Path | None, known: "WordAligner | None", lowercase: bool) -> "Corpus":
+def _read(
+    source: Path | None,
+    target: Path | None,
+    prepared: Path | None,
+    known: "WordAligner | None",
+    lowercase: bool,
+) -> "Corpus":
     from regard.alignment import Corpus
     from regard.data.corpus import decode_lines
+
+    if prepared is not None:
+        from regard.data.prepared import Prepared
+
+        return Corpus.from_prepared(Prepared.open(prepared))
 
     words = None if known is None else known.words
     if source is not None and target is not None:
