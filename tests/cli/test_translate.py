@@ -287,6 +287,17 @@ def test_fertilities_of_a_word_that_stands_nowhere_are_told_of(tmp_path):
     assert "--word-fertility b" not in result.stderr
 
 
+def test_a_demand_that_a_translation_cut_short_does_not_meet_is_told_of(tmp_path, caplog):
+    bounded = save_model(tmp_path / "bounded", fertility=9.0)
+    short = "--max-length-ratio", 0, "--max-length-extra", 1
+    with caplog.at_level("WARNING"):
+        translate(bounded, "--word-fertility", "b=1:", input="a b c\n")
+        assert not caplog.text
+        # One token and the end symbol hand out two units.
+        translate(bounded, "--word-fertility", "b=4:", *short, input="a b c\n")
+    assert "line 1: source token 2, 'b', received" in caplog.text
+
+
 def test_fertilities_of_a_model_with_no_attention_to_bound_are_refused(tmp_path):
     soft = save_model(tmp_path / "soft", fertility=0.5, kind="soft")
     with pytest.raises(UsageError, match=r"bound constrained attention; .*soft has none"):

@@ -40,7 +40,7 @@ from regard.kernels.maps import mean_of_heads
 from regard.layers.steps import StepProduct
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["ConstrainedAttention", "ConstrainedAttentionConfig"]
+__all__ = ["HALF", "ConstrainedAttention", "ConstrainedAttentionConfig"]
 
 MAPS = {
     "softmax": (constrained_softmax, constrained_softmax_scan),
@@ -48,6 +48,7 @@ MAPS = {
 }
 ENOUGH = 1 - 1e-5  # of attention left: what rounding takes of a whole one is not missed
 HALF = 0.5
+"""So much less than a word demands is enough."""
 
 
 @config

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from regard.attention.constrained import HALF
 from regard.data.batch import Batch
 from regard.data.fertility import Fertilities
 from regard.data.links import Links
@@ -113,6 +114,20 @@ class LineResult:
     def text(self) -> str:
         """The best translation, or an empty line."""
         return self.translations[0].text if self.translations else ""
+
+    @property
+    def unmet(self) -> list[tuple[int, float]]:
+        """The source tokens that were to receive more than the best translation gave, and what it gave.
+
+        As in search, half a unit less is enough, and heads count by their mean. A translation that reached
+        its greatest length, or had nothing left to attend with, ends with what is demanded or without.
+        """
+        if self.fertilities is None or not self.translations:
+            return []
+        received = map_weights(self.translations[0].hypothesis.attention).sum(0).tolist()
+        least = [low for low, _ in self.fertilities]
+        pairs = zip(received, least, strict=False)
+        return [(place, got) for place, (got, low) in enumerate(pairs) if got < low - HALF]
 
 
 @dataclass(frozen=True)
@@ -357,8 +372,16 @@ def _beside(given: Iterator[str], where: str, number: int) -> str:
 
 
 def warn_refused(result: LineResult) -> None:
-    """Tell of a line that was refused, or of one whose translation lacks a term."""
+    """Tell of a line that was refused, or of one whose translation lacks what it was to hold or to attend."""
     if result.refused:
         _log.warning("line %d refused, its translation is left empty: %s", result.line.number, result.refused)
     for term in result.lacking:
         _log.warning("line %d: translated without the term %s", result.line.number, term)
+    for place, received in result.unmet:
+        _log.warning(
+            "line %d: source token %d, %r, received %.2f of attention, less than its fertility demands",
+            result.line.number,
+            place + 1,
+            result.source_tokens[place],
+            received,
+        )
