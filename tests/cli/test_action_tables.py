@@ -1,12 +1,13 @@
 """`regard actions`, and a model trained on what it writes."""
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
 from regard.cli.actions import actions
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, read_pairs
-from regard.errors import UsageError
+from regard.errors import DataError, UsageError
 from regard.experiment import RunConfig, train
 from regard.training.record import read_record
 
@@ -74,6 +75,16 @@ def test_tables_are_not_overwritten(tmp_path):
     assert table.read_text() == "Bad\tSG\tBad\n" and not (tmp_path / "new").exists()
 
 
-def test_columns_that_are_no_numbers_are_refused(tmp_path):
-    result = run(tmp_path / "x", "--into", tmp_path, "--columns", "lemma")
-    assert isinstance(result.exception, UsageError)
+@pytest.mark.parametrize("columns", ["lemma", "1", "1,1,3", "0,1,2", "1,,3"])
+def test_columns_that_are_no_numbers_are_refused(tmp_path, columns):
+    result = run(tmp_path / "x", "--into", tmp_path, "--columns", columns)
+    assert isinstance(result.exception, UsageError) and "--columns" in str(result.exception)
+
+
+@pytest.mark.parametrize("line", ["Bad\tSG\t", "Bad\t\tBäder", "\tSG\tBad", "Bad\tSG\tB→ad"])
+def test_a_line_that_cannot_be_aligned_is_named(tmp_path, line):
+    table = tmp_path / "nouns.tsv"
+    table.write_text(f"Bad\tSG\tBad\n{line}\n", encoding="utf-8")
+    result = run(table, "--into", tmp_path / "new")
+    assert isinstance(result.exception, DataError) and f"{table}: line 2" in str(result.exception)
+    assert not (tmp_path / "new").exists()

@@ -130,6 +130,7 @@ FILES = {"source": "s", "target": "t"}
         ({**FILES, "weight": 0}, "greater than 0"),
         ({**FILES, "wieght": 2}, "weight"),
         ({"tsv": "b", "columns": [0, 1]}, "from 1"),
+        ({"tsv": "b", "columns": [1, 1, 3]}, "twice"),
     ],
 )
 def test_a_corpus_that_makes_no_sense_is_refused(corpus, says):

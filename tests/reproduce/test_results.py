@@ -111,6 +111,11 @@ def test_markdown_and_data_hold_both_numbers(jobs: list[Job]) -> None:
     text = as_markdown(TABLE, results, TEXT, "small")
     assert "| first | 44.44 |" in text and "| 3.37 |" in text
     assert "22.22 / 66.67" in text and "| 3,000 |" in text
+    against = results[1].cells["rep"].against
+    assert against is not None
+    found = against.difference
+    interval = f"{found.low:+.2f} to {found.high:+.2f}"
+    assert f"| second | {found.value:+.2f} | {interval} | {against.p_value:.3f} |" in text
     data = json.loads(json.dumps(as_data(TABLE, results, TEXT, "small")))
     assert data["rows"][0]["metrics"]["rep"]["paper"] == 3.37
     assert data["rows"][1]["metrics"]["rep"]["p_value"] > 0

@@ -131,6 +131,8 @@ def test_tables_are_read_where_they_are(tmp_path: Path) -> None:
     assert (text.pair, text.pairs) == ("de_noun", {"train": 3, "valid": 1, "test": 2})
     assert text.lines("test", "target") == ["Häuser0", "Häuser1"]
     assert find_tables(tmp_path / "de_noun", tmp_path / "text") == text == read_text(tmp_path / "text")
+    swapped = find_tables(tmp_path / "de_noun", tmp_path / "text", (1, 3, 2))  # lemma, form, features there
+    assert swapped.lines("test", "target") == ["N;PL", "N;PL"] and swapped.digest != text.digest
     with pytest.raises(DataError, match=re.escape("expected de_verb.train.tsv or de_verb.train.tsv.gz")):
         find_tables(tmp_path / "de_verb", tmp_path / "other")
 

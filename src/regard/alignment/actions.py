@@ -65,9 +65,18 @@ def write_action_tables(
         How many forms each has.
 
     Raises:
-        DataError: as `align_actions`; if a file cannot be read or written.
+        DataError: if a column is empty or a form holds the step symbol (names table and line), or a file
+            cannot be read or written.
     """
     rows = [list(read_pairs(table)) for table in tables]
+    for table, own in zip(tables, rows, strict=True):
+        for number, (source, form) in enumerate(own, 1):
+            columns = [*source.split("\t"), form]
+            if not all(column.strip() for column in columns) or STEP in form:
+                raise DataError(
+                    f"{table.tsv}: line {number}: {columns}: expected text in every column, the form without "
+                    f"{STEP}"
+                )
     pairs = [(source.partition("\t")[0], form) for table in rows for source, form in table]
     found = iter(align_actions(pairs, setting=setting))
     for path, table in zip(paths, rows, strict=True):

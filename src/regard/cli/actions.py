@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.columns import column_numbers
 from regard.errors import UsageError
 
 __all__ = ["actions"]
@@ -33,9 +34,7 @@ def actions(
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig
 
-    if not columns.replace(",", "").isdecimal():
-        raise UsageError(f"--columns {columns!r}: expected numbers from 1 with commas between them")
-    chosen = [int(column) for column in columns.split(",") if column]
+    chosen = list(column_numbers(columns))
     corpora = [
         from_dict(CorpusConfig, {"tsv": str(table), "columns": chosen}, where="--columns") for table in tables
     ]

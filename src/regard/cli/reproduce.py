@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.columns import column_numbers
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ def reproduce(
         str, typer.Option(help="The language to translate into, by the ending of its files.")
     ] = "en",
     pairs: Annotated[int, typer.Option(help="Take so many of the first training pairs; 0: all.", min=0)] = 0,
+    columns: Annotated[
+        str,
+        typer.Option(help="Of tables: where lemma, features and form stand, from 1; SIGMORPHON's are 1,3,2."),
+    ] = "1,2,3",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -69,6 +74,7 @@ def reproduce(
     """
     chosen = _table(table)
     numbers = _seeds(seeds)
+    places = column_numbers(columns)
 
     from regard.cli.output import open_output, write_json
     from regard.reproduce.grid import run_all, share_threads
@@ -81,11 +87,13 @@ def reproduce(
         raise UsageError(f"--size {size!r}: expected {' or '.join(SIZES)}")
     tables = chosen.text == "tables"
     parts = [data.resolve().name, *([] if tables or target == "en" else [target])]
+    if not tables and columns != "1,2,3":
+        raise UsageError(f"--columns is for tables; {table} reads parallel text")
     raw = chosen.text == "raw"
     parts += [*([] if tables or not pairs else [str(pairs)]), *(["raw"] if raw else []), size]
     folder = out or Path("reproduce") / chosen.recipes / "-".join(parts)
     place = folder / "text"
-    text = find_tables(data, place) if tables else write_text(data, place, target, pairs, raw)
+    text = find_tables(data, place, places) if tables else write_text(data, place, target, pairs, raw)
     missing = {metric.name: available(metric.name, text.target) for metric in chosen.metrics}
     for name, why in missing.items():
         if why is not None:

@@ -60,6 +60,8 @@ class CorpusConfig:
             raise ValueError("a corpus is either `source` and `target`, or `tsv`")
         if any(column < 1 for column in self.columns):
             raise ValueError("`columns` count from 1")
+        if len(set(self.columns)) < len(self.columns):
+            raise ValueError("`columns` names a column twice")
         if self.tag is not None and (not self.tag or self.tag.split() != [self.tag]):
             raise ValueError("`tag` is one word")
 

@@ -175,6 +175,11 @@ def as_markdown(table: Table, results: Sequence[RowResult], text: ExperimentText
     rows = [_scores(table, result) for result in results]
     lines += _table(heads, rows + _sentences(table, results))
     lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over sentences).", ""]
+    if compared := [result for result in results if any(cell.against for cell in result.cells.values())]:
+        heads = [f"less {table.rows[0].label}"]
+        for metric in table.metrics:
+            heads += [metric.label, "95 %", "p"]
+        lines += [*_table(heads, [_differences(table, result) for result in compared]), ""]
     heads = ["", "seeds", *(f"{metric.label} by seed" for metric in table.metrics)]
     heads += ["alpha, beta", "val. perplexity", "updates", "training, min", "search, s"]
     lines += _table(heads, [_details(table, result) for result in results if result.figures])
@@ -197,6 +202,20 @@ def _scores(table: Table, result: RowResult) -> list[str]:
         printed = "" if cell.printed is None else f"{cell.printed:.2f}"
         interval = "" if cell.interval is None else f"{cell.interval[0]:.2f} to {cell.interval[1]:.2f}"
         cells += [f"{cell.estimate.value:.2f}{mark}", interval, printed]
+    return cells
+
+
+def _differences(table: Table, result: RowResult) -> list[str]:
+    """How far a row is from the first, with paired intervals."""
+    cells = [result.row.label]
+    for metric in table.metrics:
+        cell = result.cells.get(metric.name)
+        if cell is None or cell.against is None:
+            cells += ["", "", ""]
+            continue
+        found = cell.against.difference
+        interval = f"{found.low:+.2f} to {found.high:+.2f}"
+        cells += [f"{found.value:+.2f}", interval, f"{cell.against.p_value:.3f}"]
     return cells
 
 

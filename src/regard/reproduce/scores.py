@@ -144,6 +144,10 @@ def _error(summed: np.ndarray) -> np.ndarray:
     return 100 * alignment_error(summed)
 
 
+def _agreement(summed: np.ndarray) -> np.ndarray:
+    return 100 - _error(summed)
+
+
 def _exponential(summed: np.ndarray) -> np.ndarray:
     return np.exp(summed[:, 0] / np.maximum(summed[:, 1], 1))
 
@@ -180,6 +184,7 @@ SCORERS = {
     "accuracy": Scorer(partial(_transduction, name="accuracy"), lambda: percentage),
     "edits": Scorer(partial(_transduction, name="edits"), lambda: mean_edits),
     "aer": Scorer(_alignment, lambda: _error),
+    "one-minus-aer": Scorer(_alignment, lambda: _agreement),
     "perplexity": Scorer(_perplexity, lambda: _exponential),
 }
 

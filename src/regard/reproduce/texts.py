@@ -26,12 +26,14 @@ from regard.data.tokenizer import MosesConfig, start_tokenizers
 from regard.errors import DataError
 from regard.metrics.translation import looks_tokenized
 
-__all__ = ["SPLITS", "ExperimentText", "find_tables", "read_text", "write_text"]
+__all__ = ["SPLITS", "TABLE", "ExperimentText", "find_tables", "read_text", "write_text"]
 
 SPLITS = ("train", "valid", "test", "gold")
 STARTS = {"train": ("train",), "valid": ("val", "dev"), "test": ("test", "tst"), "gold": ("gold-test",)}
 GOLD_LINKS = "gold-test.talp"
 HELD_OUT = 1000
+TABLE = (1, 2, 3)
+"""Lemma, features, form, as in Durrett & DeNero (2013)."""
 FILE = "text.json"
 PATHS = ("source", "target", "tsv")
 LANGUAGE = re.compile("[a-z]{2,3}([-_][A-Za-z]+)?")
@@ -72,7 +74,7 @@ class ExperimentText:
 
     def actions(self, split: str) -> dict[str, Any]:
         """A table of forms as the actions of a pointer, as a `CorpusConfig` takes it."""
-        return {"tsv": str(self.folder / "actions" / f"{split}.tsv"), "columns": [1, 2, 3]}
+        return {"tsv": str(self.folder / "actions" / f"{split}.tsv"), "columns": list(TABLE)}
 
     def lines(self, split: str, side: Literal["source", "target"]) -> list[str]:
         """The lines of one side of a split."""
@@ -151,12 +153,13 @@ def write_text(
     return text
 
 
-def find_tables(data: Path, folder: Path) -> ExperimentText:
-    """Tables of `lemma TAB features TAB form`, as in Durrett & DeNero (2013).
+def find_tables(data: Path, folder: Path, columns: Sequence[int] = TABLE) -> ExperimentText:
+    """Tables of inflection.
 
     Args:
         data: What their names begin with: `DIR/de_noun` for `DIR/de_noun.train.tsv.gz`, `.dev` and `.test`.
         folder: Where `text.json` goes.
+        columns: Where lemma, features (any number of columns) and form stand, from 1.
 
     Raises:
         DataError: if one is missing or cannot be read; names it.
@@ -167,9 +170,11 @@ def find_tables(data: Path, folder: Path) -> ExperimentText:
         found = [data.parent / name for name in names if (data.parent / name).is_file()]
         if not found:
             raise DataError(f"{data.parent}: expected {names[0]} or {names[1]}")
-        corpora[split] = {"tsv": str(found[0].resolve()), "columns": [1, 2, 3]}
+        corpora[split] = {"tsv": str(found[0].resolve()), "columns": list(columns)}
     paths = {split: Path(corpus["tsv"]) for split, corpus in corpora.items()}
     digest, tests = _digest([paths["train"], paths["valid"]]), {"test": file_digest(paths["test"])}
+    if tuple(columns) != TABLE:
+        digest = hashlib.sha256(f"{digest} {list(columns)}".encode()).hexdigest()
     if (known := _known(folder, digest, tests)) is not None:
         return known
     pairs = {
