@@ -75,6 +75,12 @@ def test_a_mistake_is_named_with_its_path(tmp_path, text, message) -> None:
     assert message in str(caught.value) and str(path) in str(caught.value)
 
 
+def test_a_key_of_another_kind_is_not_its_own_advice(tmp_path) -> None:
+    with pytest.raises(ConfigError, match=r"unknown key 'tree\.bark'") as caught:
+        load(Garden, write(tmp_path, "[tree]\nkind = 'oak'\nbark = 'x'\n"))
+    assert "key is 'tree.bark'" not in str(caught.value)
+
+
 def test_every_mistake_is_told_at_once(tmp_path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(Garden, write(tmp_path, "size = 0\nnmae = 'x'\n"))

@@ -24,7 +24,7 @@ from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig, load_model
 from regard.models import build_model
 from regard.training.store import write_tensors
-from regard.training.weights import MODEL_FILE, weights_of
+from regard.training.weights import MODEL_FILE, load_weights, weights_of
 
 if importlib.util.find_spec("ctranslate2") is None:
     pytest.skip("needs ctranslate2", allow_module_level=True)
@@ -328,6 +328,8 @@ def test_folders_and_engines_that_do_not_fit_are_told_apart(folders, tmp_path) -
         regard("translate", folder, "--engine", "ctranslate2")
     with pytest.raises(UsageError, match="--engine ctranslate2"):
         regard("translate", exported)
+    with pytest.raises(CheckpointError, match="an exported model"):
+        load_weights(exported)
     with pytest.raises(UsageError, match="expected regard or ctranslate2"):
         regard("translate", exported, "--engine", "marian")
     with pytest.raises(UsageError, match="expected ctranslate2"):

@@ -243,7 +243,9 @@ def _explain(cls: type[Any], error: ValidationError) -> Iterator[str]:
         known, names = _walk(cls, path[:-1])
         shown = ".".join([*names, *path[-1:]])
         if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.0)
+            # A key that another kind has is no advice.
+            others = [key for key in known if key != path[-1]]
+            near = difflib.get_close_matches(path[-1], others, n=1, cutoff=0.0)
             yield f"unknown key {shown!r}" + (
                 f"; the nearest known key is {'.'.join([*names, near[0]])!r}" if near else ""
             )

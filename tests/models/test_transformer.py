@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import nn
 from wirings import SOURCE, TARGET, TRANSFORMERS, batch, bounds, build, transformer
 
@@ -168,6 +169,12 @@ def test_bfloat16_is_near_float32() -> None:
     torch.testing.assert_close(cast, exact, rtol=0.05, atol=0.1)
     stored = model.to(torch.bfloat16)(data).log_likelihood
     torch.testing.assert_close(stored, exact, rtol=0.05, atol=0.1)
+
+
+def test_a_mechanism_of_all_layers_beside_one_for_each_is_refused() -> None:
+    each = (SoftAttentionConfig(), SoftAttentionConfig(map="sparsemax"))
+    with pytest.raises(ValidationError, match="leave `attention` out"):
+        transformer(attention=SoftAttentionConfig(map="sparsemax"), attentions=each)
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,10 @@ def refuse_exported(folders: Sequence[Path]) -> None:
     Raises:
         UsageError: names the first.
     """
-    from regard.export.ctranslate2 import ENGINE_FILE
-    from regard.training.weights import MODEL_FILE
+    from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
     for folder in folders:
-        if (folder / ENGINE_FILE).exists() and not (folder / MODEL_FILE).exists():
+        if (folder / EXPORTED_FILE).exists() and not (folder / MODEL_FILE).exists():
             raise UsageError(f"{folder}: is an exported model: add --engine ctranslate2")
 
 

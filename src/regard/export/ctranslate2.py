@@ -25,12 +25,11 @@ from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerConfig
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, Norm
 from regard.training.fertility import save_text
-from regard.training.weights import MODEL_FILE
+from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 from regard.types import Float, Tensor
 
-__all__ = ["ENGINE_FILE", "POSITIONS", "QUANTIZATIONS", "export", "import_ctranslate2", "token_names"]
+__all__ = ["POSITIONS", "QUANTIZATIONS", "export", "import_ctranslate2", "token_names"]
 
-ENGINE_FILE = "model.bin"
 POSITIONS = "positions"
 """The key of CTranslate2's `config.json` that says how many positions the tables have."""
 QUANTIZATIONS = (
@@ -119,7 +118,7 @@ def _check_place(out: Path, force: bool) -> None:
     """Refuse to overwrite anything but an exported model, and that unless told to."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
-    if not (out / ENGINE_FILE).is_file() or (out / MODEL_FILE).exists():
+    if not (out / EXPORTED_FILE).is_file() or (out / MODEL_FILE).exists():
         raise UsageError(f"{out}: is there already and is no exported model; give a new folder")
     if not force:
         raise UsageError(f"{out}: holds an exported model already; give a new folder, or --force")

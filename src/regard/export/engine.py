@@ -25,8 +25,9 @@ from regard.decoding.penalties import length_penalty
 from regard.decoding.translate import Line, LineResult, Translation, warn_refused
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
 from regard.experiment import load_config
-from regard.export.ctranslate2 import ENGINE_FILE, POSITIONS, import_ctranslate2, token_names
+from regard.export.ctranslate2 import POSITIONS, import_ctranslate2, token_names
 from regard.training.fertility import load_text
+from regard.training.weights import EXPORTED_FILE
 
 __all__ = ["ExportedModel", "ExportedTranslator", "load_exported"]
 
@@ -64,7 +65,7 @@ def load_exported(folder: Path | str, device: str = "auto", threads: int | None 
         DeviceError: if the device is not there.
     """
     folder = Path(folder)
-    if folder.is_dir() and not (folder / ENGINE_FILE).exists():
+    if folder.is_dir() and not (folder / EXPORTED_FILE).exists():
         raise UsageError(
             f"{folder}: not a model for ctranslate2; export it first: "
             f"regard export ctranslate2 {folder} -o NEW"
@@ -87,7 +88,7 @@ def load_exported(folder: Path | str, device: str = "auto", threads: int | None 
     except (RuntimeError, ValueError) as error:
         if kind == "cuda":
             raise DeviceError(f"device {device!r}: ctranslate2 cannot use it: {error}") from None
-        raise CheckpointError(f"{folder / ENGINE_FILE}: cannot be read by ctranslate2: {error}") from None
+        raise CheckpointError(f"{folder / EXPORTED_FILE}: cannot be read by ctranslate2: {error}") from None
     return ExportedModel(engine, text, search, longest)
 
 

@@ -8,7 +8,7 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.config import config, option
 from regard.errors import ConfigError
 from regard.layers.position import LearnedConfig
-from regard.models.mechanisms import check_mechanisms, mechanisms_of
+from regard.models.mechanisms import check_mechanisms, mechanisms_of, refuse_two
 
 __all__ = ["ConvConfig", "ConvSideConfig", "check"]
 
@@ -56,6 +56,10 @@ class ConvConfig:
         default=True,
         help="Divide the gradient of the encoder's layers by twice the layers that attend, as in the paper.",
     )
+
+    def __post_init__(self) -> None:
+        """Refuse a mechanism of all layers beside one for each."""
+        refuse_two(self.attention, self.attentions)
 
     @property
     def source_attentions(self) -> tuple[AttentionConfig, ...]:

@@ -5,9 +5,10 @@ of its contexts, and everything above it is made for each of them.
 """
 
 from regard.attention.registry import AttentionConfig, mechanism
+from regard.attention.soft import SoftAttentionConfig
 from regard.errors import ConfigError
 
-__all__ = ["check_mechanisms", "mechanisms_of"]
+__all__ = ["check_mechanisms", "mechanisms_of", "refuse_two"]
 
 
 def mechanisms_of(
@@ -24,6 +25,16 @@ def mechanisms_of(
     if each:
         return each
     return (*(below if _stands_last(one) else one,) * (layers - 1), one)
+
+
+def refuse_two(one: AttentionConfig, each: tuple[AttentionConfig, ...]) -> None:
+    """Refuse a mechanism of all layers beside one for each.
+
+    Raises:
+        ValueError: if both are set.
+    """
+    if each and one != SoftAttentionConfig():
+        raise ValueError("`attentions` names the mechanism of each layer: leave `attention` out")
 
 
 def check_mechanisms(found: tuple[AttentionConfig, ...], layers: int) -> None:

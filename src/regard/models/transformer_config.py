@@ -8,7 +8,7 @@ from regard.config import config, option
 from regard.errors import ConfigError
 from regard.layers.feedforward import FeedForwardConfig
 from regard.layers.position import PositionConfig, SinusoidalConfig
-from regard.models.mechanisms import check_mechanisms, mechanisms_of
+from regard.models.mechanisms import check_mechanisms, mechanisms_of, refuse_two
 
 __all__ = ["TransformerConfig", "TransformerSideConfig", "check"]
 
@@ -59,6 +59,10 @@ class TransformerConfig:
     tied: Literal["none", "target", "all"] = option(
         default="target", help="Share the target embeddings with the output layer, or with the source too."
     )
+
+    def __post_init__(self) -> None:
+        """Refuse a mechanism of all layers beside one for each."""
+        refuse_two(self.attention, self.attentions)
 
     @property
     def source_attentions(self) -> tuple[AttentionConfig, ...]:

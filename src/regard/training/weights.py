@@ -12,6 +12,7 @@ from regard.training.store import read_tensors
 from regard.types import Tensor
 
 __all__ = [
+    "EXPORTED_FILE",
     "MODEL_FILE",
     "MODEL_PREFIX",
     "OPTIMIZER_PREFIX",
@@ -23,6 +24,8 @@ __all__ = [
 ]
 
 MODEL_FILE = "model.safetensors"
+EXPORTED_FILE = "model.bin"
+"""What a folder of `regard export ctranslate2` has in its place."""
 MODEL_PREFIX, OPTIMIZER_PREFIX = "model/", "optimizer/"
 """Of the names in a state of training, which holds both."""
 
@@ -106,6 +109,10 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
     file = path / MODEL_FILE if path.is_dir() else path
     if not path.exists():
         raise CheckpointError(f"{path}: no such model folder or file of weights")
+    if path.is_dir() and (path / EXPORTED_FILE).is_file() and not file.exists():
+        raise CheckpointError(
+            f"{path}: an exported model, which `regard translate --engine ctranslate2` reads"
+        )
     return {
         name.removeprefix(MODEL_PREFIX): tensor
         for name, tensor in read_tensors(file)[0].items()
