@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -177,8 +178,11 @@ def train(
         prepared = prepare(config.data)
         prepared = with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
         if isinstance(config.model, PhraseConfig):
-            own = fingerprint(prepared)
-            return run_phrases(config.model, prepared, folder, own, config.seed, config.threads)
+            phrases = partial(run_phrases, config.model, prepared, folder, fingerprint(prepared))
+            # One process makes it; the others find it made.
+            result = phrases(config.seed, config.threads) if processes.is_main else None
+            processes.wait()
+            return phrases(config.seed, config.threads) if result is None else result
         text = prepared.text
         identity = {"training data": fingerprint(prepared)}
         if config.guided is not None and config.guided.links is not None:

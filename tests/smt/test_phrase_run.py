@@ -13,6 +13,7 @@ import regard
 from regard.cli.main import app
 from regard.config import from_dict
 from regard.data.phrasebook import write
+from regard.data.vocabulary import UNK
 from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.translate import number_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
@@ -21,6 +22,7 @@ from regard.server.engine import load_engines
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.smt.config import PhraseConfig
 from regard.smt.model import load_phrases
+from regard.smt.phrase_table import PhraseTable
 
 SETTINGS = """
 seed = 1
@@ -80,6 +82,43 @@ def test_a_system_of_other_text_is_not_taken_for_this_one(tmp_path: Path) -> Non
     write(tmp_path, {"train": 130, "valid": 10, "test": 10}, seed=2)
     with pytest.raises(CheckpointError, match="training data has changed"):
         run("train", tmp_path / "run.toml", "threads=1", "--out", tmp_path / "model")
+
+
+def tables(folder: Path, train: str, data: str = "") -> PhraseTable:
+    """The phrase table of a run on some corpora."""
+    settings = (
+        SETTINGS.format(folder=folder.parent).replace("train = [", "#").replace("[model]", f"{data}\n[model]")
+    )
+    folder.mkdir()
+    corpora = f"train = [{train}]\n".replace(
+        "FILES", f'source = "{folder.parent}/train.de", target = "{folder.parent}/train.en"'
+    )
+    settings = settings.replace("[data]\n", f"[data]\n{corpora}").replace(
+        "/prepared", f"/{folder.name}/prepared"
+    )
+    (folder / "run.toml").write_text(settings)
+    run("train", folder / "run.toml", "threads=1", "--out", folder / "model")
+    config = load_config(folder / "model")
+    assert isinstance(config.model, PhraseConfig)
+    return load_phrases(folder / "model", config.model).decoder.table
+
+
+def test_a_corpus_counts_as_often_as_its_weight_says(tmp_path: Path) -> None:
+    write(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
+    twice, weighed = (
+        tables(tmp_path / "a", "{ FILES }, { FILES }"),
+        tables(tmp_path / "b", "{ FILES, weight = 2.0 }"),
+    )
+    once = tables(tmp_path / "c", "{ FILES }")
+    assert np.array_equal(twice.scores, weighed.scores) and np.array_equal(twice.targets, weighed.targets)
+    assert not np.array_equal(once.scores, weighed.scores)
+
+
+def test_no_phrase_holds_a_word_that_the_vocabulary_lacks(tmp_path: Path) -> None:
+    write(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
+    table = tables(tmp_path / "a", "{ FILES }", "min_count = 3")
+    assert len(table) and not (table.target_words == UNK).any()
+    assert len(table.lookup([UNK])) == 0
 
 
 def test_attention_is_that_of_the_links(folder: Path) -> None:

@@ -105,10 +105,12 @@ class Corpus:
 
     def part(self, first: int, last: int) -> "Corpus":
         """The pairs from `first` up to, not including, `last`; nothing is copied."""
-        rows = slice(first, last)
-        return Corpus(
-            *(Text(t.words, t.tokens, t.starts[rows], t.lengths[rows]) for t in (self.source, self.target))
-        )
+        return self.rows(slice(first, last))
+
+    def rows(self, chosen: slice | np.ndarray) -> "Corpus":
+        """Some of the pairs, in the order in which they are named; the tokens are not copied."""
+        sides = self.source, self.target
+        return Corpus(*(Text(t.words, t.tokens, t.starts[chosen], t.lengths[chosen]) for t in sides))
 
     @classmethod
     def from_tokens(

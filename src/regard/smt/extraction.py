@@ -53,6 +53,10 @@ class Extracted:
         """How many there are."""
         return len(self.rows)
 
+    def where(self, chosen: np.ndarray) -> "Extracted":
+        """Those that a mask chooses."""
+        return Extracted(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+
 
 def extract(corpus: Corpus, links: LinkTable, longest: int = LONGEST) -> Extracted:
     """All phrase pairs of a text.

@@ -171,7 +171,11 @@ def _phrases(words: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> tuple[
 
 
 def train_table(
-    corpus: Corpus, links: LinkTable, longest: int = 7, smoothing: Smoothing = "kneser-ney"
+    corpus: Corpus,
+    links: LinkTable,
+    longest: int = 7,
+    smoothing: Smoothing = "kneser-ney",
+    unknown: int | None = None,
 ) -> PhraseTable:
     """The phrase table of a text.
 
@@ -180,11 +184,16 @@ def train_table(
         links: Their links.
         longest: The most words of a phrase.
         smoothing: Of the phrase probabilities.
+        unknown: What stands for words that a vocabulary lacks: no phrase holds it.
 
     Raises:
         DataError: if there is no phrase pair.
     """
     found = extract(corpus, links, longest)
+    if unknown is not None:
+        strange = _holds(corpus.source, unknown, found.rows, found.source_starts, found.source_lengths)
+        strange |= _holds(corpus.target, unknown, found.rows, found.target_starts, found.target_lengths)
+        found = found.where(~strange) if strange.any() else found
     if not len(found):
         raise DataError("no phrase pair: the text has no word links")
     left = _number(corpus.source, found.rows, found.source_starts, found.source_lengths)
@@ -215,6 +224,13 @@ class _Numbered:
     words: np.ndarray
     offsets: np.ndarray
     rows: np.ndarray
+
+
+def _holds(text: Text, word: int, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Whether phrases of one side hold a word."""
+    before = np.concatenate([[0], np.cumsum(np.asarray(text.tokens) == word, dtype=np.int64)])
+    places = text.starts[rows] + starts
+    return before[places + lengths] > before[places]
 
 
 def _number(text: Text, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> _Numbered:

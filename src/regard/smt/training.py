@@ -74,14 +74,20 @@ def train_phrases(
 
 def _untuned(config: PhraseConfig, prepared: Prepared, seed: int, threads: int) -> Decoder:
     """The tables of the training text, and the weights that tuning starts from."""
-    corpus = Corpus.from_prepared(prepared)
+    rows = _rows(prepared, seed)
+    corpus = Corpus.from_prepared(prepared).rows(rows)
     _log.info("aligning %d sentence pairs", len(corpus))
     links = align_corpus(corpus, config, seed, threads)
-    table = train_table(corpus, links, config.max_phrase, config.smoothing)
+    table = train_table(corpus, links, config.max_phrase, config.smoothing, UNK)
     _log.info("%d phrase pairs", len(table))
-    model = _language_model(config, prepared)
+    model = _language_model(config, prepared, rows)
     _log.info("language model: %d n-grams of order %d", len(model.trie) - 1, model.order)
     return make_decoder(table, model, prepared.text, START, config)
+
+
+def _rows(prepared: Prepared, seed: int) -> np.ndarray:
+    """The rows of the training text, each corpus as often as its weight says; see `Split.epoch`."""
+    return prepared.split("train").epoch(seed, 0)
 
 
 def align_corpus(corpus: Corpus, config: PhraseConfig, seed: int, threads: int) -> LinkTable:
@@ -106,15 +112,15 @@ def _lowered(text: Text) -> Text:
     return Text(Words(tuple(numbers)), new[text.tokens], text.starts, text.lengths)
 
 
-def _language_model(config: PhraseConfig, prepared: Prepared) -> LanguageModel:
+def _language_model(config: PhraseConfig, prepared: Prepared, rows: np.ndarray) -> LanguageModel:
     """The language model of the target text."""
     target = prepared.text.target
-    rows = prepared.split("train")
+    train = prepared.split("train")
     spelling = target.vocabulary.tokens
 
     def sentences() -> Iterable[list[str]]:
-        for row in range(len(rows)):
-            yield [spelling[number] for number in rows.example(row)[1][:-1].tolist()]
+        for row in rows.tolist():
+            yield [spelling[number] for number in train.example(row)[1][:-1].tolist()]
         for path in config.monolingual:
             for line in read_lines(path):
                 if tokens := target.tokenizer.encode(line):
