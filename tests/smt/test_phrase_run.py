@@ -84,39 +84,28 @@ def test_a_system_of_other_text_is_not_taken_for_this_one(tmp_path: Path) -> Non
         run("train", tmp_path / "run.toml", "threads=1", "--out", tmp_path / "model")
 
 
-def tables(folder: Path, train: str, data: str = "") -> PhraseTable:
-    """The phrase table of a run on some corpora."""
-    settings = (
-        SETTINGS.format(folder=folder.parent).replace("train = [", "#").replace("[model]", f"{data}\n[model]")
-    )
-    folder.mkdir()
-    corpora = f"train = [{train}]\n".replace(
-        "FILES", f'source = "{folder.parent}/train.de", target = "{folder.parent}/train.en"'
-    )
-    settings = settings.replace("[data]\n", f"[data]\n{corpora}").replace(
-        "/prepared", f"/{folder.name}/prepared"
-    )
-    (folder / "run.toml").write_text(settings)
-    run("train", folder / "run.toml", "threads=1", "--out", folder / "model")
-    config = load_config(folder / "model")
+def trained_table(folder: Path, weights: list[float], **data: object) -> PhraseTable:
+    """The phrase table of a run on the same corpus so many times."""
+    settings = tomllib.loads(SETTINGS.format(folder=folder.parent))
+    corpora = [{**settings["data"]["train"][0], "weight": weight} for weight in weights]
+    settings["data"] |= {"folder": str(folder / "prepared"), "train": corpora, **data}
+    config = from_dict(RunConfig, settings | {"threads": 1})
+    train(config, folder)
     assert isinstance(config.model, PhraseConfig)
-    return load_phrases(folder / "model", config.model).decoder.table
+    return load_phrases(folder, config.model).decoder.table
 
 
 def test_a_corpus_counts_as_often_as_its_weight_says(tmp_path: Path) -> None:
     write(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
-    twice, weighed = (
-        tables(tmp_path / "a", "{ FILES }, { FILES }"),
-        tables(tmp_path / "b", "{ FILES, weight = 2.0 }"),
-    )
-    once = tables(tmp_path / "c", "{ FILES }")
+    twice, weighed = trained_table(tmp_path / "a", [1.0, 1.0]), trained_table(tmp_path / "b", [2.0])
+    once = trained_table(tmp_path / "c", [1.0])
     assert np.array_equal(twice.scores, weighed.scores) and np.array_equal(twice.targets, weighed.targets)
     assert not np.array_equal(once.scores, weighed.scores)
 
 
 def test_no_phrase_holds_a_word_that_the_vocabulary_lacks(tmp_path: Path) -> None:
     write(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
-    table = tables(tmp_path / "a", "{ FILES }", "min_count = 3")
+    table = trained_table(tmp_path / "a", [1.0], min_count=3)
     assert len(table) and not (table.target_words == UNK).any()
     assert len(table.lookup([UNK])) == 0
 
