@@ -110,6 +110,14 @@ def test_no_phrase_holds_a_word_that_the_vocabulary_lacks(tmp_path: Path) -> Non
     assert len(table.lookup([UNK])) == 0
 
 
+def test_copied_words_that_change_places_with_their_like_are_one_translation(folder: Path) -> None:
+    command = ("translate", folder / "model", "--nbest", 10, "--threads", 1)
+    shown = run(*command, input="Zwackel Zwackel Quork\n").stdout.splitlines()
+    lines = [line.split(" ||| ")[1] for line in shown]
+    assert len(lines) == len(set(lines)) == 3  # where Quork stands
+    assert all(sorted(line.split()) == ["Quork", "Zwackel", "Zwackel"] for line in lines)
+
+
 def test_attention_is_that_of_the_links(folder: Path) -> None:
     links, maps = folder / "links", folder / "maps"
     source = (folder / "test.de").read_text().splitlines()[:5]

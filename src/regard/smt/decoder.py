@@ -106,7 +106,7 @@ class Decoder:
         """The best translations of sentences, the best first; an empty sentence has none.
 
         Args:
-            sources: Words by their numbers, -1 for unknown ones.
+            sources: Words by their numbers; those of unknown ones are negative, and the same for the same.
             nbest: How many, at most; no two have the same words.
             threads: How many sentences are searched at a time; the translations do not depend on it.
         """
@@ -132,7 +132,7 @@ class Decoder:
             beam.stack,
             float(width),
         )
-        paths, lengths, scores = best_paths(rows, options, nbest)
+        paths, lengths, scores = best_paths(rows, options, source, nbest)
         found = []
         for path, length, score in zip(paths, lengths.tolist(), scores.tolist(), strict=True):
             chosen = path[:length]

@@ -52,9 +52,13 @@ class PhraseModel:
     bleu: float
 
     def source_ids(self, tokens: list[str]) -> list[int]:
-        """The numbers of source tokens as the phrase table knows them, -1 for unknown ones."""
+        """The numbers of source tokens as the phrase table knows them; unknown ones get -1, -2..."""
         ids = self.text.source.vocabulary.ids(tokens)
-        return [-1 if number == UNK else number for number in ids]
+        strange: dict[str, int] = {}
+        return [
+            strange.setdefault(token, -1 - len(strange)) if number == UNK else number
+            for token, number in zip(tokens, ids, strict=True)
+        ]
 
 
 def make_decoder(

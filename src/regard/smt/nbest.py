@@ -29,12 +29,15 @@ TRIES = 100
 
 
 @njit(nogil=True, cache=True)
-def best_paths(rows: Rows, options: Options, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def best_paths(
+    rows: Rows, options: Options, source: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The best translations, the best first, no two of the same words; the rows are put in order for it.
 
     Args:
         rows: What search made.
         options: Of the sentence.
+        source: int64 [S], its words; those that are copied are told apart by their numbers.
         most: How many.
 
     Returns:
@@ -83,7 +86,7 @@ def best_paths(rows: Rows, options: Options, most: int) -> tuple[np.ndarray, np.
             while place >= 0:
                 paths[found, length] = rows.numbers[places[place], OPTION]
                 length, place = length + 1, parents[place]
-            code = _code(options, paths[found, :length])
+            code = _code(options, source, paths[found, :length])
             fresh = True
             for other in range(found):
                 fresh &= said[other] != code
@@ -168,13 +171,13 @@ def _orientation(phrases, entry, column):
 
 
 @njit(nogil=True, cache=True)
-def _code(options, path):
-    """A number for the words of a path; a copied word has that of its place."""
+def _code(options, source, path):
+    """A number for the words of a path; a copied word has one that no target word has."""
     code = np.uint64(1469598103934665603)
     for option in path:
         copied = options.entries[option] < 0
         for k in range(options.offsets[option], options.offsets[option + 1]):
-            word = -1 - options.bounds[option, 0] if copied else options.words[k]
+            word = -(1 << 31) + source[options.bounds[option, 0]] if copied else np.int64(options.words[k])
             code = (code ^ np.uint64(word + (1 << 32))) * np.uint64(0x9E3779B97F4A7C15)
             code ^= code >> np.uint64(31)
     return code

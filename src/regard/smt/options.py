@@ -79,7 +79,7 @@ def collect(
     """The translation options of a sentence.
 
     Args:
-        source: int64: its words, -1 for unknown ones.
+        source: int64: its words; unknown ones are negative.
         phrases: The phrase table.
         tables: The language model.
         language_ids: Its number of each target word.
