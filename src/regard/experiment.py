@@ -21,7 +21,7 @@ from regard.config import Kinds, config, dump_toml, from_dict, load, option, set
 from regard.data.corpus import DataConfig
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.guidance import GuidedSplit
-from regard.data.hf import is_hf_folder
+from regard.data.hf import HF_CONFIG, is_hf_folder, read_hf_config
 from regard.data.prepared import Prepared, prepare
 from regard.data.text import TextPair
 from regard.data.units import Progress
@@ -259,6 +259,8 @@ def load_config(folder: Path | str) -> RunConfig:
     if is_hf_folder(folder):
         return RunConfig(**foreign_parts(folder))
     path = folder / CONFIG_FILE
+    if (folder / HF_CONFIG).is_file() and not path.exists():
+        read_hf_config(folder)  # says what is wrong with it
     try:
         if not read_bytes(path).decode().endswith(LAST_LINE):
             raise CheckpointError(f"{path}: truncated: it does not end with {LAST_LINE.strip()!r}")

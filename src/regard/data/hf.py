@@ -34,6 +34,7 @@ HF_CONFIG = "config.json"
 _OURS = "config.toml"
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
+_TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm", "*.bpe", "merges.txt")
 _TEXTS = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab")
 _NO_TEXTS = ("index.json", "trainer_state.json", "requirements.txt", "README.txt")
 _FIRST = (1980, 1, 1, 0, 0, 0)
@@ -80,6 +81,9 @@ def open_tokenizer(folder: Path, where: str) -> Any:
     Raises:
         DataError: if there is no such folder, or none in it that the library can read.
     """
+    # Without files the library makes an empty tokenizer of the model's kind.
+    if folder.is_dir() and not any(path for kind in _TOKENIZERS for path in folder.glob(kind)):
+        raise DataError(f"{where}: there are no files of a tokenizer beside the model's")
     with (
         quiet() as transformers,
         library_errors(DataError, f"{where}: transformers can read no tokenizer"),

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from regard.data.hf import library_errors
 from regard.data.text import TextPair
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, SINK
@@ -81,5 +82,10 @@ def _paired(places: dict[str, Path], weights: bool) -> tuple[Any, list[str]]:
 
 
 def _rows(part: Any) -> int:
-    """How many tokens a part knows."""
-    return part.get_input_embeddings().weight.shape[0]
+    """How many tokens a part knows.
+
+    Raises:
+        ConfigError: if it does not tell.
+    """
+    with library_errors(ConfigError, f"{type(part).__name__}: regard cannot work with this kind of model"):
+        return part.get_input_embeddings().weight.shape[0]

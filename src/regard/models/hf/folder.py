@@ -69,7 +69,7 @@ def open_whole(folder: Path, weights: bool) -> Any:
             f"{folder}: a {content['model_type']} model translates nothing by itself; it can be the encoder "
             "of model.kind = 'pretrained', or with a decoder that of model.kind = 'hf'"
         )
-    return _open("AutoModelForSeq2SeqLM", folder, weights)
+    return _open("AutoModelForSeq2SeqLM", folder, weights, absent=("encoder.pooler",))
 
 
 def open_encoder(folder: Path, weights: bool) -> Any:
@@ -179,10 +179,20 @@ def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **
                 local_files_only=True,
                 trust_remote_code=False,
                 use_safetensors=True,
+                ignore_mismatched_sizes=True,
                 dtype=torch.float32,
                 output_loading_info=True,
             )
-    lacking = sorted(name for name in info["missing_keys"] if not name.startswith(tuple(absent)))
+    for name, own, wanted in sorted(info["mismatched_keys"]):
+        raise CheckpointError(
+            f"{folder}: {name} is {list(own)} in its weights, and {list(wanted)} as its configuration has it"
+        )
+    # Positions that are computed are not kept with the weights.
+    computed = {
+        f"{name}.weight" for name, part in model.named_modules() if "Sinusoidal" in type(part).__name__
+    }
+    missing = set(info["missing_keys"]) - computed
+    lacking = sorted(name for name in missing if not name.startswith(tuple(absent)))
     if lacking:
         raise CheckpointError(f"{folder}: its weights lack {lacking[0]!r}, which its configuration asks for")
     return model

@@ -21,6 +21,7 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, Sequences
+from regard.data.hf import library_errors
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import ConfigError, InfeasibleBounds
@@ -122,13 +123,13 @@ class HfSeq2Seq(TranslationModel):
         device = next(self.model.parameters()).device
         ids, said = (torch.zeros(1, size, dtype=torch.long, device=device) for size in (probe.source, 2))
         self.model.eval()
-        states = self.model.get_encoder()(input_ids=ids).last_hidden_state
-        with asking(probe):
-            self._call(states, None, said, None)
+        kind = type(self.model).__name__
+        with asking(probe), library_errors(ConfigError, f"{kind}: cannot be read and asked step by step"):
+            self._call(self.model.get_encoder()(input_ids=ids).last_hidden_state, None, said, None)
         self.model.train(training)
         if not probe.found:
             raise ConfigError(
-                f"{type(self.model).__name__}: its attention to the source cannot be looked at: it does not "
+                f"{kind}: its attention to the source cannot be looked at: it does not "
                 "use the attention interface of transformers"
             )
         for layer, (module, _, _) in enumerate(probe.found):

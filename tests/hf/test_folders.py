@@ -1,0 +1,89 @@
+"""Folders of the library that are not whole, or of models that regard does not work with."""
+
+# pyright: basic
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
+
+import tiny
+import torch
+import transformers
+from tiny import Folder
+
+from regard.errors import CheckpointError, ConfigError
+from regard.experiment import load_model
+from regard.models.hf.folder import open_encoder
+
+SMALL = {
+    "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 64,
+}  # fmt: skip
+
+
+def copied(folder: Path, into: Path) -> Path:
+    shutil.copytree(folder, into)
+    return into
+
+
+def test_positions_that_are_computed_need_not_be_among_the_weights(folder: Folder) -> None:
+    encoder = open_encoder(folder("marian"), weights=True)
+    whole = transformers.MarianMTModel.from_pretrained(folder("marian")).get_encoder()
+    ids = torch.tensor([[3, 5, 4, 0]])
+    with torch.no_grad():
+        found, wanted = (one.eval()(input_ids=ids).last_hidden_state for one in (encoder, whole))
+    torch.testing.assert_close(found, wanted)
+
+
+def test_an_encoder_that_was_saved_without_a_pooler_translates(tmp_path: Path) -> None:
+    tokenizer = tiny.word_pieces()
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=24, max_position_embeddings=64, pad_token_id=0,
+    )  # fmt: skip
+    asking = transformers.BertConfig(**{**config.to_dict(), "is_decoder": True, "add_cross_attention": True})
+    encoder = transformers.BertModel(config, add_pooling_layer=False)
+    model = transformers.EncoderDecoderModel(encoder=encoder, decoder=transformers.BertLMHeadModel(asking))
+    model.config.decoder_start_token_id, model.config.pad_token_id, model.config.eos_token_id = 2, 0, 3
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    assert load_model(tmp_path, "cpu").text.source.tokenize("ein Hund")
+
+
+def test_models_that_cannot_be_driven_are_refused_by_name(tmp_path: Path) -> None:
+    tokenizer = tiny.unigrams()
+    experts = transformers.SwitchTransformersConfig(
+        vocab_size=len(tokenizer) + 4, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_decoder_layers=2,
+        num_heads=2, num_experts=2, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0,
+    )  # fmt: skip
+    transformers.SwitchTransformersForConditionalGeneration(experts).save_pretrained(tmp_path / "experts")
+    tokenizer.save_pretrained(tmp_path / "experts")
+    with pytest.raises(ConfigError, match="asked step by step"):
+        load_model(tmp_path / "experts", "cpu")
+    size = len(pairs := tiny.byte_pairs())
+    sided = transformers.FSMTConfig(langs=["de", "en"], src_vocab_size=size, tgt_vocab_size=size, **SMALL)
+    transformers.FSMTForConditionalGeneration(sided).save_pretrained(tmp_path / "sided")
+    pairs.save_pretrained(tmp_path / "sided")
+    with pytest.raises(ConfigError, match="FSMTEncoder: regard cannot work with this kind of model"):
+        load_model(tmp_path / "sided", "cpu")
+
+
+def test_what_a_folder_lacks_is_named(folder: Folder, tmp_path: Path) -> None:
+    bare = copied(folder("bart"), tmp_path / "bare")
+    for path in bare.glob("tokenizer*"):
+        path.unlink()
+    with pytest.raises(CheckpointError, match="bare: there are no files of a tokenizer"):
+        load_model(bare, "cpu")
+    broken = copied(folder("bart"), tmp_path / "broken")
+    (broken / "config.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"broken/config\.json: truncated or not JSON"):
+        load_model(broken, "cpu")
+    resized = copied(folder("bart"), tmp_path / "resized")
+    content = json.loads((resized / "config.json").read_text()) | {"d_model": 32}
+    (resized / "config.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"is \[66, 16\] in its weights, and \[66, 32\] as its"):
+        load_model(resized, "cpu")
