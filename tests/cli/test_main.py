@@ -45,6 +45,23 @@ def test_every_command_has_help_with_an_example() -> None:
         assert shown.exit_code == 0 and f"Example: regard {name}" in " ".join(shown.output.split()), name
 
 
+def test_no_part_of_a_help_text_is_taken_for_markup() -> None:
+    from rich.text import Text
+    from typer.main import get_command
+
+    from regard.cli.main import app
+
+    def texts(command, name: str):
+        for own in (command.help, *(getattr(option, "help", None) for option in command.params)):
+            yield name, own or ""
+        for name, part in getattr(command, "commands", {}).items():
+            yield from texts(part, name)
+
+    found = list(texts(get_command(app), "regard"))
+    assert len(found) > 200
+    assert [pair for pair in found if Text.from_markup(pair[1]).plain != pair[1]] == []
+
+
 def test_usage_errors_exit_with_2_and_failures_with_1(tmp_path) -> None:
     assert run("train").returncode == 2
     assert run("no-such-command").returncode == 2

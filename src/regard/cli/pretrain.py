@@ -23,7 +23,7 @@ def pretrain(
 
     What comes out is a Hugging Face folder: `transformers` loads it, and so does `regard train` with
     model.kind = "pretrained" or "hf". The same command goes on with a run that was stopped or killed. Needs
-    pip install 'regard[hf]'.
+    transformers (the extra hf).
 
     Example: regard pretrain encoder.toml 'text.train=["mono.de"]' text.valid=valid.de --out encoders/de
     """

@@ -17,9 +17,9 @@ def serve(
         typer.Argument(help="Model folders; the page compares them two by two.", show_default=False),
     ],
     host: Annotated[
-        str | None, typer.Option(help="The address to listen on [default: 127.0.0.1, this machine alone].")
+        str | None, typer.Option(help="The address to listen on (default: 127.0.0.1, this machine alone).")
     ] = None,
-    port: Annotated[int | None, typer.Option(help="The port; 0: a free one [default: 8000].")] = None,
+    port: Annotated[int | None, typer.Option(help="The port; 0: a free one (default: 8000).")] = None,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(
@@ -34,7 +34,7 @@ def serve(
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
     threads: Annotated[
         int | None,
-        typer.Option(help="Threads of a model on the CPU [default: half of the processors].", min=1),
+        typer.Option(help="Threads of a model on the CPU (default: half of the processors).", min=1),
     ] = None,
 ) -> None:
     """Serve models as a web page, where attention can be seen and bent, and as a JSON API.

@@ -124,8 +124,10 @@ class HfSeq2Seq(TranslationModel):
         ids, said = (torch.zeros(1, size, dtype=torch.long, device=device) for size in (probe.source, 2))
         self.model.eval()
         kind = type(self.model).__name__
-        with asking(probe), library_errors(ConfigError, f"{kind}: cannot be read and asked step by step"):
-            self._call(self.model.get_encoder()(input_ids=ids).last_hidden_state, None, said, None)
+        with library_errors(ConfigError, f"{kind}: cannot be read and asked step by step"):
+            states = self.model.get_encoder()(input_ids=ids).last_hidden_state
+            with asking(probe):
+                self._call(states, None, said, None)
         self.model.train(training)
         if not probe.found:
             raise ConfigError(
