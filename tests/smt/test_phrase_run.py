@@ -1,6 +1,7 @@
 """A phrase-based system from its config to its translations, as a user runs it."""
 
 import json
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -229,9 +230,11 @@ def test_a_damaged_folder_is_refused(folder: Path) -> None:
     path.write_bytes(whole)
     about = model / "phrase" / "about.json"
     kept = about.read_text()
-    about.write_text("{}")
-    with pytest.raises(CheckpointError, match=r"about\.json"):
-        load_phrases(model, config)
+    content = json.loads(kept)
+    for wrong in ({}, content | {"weights": content["weights"] | {"distortion": math.nan}}):
+        about.write_text(json.dumps(wrong))
+        with pytest.raises(CheckpointError, match=r"about\.json"):
+            load_phrases(model, config)
     about.write_text(kept)
 
 

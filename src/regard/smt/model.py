@@ -5,6 +5,7 @@ the arrays of both tables, which are memory-mapped. It appears whole or not at a
 """
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,8 @@ def phrases_of(folder: Path) -> str | None:
 def _about(path: Path) -> dict[str, Any]:
     try:
         about = json.loads(read_bytes(path))
-        if about["format"] == FORMAT and all(name in about["weights"] for name in feature_names()):
+        weights = [about["weights"].get(name, math.nan) for name in feature_names()]
+        if about["format"] == FORMAT and np.isfinite(weights).all():
             return {
                 "bleu": float(about["bleu"]),
                 "weights": about["weights"],

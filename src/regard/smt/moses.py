@@ -25,6 +25,7 @@ from regard.smt.phrase_table import Pairs, PhraseTable, build_table
 
 __all__ = ["read_table", "write_table"]
 
+SEPARATOR = "|||"
 _FIELDS = (4, 5)
 
 
@@ -38,8 +39,11 @@ def write_table(table: PhraseTable, source: Sequence[str], target: Sequence[str]
         path: The file.
 
     Raises:
-        DataError: if it cannot be written.
+        DataError: if it cannot be written, or a word holds what stands between fields.
     """
+    for words in (source, target):
+        if split := next((word for word in words if SEPARATOR in word), None):
+            raise DataError(f"{path}: cannot hold the word {split!r}: {SEPARATOR} stands between its fields")
     lines: list[str] = []
     parents, trie = table.trie.parents(), table.trie
     spelled = [""] * len(trie)
@@ -59,7 +63,7 @@ def write_table(table: PhraseTable, source: Sequence[str], target: Sequence[str]
                 " ".join(links),
                 " ".join(f"{value:.6g}" for value in reordering[entry]),
             )
-            lines.append(" ||| ".join(fields) + "\n")
+            lines.append(f" {SEPARATOR} ".join(fields) + "\n")
     content = "".join(lines).encode()
     write_atomic(path, gzip.compress(content, compresslevel=4) if path.suffix == ".gz" else content)
 
@@ -83,7 +87,7 @@ def read_table(path: Path | str, source: Words, target: Words) -> PhraseTable:
     masks = array("q")
     for number, line in enumerate(read_lines(path), 1):
         where = f"{path}:{number}"
-        fields = [field.strip() for field in line.split("|||")]
+        fields = [field.strip() for field in line.split(SEPARATOR)]
         if len(fields) not in _FIELDS:
             raise DataError(
                 f"{where}: {len(fields)} fields; expected SOURCE ||| TARGET ||| SCORES ||| LINKS, "
