@@ -103,6 +103,10 @@ LSTMS = {
         decoder=decoder(bridge="zero", query="previous", feed="context"),
         attention=ConstrainedAttentionConfig(scorer="additive"),
     ),
+    "coverage": config(attention=CoverageAttentionConfig(map="sparsemax")),
+    "variational": config(attention=VariationalAttentionConfig()),
+    "local": config(decoder=decoder(feed="context"), attention=LocalAttentionConfig(window=1)),
+    "local, monotonic": config(attention=LocalAttentionConfig(window=2, variant="monotonic")),
     "hard monotonic": config(
         decoder=decoder(feed="none"),
         attention=PosteriorAttentionConfig(coupling="forward", contexts=0, mix=1.0),
