@@ -73,9 +73,9 @@ class SplitLinks:
             links = parse_gold(line, f"{path}, line {number}").possible
             if number - 1 != line_of_row:
                 continue  # a pair that was dropped for its length
-            found = place(row, shifts[number - 1])
-            for i, j in sorted(links) if found else ():
-                source, target = found
+            # No words where they cannot be told, and then no links.
+            source, target = place(row, shifts[number - 1]) or ([], [])
+            for i, j in sorted(links) if source else ():
                 if i >= len(source) or j >= len(target):
                     raise DataError(
                         f"{path}, line {number}: link {i}-{j}, and the pair has {len(source)} source and "
