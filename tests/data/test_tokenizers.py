@@ -247,3 +247,8 @@ def test_configurations_are_told_apart_by_kind():
     files = {"source": "a", "target": "b"}
     data = {"train": [files], "valid": files, "source_tokenizer": {"kind": "moses", "language": "de"}}
     assert from_dict(DataConfig, data).source_tokenizer == MosesConfig(language="de")
+
+
+def test_steps_are_no_words_of_their_own():
+    side = learned(ActionsConfig())
+    assert side.word_ids(side.encode("a→b→→ c→")) == [0, 0, 0, 0, 0, 1, 1, 1]

@@ -49,5 +49,9 @@ class ActionsTokenizer(Tokenizer):
         """The line without its steps."""
         return line.replace(STEP, "")
 
+    def word_ids(self, tokens: Sequence[str]) -> list[int]:
+        """As of characters: a word more at every space; a step is part of the word it stands in."""
+        return self._characters.word_ids(tokens)
+
     def save(self, folder: Path, side: str) -> None:
         """Nothing was learned, nothing is written."""
