@@ -67,6 +67,12 @@ def test_prepared_text_is_aligned_as_its_tokens(text, tmp_path):
     assert isinstance(run(text / "de", "--prepared", tmp_path / "prepared").exception, UsageError)
 
 
+def test_standard_input_is_not_for_several_processes(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    error = run(input="a ||| b\n").exception
+    assert isinstance(error, UsageError) and "torchrun" in str(error)
+
+
 def test_joined_lines_an_output_file_and_a_kept_aligner_give_the_same_links(text, tmp_path):
     first = run(text / "de", text / "en", "--model", "ibm1", "--save", tmp_path / "kept")
     sides = ((text / name).read_text().splitlines() for name in ("de", "en"))

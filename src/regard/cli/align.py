@@ -1,5 +1,6 @@
 """`regard align`: word alignment of two texts."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -102,6 +103,8 @@ def align(
         raise UsageError("--load takes a trained aligner: --model, --set and --save have no place beside it")
     if prepared is not None and (source is not None or load is not None or lowercase):
         raise UsageError("--prepared takes the text as it was prepared: no files, no --load, no --lowercase")
+    if source is None and prepared is None and _process_count() > 1:
+        raise UsageError("under torchrun several processes read the text: give files, not standard input")
     config = None if load is not None else _config(model, settings or [])
     if save is not None:
         WordAligner.refuse_foreign(save)
@@ -185,14 +188,17 @@ def _read(
     return Corpus.read_joined(decode_lines(sys.stdin.buffer, "standard input"), words, lowercase)
 
 
+def _process_count() -> int:
+    """How many processes of a torchrun there are."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 @contextmanager
 def _processes(threads: int, seed: int) -> "Iterator[Setting]":
     """The circumstances of training: alone, or one of the processes of a torchrun."""
-    import os
-
     from regard.alignment import Setting
 
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if _process_count() == 1:
         yield Setting(threads=threads, seed=seed)
         return
     import torch
