@@ -11,11 +11,11 @@ sparse map gives zero learns nothing at that step, as the map has no gradient th
 """
 
 import math
-from typing import Literal
 
 import torch
 
 from regard.config import config, option
+from regard.data.guidance import Units
 from regard.errors import ConfigError
 from regard.models.base import Outcome
 from regard.types import Float, Tensor
@@ -34,7 +34,7 @@ class GuidedConfig:
         help="A file of word links (i-j), as `regard align` writes them, a line for each training pair; "
         "none: the training text is aligned as the model reads it.",
     )
-    units: Literal["words", "tokens"] = option(
+    units: Units = option(
         default="words",
         help="What the file counts: words, each of whose subwords gets the links, or the tokens that a model "
         "reads.",
