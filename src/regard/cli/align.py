@@ -90,8 +90,8 @@ def align(
 
     Writes a line of links for each pair: `0-0 1-2` links source word 0 to target word 0, 1 to 2.
     The perplexity of each pass goes to stderr (of `bayes`, which samples, of the words given the links that
-    it drew, and how many links moved). Under
-    `torchrun` the processes share the pairs of each pass and add up their counts.
+    it drew, and how many links moved). Under `torchrun` the processes share the pairs of each pass and add up
+    their counts.
 
     Example: regard align corpus.de corpus.en -o links.txt --save aligner
     """
