@@ -1,6 +1,7 @@
 """`regard evaluate`: score files of translations and of word links against references."""
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,8 @@ from regard.cli.output import write_json
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from regard.api.evaluation import MetricScore
     from regard.data.links import GoldLinks, Links
 
@@ -112,6 +115,7 @@ def evaluate(
         if not reference:
             raise UsageError(f"no reference to score {hypothesis} against: give HYPOTHESIS REFERENCE")
         names = _metrics(metric)
+        from regard.api.evaluation import score_systems
         from regard.metrics.translation import as_tokenizer
 
         as_tokenizer(tokenize)
@@ -120,19 +124,18 @@ def evaluate(
                 f"--metric {metric}: REP and DROP are of one reference, {len(reference)} were given"
             )
         linked.check("drop" in names, other is not None)
-        weights = _repetition(repetition)
-        figures |= _translation(
-            hypothesis,
-            reference,
-            other,
+        score = partial(
+            score_systems,
             names,
-            tokenize,
-            lowercase,
-            linked,
-            resamples,
-            seed,
-            weights,
-            sentences,
+            tokenize=tokenize,
+            lowercase=lowercase,
+            resamples=resamples,
+            seed=seed,
+            repetition=_repetition(repetition),
+        )
+        drawn = {"resamples": resamples, "seed": seed}
+        figures |= drawn | _translation(
+            hypothesis, reference, other, names, tokenize, linked, score, sentences
         )
     if gold is not None and links is not None:
         figures |= _alignment(gold, links, source, target, resamples, seed)
@@ -169,17 +172,12 @@ def _translation(
     other: Path | None,
     names: list[str],
     tokenize: str,
-    lowercase: bool,
     linked: LinkFiles,
-    resamples: int,
-    seed: int,
-    repetition: tuple[int, float, float],
+    score: "Callable[..., dict[str, MetricScore]]",
     sentences: Path | None,
 ) -> dict[str, Any]:
     """The figures of one file of translations, and of the other where there is one."""
     from dataclasses import asdict
-
-    from regard.api.evaluation import score_systems
 
     first = _read(hypothesis)
     truths = [_read_companion(path, hypothesis, len(first)) for path in references]
@@ -204,9 +202,9 @@ def _translation(
     if other is not None:
         figures["other"] = str(other)
     figures |= linked.record()
-    figures |= {"sentences": len(first), "resamples": resamples, "seed": seed}
+    figures |= {"sentences": len(first)}
     intervals, signatures, comparison = {}, {}, {}
-    found = score_systems(names, systems, truths, tokenize, lowercase, drops, resamples, seed, repetition)
+    found = score(systems, truths, drops=drops)
     if sentences is not None:
         _write_sentences(sentences, found)
     for name, one in found.items():
