@@ -67,6 +67,17 @@ def test_prepared_text_is_aligned_as_its_tokens(text, tmp_path):
     assert isinstance(run(text / "de", "--prepared", tmp_path / "prepared").exception, UsageError)
 
 
+def test_an_empty_translation_has_no_links_and_teaches_nothing(text, tmp_path):
+    run(text / "de", text / "en", "--model", "ibm1", "--save", tmp_path / "kept")
+    sources, outputs = tmp_path / "s", tmp_path / "o"
+    sources.write_text("".join((text / "de").read_text().splitlines(keepends=True)[:2]))
+    outputs.write_text("\n" + (text / "en").read_text().splitlines(keepends=True)[1])
+    shown = run(sources, outputs, "--load", tmp_path / "kept").stdout.splitlines()
+    assert len(shown) == 2 and not shown[0] and shown[1]
+    error = run(sources, outputs, "--model", "ibm1").exception
+    assert isinstance(error, DataError) and f"{outputs}:1: the line is empty" in str(error)
+
+
 def test_standard_input_is_not_for_several_processes(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     error = run(input="a ||| b\n").exception

@@ -182,7 +182,8 @@ def _read(
 
     words = None if known is None else known.words
     if source is not None and target is not None:
-        return Corpus.read(source, target, words, lowercase)
+        # New text may hold a translation of nothing; what is learned from may not.
+        return Corpus.read(source, target, words, lowercase, allow_empty=known is not None)
     if source is not None:
         return Corpus.read_joined(source, words, lowercase)
     return Corpus.read_joined(decode_lines(sys.stdin.buffer, "standard input"), words, lowercase)
