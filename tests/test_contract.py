@@ -53,7 +53,7 @@ CONFIGS = [
             ("posterior", "monotonic", 7),
         )
     ),
-    PosteriorAttentionConfig(coupling="forward", contexts=0, mix=1.0),
+    PosteriorAttentionConfig(coupling="forward", contexts=7, mix=1.0),
     *(VariationalAttentionConfig(contexts=contexts) for contexts in (2, 7)),
     *(
         LocalAttentionConfig(variant=variant, window=window, map=name)
