@@ -72,10 +72,12 @@ def test_an_empty_translation_has_no_links_and_teaches_nothing(text, tmp_path):
     sources, outputs = tmp_path / "s", tmp_path / "o"
     sources.write_text("".join((text / "de").read_text().splitlines(keepends=True)[:2]))
     outputs.write_text("\n" + (text / "en").read_text().splitlines(keepends=True)[1])
-    shown = run(sources, outputs, "--load", tmp_path / "kept").stdout.splitlines()
+    shown = run(sources, outputs, "--load", tmp_path / "kept", "--allow-empty").stdout.splitlines()
     assert len(shown) == 2 and not shown[0] and shown[1]
-    error = run(sources, outputs, "--model", "ibm1").exception
-    assert isinstance(error, DataError) and f"{outputs}:1: the line is empty" in str(error)
+    for strict in (("--model", "ibm1"), ("--load", tmp_path / "kept")):
+        error = run(sources, outputs, *strict).exception
+        assert isinstance(error, DataError) and f"{outputs}:1: the line is empty" in str(error)
+    assert isinstance(run(sources, outputs, "--allow-empty").exception, UsageError)
 
 
 def test_standard_input_is_not_for_several_processes(monkeypatch):

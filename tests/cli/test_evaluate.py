@@ -315,6 +315,7 @@ def test_a_broken_link_is_named_with_its_line(files):
         (["hyp", "ref", "--metric", "drop", "--links-reference", "x"], "needs --links-output"),
         (["hyp", "ref", "--links-output", "x"], "--links-output is of no use without --metric drop"),
         (["hyp", "ref", "--source", "x"], "--source is of no use without --metric drop"),
+        (["hyp", "ref", "--repetition", "3,1,2"], "--repetition is of no use without --metric rep"),
         (["hyp", "ref", "--target", "x"], "--target is of no use without --gold"),
         (["--log-probs", "x", "--sentences", "y"], "--sentences needs HYPOTHESIS"),
         (["hyp", "ref", "--tokenize", "moses"], "13a, none"),

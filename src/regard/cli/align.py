@@ -76,6 +76,12 @@ def align(
         Path | None,
         typer.Option(help="Do not train: use the aligner kept in this folder.", show_default=False),
     ] = None,
+    allow_empty: Annotated[
+        bool,
+        typer.Option(
+            "--allow-empty", help="With --load and two files: a side may be empty, and then has no links."
+        ),
+    ] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     seed: Annotated[int, typer.Option(help="Of what is drawn at random.", min=0)] = 0,
     threads: Annotated[
@@ -103,6 +109,8 @@ def align(
         raise UsageError("--load takes a trained aligner: --model, --set and --save have no place beside it")
     if prepared is not None and (source is not None or load is not None or lowercase):
         raise UsageError("--prepared takes the text as it was prepared: no files, no --load, no --lowercase")
+    if allow_empty and (load is None or target is None):
+        raise UsageError("--allow-empty is for two files and --load: of nothing nothing is learned")
     if source is None and prepared is None and _process_count() > 1:
         raise UsageError("under torchrun several processes read the text: give files, not standard input")
     config = None if load is not None else _config(model, settings or [])
@@ -112,7 +120,8 @@ def align(
         if text is not None and output is not None and output.is_file() and output.samefile(text):
             raise UsageError(f"-o {output}: would overwrite the text to align")
     known = None if load is None else WordAligner.load(load)
-    corpus = _read(source, target, prepared, known, lowercase or (known is not None and known.lowercase))
+    lowercase = lowercase or (known is not None and known.lowercase)
+    corpus = _read(source, target, prepared, known, lowercase, allow_empty)
     passes: list[dict[str, Any]] = []
     with _processes(threads or 0, seed) as setting, ExitStack() as opened:
         # Opened before training: what cannot be written is said at once.
@@ -171,6 +180,7 @@ def _read(
     prepared: Path | None,
     known: "WordAligner | None",
     lowercase: bool,
+    allow_empty: bool,
 ) -> "Corpus":
     from regard.alignment import Corpus
     from regard.data.corpus import decode_lines
@@ -182,8 +192,7 @@ def _read(
 
     words = None if known is None else known.words
     if source is not None and target is not None:
-        # New text may hold a translation of nothing; what is learned from may not.
-        return Corpus.read(source, target, words, lowercase, allow_empty=known is not None)
+        return Corpus.read(source, target, words, lowercase, allow_empty)
     if source is not None:
         return Corpus.read_joined(source, words, lowercase)
     return Corpus.read_joined(decode_lines(sys.stdin.buffer, "standard input"), words, lowercase)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate"]
 
+WEIGHTS = "2,1,2"
+"""n, lambda1 and lambda2 of REP in Malaviya et al. (2018)."""
+
 
 def evaluate(
     hypothesis: Annotated[
@@ -68,7 +71,7 @@ def evaluate(
         typer.Option(
             help="REP: words of an n-gram, what one said too often weighs, what a doubled word weighs."
         ),
-    ] = "2,1,2",
+    ] = WEIGHTS,
     sentences: Annotated[
         Path | None, typer.Option(help="Write the scores of each sentence to this file, tab-separated.")
     ] = None,
@@ -124,6 +127,8 @@ def evaluate(
                 f"--metric {metric}: REP and DROP are of one reference, {len(reference)} were given"
             )
         linked.check("drop" in names, other is not None)
+        if repetition != WEIGHTS and "rep" not in names:
+            raise UsageError("--repetition is of no use without --metric rep")
         score = partial(
             score_systems,
             names,

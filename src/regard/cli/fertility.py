@@ -109,7 +109,7 @@ def fertility(
     if links is not None:
         counted = [_linked(*text) for text in texts]
     else:
-        counted = _aligned(texts, split[1], threads, seed)
+        counted = _aligned([text[1:] for text in texts], split, threads, seed)
     if train_predictor is not None:
         write_json(json_file, _train(train_predictor, [text[0] for text in texts], counted, threads, seed))
         return
@@ -194,20 +194,20 @@ def _sentences(path: Path, split: Split) -> list[list[str]]:
 
 
 def _aligned(
-    texts: list[tuple[list[list[str]], Path, Path]], split: Split, threads: int, seed: int
+    texts: list[tuple[Path, Path]], split: tuple[Split, Split], threads: int, seed: int
 ) -> list[list[list[int]]]:
     """How often each source word of texts is linked, from the aligner trained on the first."""
     from regard.alignment import Corpus, Setting
     from regard.alignment.fertility import split_fertilities
+    from regard.data.corpus import CorpusConfig, read_pairs
 
     corpora: list[Corpus] = []
-    for sentences, source, target in texts:
-        others = _sentences(target, split)
-        if len(others) != len(sentences):
-            raise DataError(f"{target}: {len(others)} lines, and {source} has {len(sentences)}")
-        names = (corpora[0].source.words, corpora[0].target.words) if corpora else None
-        pairs = zip(sentences, others, strict=True)
-        corpora.append(Corpus.from_tokens(pairs, names, (str(source), str(target))))
+    for source, target in texts:
+        names = str(source), str(target)
+        lines = read_pairs(CorpusConfig(source=names[0], target=names[1]))
+        pairs = ((split[0](left), split[1](right)) for left, right in lines)
+        words = (corpora[0].source.words, corpora[0].target.words) if corpora else None
+        corpora.append(Corpus.from_tokens(pairs, words, names))
     found: list[list[list[int]]] = []
     counted = split_fertilities(corpora, Setting(threads=threads, seed=seed))
     for corpus, counts in zip(corpora, counted, strict=True):

@@ -73,9 +73,10 @@ class SplitLinks:
             links = parse_gold(line, f"{path}, line {number}").possible
             if number - 1 != line_of_row:
                 continue  # a pair that was dropped for its length
+            found = place(row, shifts[number - 1])
             # No words where they cannot be told, and then no links.
-            source, target = place(row, shifts[number - 1]) or ([], [])
-            for i, j in sorted(links) if source else ():
+            source, target = ([], []) if found is None else found
+            for i, j in () if found is None else sorted(links):
                 if i >= len(source) or j >= len(target):
                     raise DataError(
                         f"{path}, line {number}: link {i}-{j}, and the pair has {len(source)} source and "
