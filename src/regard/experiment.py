@@ -35,7 +35,7 @@ from regard.smt.config import PhraseConfig
 from regard.training.aligned import guiding_links
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
-from regard.training.device import Precision, autocast, pick_device, use_threads
+from regard.training.device import Precision, pick_device, use_threads
 from regard.training.distributed import join
 from regard.training.fertility import load_text, save_text, with_fertilities
 from regard.training.finetune import FinetuneConfig
@@ -43,6 +43,7 @@ from regard.training.guided import GuidedConfig
 from regard.training.lengths import check_lengths
 from regard.training.phrases import phrases_begun, run_phrases
 from regard.training.resume import differences
+from regard.training.searched import Searched
 from regard.training.sequence import SequenceConfig
 from regard.training.store import read_about
 from regard.training.trainer import Result, Trainer
@@ -201,35 +202,12 @@ def train(
             seed=config.seed,
             processes=processes,
             identity=identity,
-            searched=_Searched(config, prepared, device),
+            searched=Searched(config.search, config.training, prepared, device),
             guided=config.guided,
             sequence=config.sequence,
             finetune=config.finetune,
         )
         return trainer.run()
-
-
-@dataclass(frozen=True)
-class _Searched:
-    """BLEU (sacreBLEU's default) or accuracy of a model's greedy translations of the validation text."""
-
-    config: RunConfig
-    prepared: Prepared
-    device: torch.device
-
-    def __call__(self, model: TranslationModel) -> float:
-        from regard.decoding.translate import Translator, number_lines
-        from regard.metrics.transduction import accuracy
-        from regard.metrics.translation import bleu
-
-        sources, references = self.prepared.split("valid").raw()
-        search = dataclasses.replace(self.config.search, beam=1, nbest=1)
-        translator = Translator(model, self.prepared.text, search)
-        with autocast(self.device, self.config.training.precision):
-            found = [result.text for result in translator.translate(number_lines(sources))]
-        measure = accuracy if self.config.training.validation.metric == "accuracy" else bleu
-        shown = self.prepared.text.target.tokenizer.shown
-        return measure(found, [[shown(line) for line in references]]).score
 
 
 def read_run(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:

@@ -23,13 +23,13 @@ from regard.alignment.bayes_kernels import (
     REACH,
     Chain,
     draw_first,
-    likelihood,
     observe,
     pick,
     settle,
     sweep,
 )
 from regard.alignment.bayes_layout import Layout, lay_out
+from regard.alignment.bayes_likelihood import likelihood
 from regard.alignment.corpus import Corpus
 from regard.alignment.threads import cut, run
 from regard.config import config, option

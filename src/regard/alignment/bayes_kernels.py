@@ -24,7 +24,6 @@ __all__ = [
     "Chain",
     "Layout",
     "draw_first",
-    "likelihood",
     "observe",
     "pick",
     "settle",
@@ -244,26 +243,6 @@ def _note(m, n, links, source, fertility, steps, fertilities):
     steps[REACH + max(-REACH, min(REACH, m - before))] += 1
     for i in range(m):
         fertilities[source[i], min(FERTILITIES - 1, fertility[i])] += 1
-
-
-@njit(nogil=True, cache=True)
-def likelihood(layout, chain, alpha, null_alpha):
-    """The sum of log p(f_j | the word it is linked to), the counts being those of all links, in nats."""
-    targets = len(chain.nulls) - 1
-    total = 0.0
-    for row in range(len(layout.source_lengths)):
-        m = layout.source_lengths[row]
-        for j in range(layout.target_lengths[row]):
-            i = chain.links[layout.offsets[row] + j]
-            if i < 0:
-                count = chain.nulls[layout.target[layout.target_starts[row] + j]]
-                total += np.log((count + null_alpha) / (chain.nulls[-1] + null_alpha * targets))
-                continue
-            # A pair of words that meet but once has no slot.
-            count = max(np.float32(1), chain.counts[layout.slots[layout.cells[row] + j * m + i]])
-            whole = chain.totals[layout.source[layout.source_starts[row] + i]]
-            total += np.log((count + alpha) / (whole + alpha * targets))
-    return total
 
 
 @njit(nogil=True, cache=True)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.progress import say
+from regard.cli.by_word import told_unseen, word_fertilities
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from regard.decoding.translate import LineResult, Translation, Translator
+    from regard.decoding.translate import LineResult, Translation
 
 __all__ = ["translate"]
 
@@ -208,7 +208,7 @@ def translate(
             translator = phrase_translator(models, threads, {**options, "nbest": nbest}, others)
         else:
             refuse_exported(models)
-            by_word = _word_fertilities(word_fertility or [])
+            by_word = word_fertilities(word_fertility or [])
             model, text, base = load_models(models, device, precision, settings or [])
             if beam is None or sample:
                 options["beam"] = max(base.beam, nbest, candidates)  # as many are kept as are returned
@@ -235,40 +235,11 @@ def translate(
                 pass
             return
         if isinstance(translator, Translator) and translator.fertilities:
-            results = _seen(results, translator)
+            results = told_unseen(results, translator)
         with ExitStack() as files:
             writer = _Writer(files, output, nbest > 1, scores, alignment, attention, show, svg)
             for result in _watched(results, quiet=interactive or (output is None and sys.stdout.isatty())):
                 writer.write(result)
-
-
-def _word_fertilities(options: list[str]) -> dict[str, tuple[float, float]]:
-    """WORD=MOST, WORD=LEAST:MOST."""
-    from regard.data.fertility import read_bounds
-
-    found: dict[str, tuple[float, float]] = {}
-    for option in options:
-        word, equals, bounds = option.rpartition("=")
-        if not equals or not word:
-            raise UsageError(f"--word-fertility {option!r}: expected WORD=MOST or WORD=LEAST:MOST")
-        found[word] = read_bounds(bounds, f"--word-fertility {option!r}")
-    return found
-
-
-def _seen(results: "Iterator[LineResult]", translator: "Translator") -> "Iterator[LineResult]":
-    """The results; at the end, which words with fertilities of their own stood nowhere."""
-    from regard.decoding.analysis import words_of
-
-    side, left = translator.text.source, set(translator.fertilities)
-    sinks = len(translator.text.sink)
-    for result in results:
-        if left and result.translations:
-            tokens = result.source_tokens[: len(result.source_tokens) - sinks]
-            left.difference_update(words_of(side, tokens))
-        yield result
-    for word in translator.fertilities:
-        if word in left:
-            say(f"--word-fertility {word}: no such word in the text")
 
 
 def _lines(path: Path | None) -> Iterator[str]:
