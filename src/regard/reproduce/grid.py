@@ -34,8 +34,10 @@ class Failed(RegardError):
 
 
 def share_threads(jobs: int) -> int:
-    """How many threads each of several jobs gets."""
-    return max(1, len(os.sched_getaffinity(0)) // jobs)
+    """How many threads each of several jobs gets: its part of the processors, at most `OMP_NUM_THREADS`."""
+    share = max(1, len(os.sched_getaffinity(0)) // jobs)
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    return min(share, int(allowed)) if allowed.isdecimal() and int(allowed) else share
 
 
 def run_all(jobs: Sequence[Job], text: ExperimentText, side_by_side: int, report: Report) -> None:

@@ -1,0 +1,26 @@
+"""Models side by side."""
+
+import pytest
+
+from regard.reproduce.grid import share_threads
+
+
+@pytest.mark.parametrize(
+    ("jobs", "allowed", "threads"),
+    [
+        (1, None, 4),
+        (2, None, 2),
+        (8, None, 1),
+        (1, "1", 1),
+        (1, "8", 4),
+        (4, "2", 1),
+        (1, "0", 4),
+        (1, "many", 4),
+    ],
+)
+def test_a_job_gets_its_part_of_the_processors_and_no_more_than_it_may(monkeypatch, jobs, allowed, threads):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if allowed is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", allowed)
+    assert share_threads(jobs) == threads
