@@ -147,3 +147,12 @@ def test_scores_of_lengths_say_of_how_many_sentences_they_are(tmp_path: Path) ->
     lines = as_markdown(table, results, TEXT, "small").splitlines()
     assert "| first | 100.00 | 100.00 to 100.00 |  | 100.00 |  |  |  |  |  |" in lines
     assert "| sentences | 2 |  |  | 1 |  |  | 0 |  |  |" in lines
+
+
+def test_penalties_are_shown_where_a_row_tunes_them(jobs: list[Job]) -> None:
+    results = collect(TABLE, jobs, "de-en")
+    assert "alpha, beta" not in as_markdown(TABLE, results, TEXT, "small")
+    tuned = dataclasses.replace(TABLE, rows=(TABLE.rows[0], dataclasses.replace(TABLE.rows[1], tune=True)))
+    lines = as_markdown(tuned, results, TEXT, "small").splitlines()
+    assert next(line for line in lines if "alpha, beta" in line).count("|") == lines[-1].count("|")
+    assert "| 0, 0 / 0, 0 |" in lines[-1]

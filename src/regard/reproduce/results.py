@@ -181,7 +181,8 @@ def as_markdown(table: Table, results: Sequence[RowResult], text: ExperimentText
             heads += [metric.label, "95 %", "p"]
         lines += [*_table(heads, [_differences(table, result) for result in compared]), ""]
     heads = ["", "seeds", *(f"{metric.label} by seed" for metric in table.metrics)]
-    heads += ["alpha, beta", "val. perplexity", "updates", "training, min", "search, s"]
+    heads += ["alpha, beta"] if _tunes(table) else []
+    heads += ["val. perplexity", "updates", "training, min", "search, s"]
     lines += _table(heads, [_details(table, result) for result in results if result.figures])
     return "\n".join(lines) + "\n"
 
@@ -234,12 +235,18 @@ def _details(table: Table, result: RowResult) -> list[str]:
     for metric in table.metrics:
         found = result.cells.get(metric.name)
         cells.append("" if found is None else " / ".join(f"{score:.2f}" for score in found.seeds.values()))
-    cells.append(" / ".join(f"{run['length_penalty']:g}, {run['coverage_penalty']:g}" for run in runs))
+    if _tunes(table):
+        cells.append(" / ".join(f"{run['length_penalty']:g}, {run['coverage_penalty']:g}" for run in runs))
     cells.append(" / ".join(f"{run['validation_perplexity']:.2f}" for run in runs))
     cells.append(" / ".join(dict.fromkeys(f"{run['updates']:,}" for run in runs)))
     cells.append(f"{mean(run['training_seconds'] for run in runs) / 60:.1f}")
     cells.append(f"{mean(run['search_seconds'] for run in runs):.0f}")
     return cells
+
+
+def _tunes(table: Table) -> bool:
+    """Whether any row's penalties are chosen on validation text."""
+    return any(row.tune for row in table.rows)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
