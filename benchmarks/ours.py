@@ -29,6 +29,7 @@ from regard.models.conv import ConvModel
 from regard.models.conv_config import ConvConfig, ConvSideConfig
 from regard.models.lstm import LstmModel
 from regard.models.lstm_config import LstmConfig
+from regard.models.precision import as_precision, set_precision
 from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
 from regard.training.checkpoint import TrainingState
@@ -209,7 +210,7 @@ def decode(args: argparse.Namespace) -> None:
     data = Multi30k(args.data)
     model = model_of(args.kind, data, 0.0)
     load_model(model, str(args.model / MODEL_FILE))
-    model = model.to(getattr(torch, PRECISIONS[args.precision])).eval()
+    set_precision(model.eval(), as_precision(PRECISIONS.get(args.precision, args.precision)))
     config = replace(SEARCH, beam=args.beam)
     drawn = list(data.sorted_batches("test", args.batch, args.sentences))
     made = [batch(one, with_target=False) for one in drawn]

@@ -30,12 +30,13 @@ from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.foreign import foreign_parts, foreign_text
 from regard.models.base import TranslationModel
 from regard.models.lstm_config import LstmConfig
+from regard.models.precision import SearchPrecision, as_precision, set_precision
 from regard.models.registry import ModelConfig, assemble, keep_parts
 from regard.smt.config import PhraseConfig
 from regard.training.aligned import guiding_links
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
-from regard.training.device import Precision, pick_device, use_threads
+from regard.training.device import pick_device, use_threads
 from regard.training.distributed import join
 from regard.training.fertility import load_text, save_text, with_fertilities
 from regard.training.finetune import FinetuneConfig
@@ -132,7 +133,7 @@ class LoadedModel:
         text: Its tokenizers and vocabularies.
         model: In evaluation mode, on `device`.
         device: Where it is.
-        precision: What its products are to be made in; see `regard.training.device.autocast`.
+        precision: What its products are made in; see `regard.models.precision`.
     """
 
     folder: Path
@@ -140,7 +141,7 @@ class LoadedModel:
     text: TextPair
     model: TranslationModel
     device: torch.device
-    precision: Precision
+    precision: SearchPrecision
 
 
 def train(
@@ -256,7 +257,7 @@ def load_config(folder: Path | str) -> RunConfig:
 def load_model(
     folder: Path | str,
     device: str = "auto",
-    precision: Precision = "float32",
+    precision: str = "float32",
     settings: Iterable[str] = (),
 ) -> LoadedModel:
     """A trained model from its folder alone.
@@ -264,15 +265,16 @@ def load_model(
     Args:
         folder: The model folder, or that of a sequence-to-sequence model of Hugging Face's.
         device: As in the config: `auto`, `cpu`, `cuda`...
-        precision: What products are to be made in.
+        precision: What products are made in: `float32`, `bfloat16` or, on a CPU, `int8`.
         settings: Other settings than those it was trained with, as `model.attention.contexts=0`.
 
     Raises:
+        UsageError: if the precision is not known, or not for this model.
         CheckpointError: if a file of the folder is missing or corrupt (names it), or the weights do not fit.
         ConfigError: if a setting is wrong.
         DeviceError: if the device is not there.
     """
-    folder = Path(folder)
+    folder, chosen = Path(folder), as_precision(precision)
     place = pick_device(device)
     config = load_config(folder)
     if settings := list(settings):
@@ -290,7 +292,9 @@ def load_model(
     model = assemble(config.model, text, None if foreign else folder)
     if not foreign:
         put_weights(model, load_weights(folder), str(folder / MODEL_FILE))
-    return LoadedModel(folder, config, text, model.to(place).eval(), place, precision)
+    model = model.to(place).eval()
+    set_precision(model, chosen)
+    return LoadedModel(folder, config, text, model, place, chosen)
 
 
 def model_folder(file: Path) -> Path:

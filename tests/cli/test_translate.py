@@ -313,14 +313,15 @@ def test_fertilities_that_leave_less_than_one_unit_are_named_where_there_is_no_s
     assert not out.exists()
 
 
-def test_bfloat16_translates(model):
-    assert len(translate(model, "--precision", "bfloat16")) == len(LINES)
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_other_precisions_translate(model, precision):
+    assert len(translate(model, "--precision", precision)) == len(LINES)
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["--precision", "float8"], UsageError, "float32 or bfloat16"),
+        (["--precision", "float8"], UsageError, "float32, bfloat16 or int8"),
         (["--beam", "2", "--nbest", "3"], ConfigError, "nbest = 3 .* a beam of 2$"),
         (["--beam", "0"], ConfigError, "search options: beam"),
         (["--top-k", "3"], UsageError, "--sample"),

@@ -330,3 +330,8 @@ def test_a_model_of_many_languages_is_told_which(
     with pytest.raises(ConfigError, match="nothing says into which"):
         loaded(copy)
     load_model(copy, "cpu", settings=into)
+
+
+def test_eight_bits_are_not_for_whole_models_of_hugging_face(folder: Folder) -> None:
+    with pytest.raises(UsageError, match="--precision int8: not for Hugging Face models"):
+        load_model(folder("t5"), "cpu", "int8")

@@ -31,19 +31,13 @@ def load_models(
             fertilities.
         CheckpointError: if a model folder is missing or broken.
     """
-    import torch
-
     from regard.decoding.ensemble import Ensemble
     from regard.experiment import load_model
-    from regard.training.device import as_precision
 
-    chosen = as_precision(precision)
-    loaded = [load_model(folder, device, chosen, settings) for folder in folders]
+    loaded = [load_model(folder, device, precision, settings) for folder in folders]
     for other in loaded[1:]:
         _check_same_text(loaded[0], other)
     model = loaded[0].model if len(loaded) == 1 else Ensemble([one.model for one in loaded])
-    # Once, and not at every product as autocast does.
-    model = model.to(getattr(torch, chosen))
     return model, loaded[0].text, loaded[0].config.search
 
 

@@ -43,7 +43,7 @@ def load(
     Args:
         folders: Model folders, as `regard train` leaves them.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`...
-        precision: What products are made in: `float32`, or `bfloat16` (faster).
+        precision: What products are made in: `float32`; `bfloat16` or, on a CPU, `int8`: faster.
         settings: Other settings than those it was trained with, as `model.attention.contexts=0`.
         search: Search settings by name in the place of the model's own: `beam`, `length_penalty`,
             `coverage_penalty`, `no_repeat_ngram`, `max_length_ratio`, `batch` (sentences at once)...; all of

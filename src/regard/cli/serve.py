@@ -30,7 +30,7 @@ def serve(
         list[str] | None,
         typer.Option("--set", help="Another setting, as window=8, batch=64, words=300.", show_default=False),
     ] = None,
-    precision: Annotated[str, typer.Option(help="float32, or bfloat16 (faster).")] = "float32",
+    precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
     threads: Annotated[
         int | None,

@@ -119,7 +119,7 @@ def translate(
             show_default=False,
         ),
     ] = None,
-    precision: Annotated[str, typer.Option(help="float32, or bfloat16 (faster).")] = "float32",
+    precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1)] = None,
     engine: Annotated[

@@ -3,11 +3,14 @@
 A step of search is a few large products and many small operations between them, during which all but one of
 the threads wait. So two batches are searched side by side, each with half of the threads, which translates
 about a sixth more sentences a second (`benchmarks/RESULTS.md`). More batches than two would wait for each
-other in Python.
+other in Python, whose interpreter one thread at a time may use: a product is done in much less than the 5 ms
+that a thread may keep it by default while another waits.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Barrier, Lock
 from typing import TypeVar
 
@@ -21,7 +24,10 @@ __all__ = ["each_batch"]
 T = TypeVar("T")
 R = TypeVar("R")
 
+TURN = 2e-4  # seconds of Python at a time
+
 _starting = Lock()
+_turns: list[float] = []
 
 
 def each_batch(model: nn.Module, batches: Sequence[T], function: Callable[[T], R]) -> list[R]:
@@ -44,9 +50,24 @@ def each_batch(model: nn.Module, batches: Sequence[T], function: Callable[[T], R
             return function(batch)
 
     # Out here, because a search leaves the model in the mode in which it found it.
-    with evaluating(model), ThreadPoolExecutor(2, "search") as pool:
+    with evaluating(model), _short_turns(), ThreadPoolExecutor(2, "search") as pool:
         _share(pool, threads)
         return list(pool.map(search, batches))
+
+
+@contextmanager
+def _short_turns() -> Iterator[None]:
+    """Have threads take shorter turns in the interpreter; the last to leave sets what the first one found."""
+    with _starting:
+        _turns.append(sys.getswitchinterval() if not _turns else _turns[0])
+        sys.setswitchinterval(min(TURN, _turns[0]))
+    try:
+        yield
+    finally:
+        with _starting:
+            found = _turns.pop()
+            if not _turns:
+                sys.setswitchinterval(found)
 
 
 def _share(pool: ThreadPoolExecutor, threads: int) -> None:

@@ -18,9 +18,11 @@ __all__ = [
     "exp",
     "floats",
     "highest_order",
+    "integers",
     "number",
     "order",
     "read_floats",
+    "small_integers",
     "truths",
     "whole_numbers",
     "write_halves",
@@ -40,8 +42,9 @@ def _pointer_to(kind: Any) -> Any:
     return pointer
 
 
-_floats_at, _halves_at, _wholes_at, _truths_at = (
-    _pointer_to(kind) for kind in (types.float32, types.uint16, types.int64, types.uint8)
+_floats_at, _halves_at, _wholes_at, _integers_at, _small_at, _truths_at = (
+    _pointer_to(kind)
+    for kind in (types.float32, types.uint16, types.int64, types.int32, types.int8, types.uint8)
 )
 
 
@@ -75,6 +78,18 @@ def floats(address, count):
 def whole_numbers(address, count):
     """The int64 numbers at an address."""
     return carray(_wholes_at(address), count)
+
+
+@njit
+def integers(address, count):
+    """The int32 numbers at an address."""
+    return carray(_integers_at(address), count)
+
+
+@njit
+def small_integers(address, count):
+    """The int8 numbers at an address."""
+    return carray(_small_at(address), count)
 
 
 @njit

@@ -4,7 +4,8 @@ On a CPU PyTorch makes float32 products with MKL. oneDNN, which comes with PyTor
 makers' processors than Intel's: on two cores of an AMD processor with AVX-512, 400 to 470 GFLOP/s against 177
 to 203, in float32 too, with two to four times the rounding error; on an Intel one 0.7 to 1.0 of MKL's rate
 (`benchmarks/products.py`). Products of bfloat16, which are summed in float32 in any case, go through those of
-float32 where the processor has no faster ones. All else takes PyTorch's own way.
+float32 where the processor has no faster ones, and those with weights that are kept in eight bits
+(`regard.kernels.int8`) through integers. All else takes PyTorch's own way.
 """
 
 import os
@@ -17,6 +18,7 @@ import torch
 from torch.nn import functional as F
 
 from regard.kernels.autograd import apply, first_order
+from regard.kernels.int8 import int8_matrix, int8_product
 from regard.types import Tensor
 
 __all__ = ["bound_memory", "linear", "product"]
@@ -78,6 +80,8 @@ def product(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
         matrix: [in, out], or with further leading axes, the same as those of `x`.
         bias: [out].
     """
+    if (kept := int8_matrix(x, matrix)) is not None:
+        return int8_product(x, kept, bias)
     if _SLOW_HALVES and x.dtype == matrix.dtype == torch.bfloat16 and x.device.type == "cpu":
         found = product(x.float(), matrix.float(), None if bias is None else bias.float())
         return found.to(torch.bfloat16)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from regard.kernels.int8 import is_kept, keep_int8
 from regard.kernels.products import linear
 from regard.layers.precision import to_compute
 from regard.types import Float, Tensor
@@ -59,8 +60,11 @@ class NormalisedLinear(nn.Module):
 
     @property
     def weight(self) -> Float[Tensor, "I O"]:
-        """w, in the precision that v is stored in."""
-        return self.direction * (self.length / self.direction.norm(dim=0))
+        """w, in the precision that v is stored in; its products are in eight bits where v's are to be."""
+        made = self.direction * (self.length / self.direction.norm(dim=0))
+        if is_kept(self.direction):
+            keep_int8([made])
+        return made
 
     def open(self) -> OpenLinear:
         """Make w, for all products of a forward pass or of a search."""

@@ -173,7 +173,7 @@ def load_engines(
     Args:
         folders: The folders.
         device: `auto`, `cpu`, `cuda`...
-        precision: `float32` or `bfloat16`.
+        precision: `float32`, `bfloat16` or `int8`.
         batch: The most sentences translated together.
         words: The most words of a sentence.
 
@@ -181,21 +181,17 @@ def load_engines(
         CheckpointError: if a model folder is missing or broken.
         UsageError: if a folder is given twice, or the precision is not known.
     """
-    import torch
-
     from regard.experiment import load_model
-    from regard.training.device import as_precision
 
     names = _names(folders)
-    chosen = as_precision(precision)
     engines = []
     for name, folder in zip(names, folders, strict=True):
         if is_phrase_based([folder]):
             model, config = load_phrase_model([folder])
             text, size = model.text, len(model.decoder.table)
         else:
-            loaded = load_model(folder, device, chosen)
-            model, config, text = loaded.model.to(getattr(torch, chosen)), loaded.config, loaded.text
+            loaded = load_model(folder, device, precision)
+            model, config, text = loaded.model, loaded.config, loaded.text
             size = sum(math.prod(one.shape) for one in model.parameters())
         engine = Engine(name, model, text, config.search, _facts(config, text, size), batch, 4 * words)
         # The first translation compiles kernels: no user shall wait for that.

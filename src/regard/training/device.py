@@ -4,14 +4,14 @@ import ctypes
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 
-from regard.errors import DeviceError, UsageError
+from regard.errors import DeviceError
 from regard.kernels.products import bound_memory
 
-__all__ = ["Precision", "as_precision", "autocast", "give_back_memory", "pick_device", "use_threads"]
+__all__ = ["Precision", "autocast", "give_back_memory", "pick_device", "use_threads"]
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -62,18 +62,6 @@ def pick_device(name: str) -> torch.device:
         there = f"there are {count} GPUs, from cuda:0 on" if count else "no GPU can be used here"
         raise DeviceError(f"device {name!r}: cuda:{number} is not there: {there}; try device=cpu")
     return torch.device("cuda", number)
-
-
-def as_precision(name: str) -> Precision:
-    """The precision of a name.
-
-    Raises:
-        UsageError: if there is none.
-    """
-    for known in get_args(Precision):
-        if name == known:
-            return known
-    raise UsageError(f"--precision {name!r}: expected {' or '.join(get_args(Precision))}")
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[Any]:

@@ -1,0 +1,90 @@
+"""The kernels of `regard.kernels.int8`: a row at a time."""
+
+import numpy as np
+from numba import cfunc, njit, types
+
+from regard.kernels.floats import bits, floats, integers, number, small_integers
+from regard.kernels.int8 import BIAS, COLUMNS, FROM, LEVELS, ROWS, SCALES, SHARE, SIZE, TICKET, TO
+from regard.kernels.pool import CHUNK
+from regard.kernels.tiles import atomic_add, read_int
+
+__all__ = ["round_rows", "scale_sums"]
+
+_MAGNITUDE, _INFINITE = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
+# Added to a number it leaves the nearest integer, ties to even, in the last bits of the sum.
+_SHIFT = np.float32(12582912.0)
+_LEVELS = np.float32(LEVELS)
+
+
+@njit
+def _greatest(values):
+    """The bits of the greatest magnitude; at least those of infinity where one is infinite or no number."""
+    found = np.int32(0)
+    for i in range(len(values)):
+        one = np.int32(bits(values[i])) & _MAGNITUDE
+        found = one if one > found else found
+    return found
+
+
+@cfunc(types.void(types.int64), cache=True, error_model="numpy")
+def round_rows(block: int) -> None:
+    """Integers of each row, and what they are times."""
+    rows, size, share = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE), read_int(block + 8 * SHARE)
+    scales = floats(read_int(block + 8 * SCALES), rows)
+    while True:
+        begin = share * atomic_add(block + 8 * TICKET, 1)
+        if begin >= rows:
+            break
+        for row in range(begin, min(begin + share, rows)):
+            values = floats(read_int(block + 8 * FROM) + 4 * row * size, size)
+            out = small_integers(read_int(block + 8 * TO) + row * size, size)
+            greatest = _greatest(values)
+            top = number(np.uint32(greatest))
+            if 0 < greatest < _INFINITE:
+                scales[row] = top / _LEVELS
+                factor = _LEVELS / top
+                for i in range(size):
+                    out[i] = np.int8(bits(values[i] * factor + _SHIFT))
+            else:
+                scales[row] = np.float32(0) if greatest == 0 else np.float32(np.nan)
+                for i in range(size):
+                    out[i] = np.int8(0)
+
+
+@njit
+def _scale(out, sums, scale, columns, bias):
+    """The sums times their scales, plus the bias where there is one."""
+    if bias:
+        added = floats(bias, len(out))
+        for i in range(len(out)):
+            out[i] = sums[i] * scale * columns[i] + added[i]
+    else:
+        for i in range(len(out)):
+            out[i] = sums[i] * scale * columns[i]
+
+
+@cfunc(types.void(types.int64), cache=True)
+def scale_sums(block: int) -> None:
+    """Sums of integers become float32, times the scales of row and column, plus the column's bias."""
+    rows, size, share = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE), read_int(block + 8 * SHARE)
+    scales, columns = floats(read_int(block + 8 * SCALES), rows), floats(read_int(block + 8 * COLUMNS), size)
+    bias = read_int(block + 8 * BIAS)
+    # A room of its own: a loop that may write what it reads is not made into vector code.
+    room = np.empty(CHUNK, np.float32)
+    while True:
+        begin = share * atomic_add(block + 8 * TICKET, 1)
+        if begin >= rows:
+            break
+        for row in range(begin, min(begin + share, rows)):
+            for first in range(0, size, CHUNK):
+                count, start = min(CHUNK, size - first), 4 * (row * size + first)
+                sums = integers(read_int(block + 8 * FROM) + start, count)
+                for i in range(count):
+                    room[i] = np.float32(sums[i])
+                _scale(
+                    floats(read_int(block + 8 * TO) + start, count),
+                    room[:count],
+                    scales[row],
+                    columns[first : first + count],
+                    bias + 4 * first if bias else 0,
+                )

@@ -1,0 +1,127 @@
+"""Products with weights kept in eight bits."""
+
+import gc
+
+import numpy as np
+import pytest
+import torch
+
+from regard.errors import DeviceError
+from regard.kernels import int8
+from regard.kernels.int8 import check_int8, int8_matrix, is_kept, keep_int8
+from regard.kernels.products import product
+from regard.kernels.versions import using
+
+
+@pytest.fixture(autouse=True)
+def _exact() -> None:
+    try:
+        check_int8(torch.device("cpu"))
+    except DeviceError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(params=["auto", "reference"])
+def version(request):
+    with using(request.param):
+        yield
+
+
+def _by_definition(x: torch.Tensor, matrix: torch.Tensor) -> np.ndarray:
+    """As the module's docstring has it, in float64."""
+    x, matrix = x.double().numpy(), matrix.double().numpy()
+    rows, columns = np.abs(x).max(1, keepdims=True) / 127, np.abs(matrix).max(0, keepdims=True) / 127
+    rows, columns = (np.where(scales > 0, scales, 1) for scales in (rows, columns))
+    return (np.rint(x / rows) * rows) @ (np.rint(matrix / columns) * columns)
+
+
+@pytest.mark.parametrize("shape", [(1, 16, 16), (7, 33, 50), (40, 256, 1500), (3, 1500, 20)])
+def test_it_is_the_product_of_rounded_operands(shape, version) -> None:
+    rows, inner, columns = shape
+    x, matrix, bias = torch.randn(rows, inner), torch.randn(inner, columns), torch.randn(columns)
+    x[0] *= 1e-3
+    matrix[:, 0] = 0
+    keep_int8([matrix])
+    # An operand halfway between two integers may be rounded either way in float32: a share of the entries.
+    expected = _by_definition(x, matrix)
+    step = (x.abs().amax(1, keepdim=True) / 127 * matrix.abs().amax(0)).numpy()
+    found = product(x, matrix).double().numpy()
+    assert (np.abs(found - expected) <= 2 * step + 1e-6).all()
+    assert np.isclose(found, expected, rtol=1e-5, atol=1e-5).mean() > 0.9
+    assert torch.equal(product(x, matrix)[:, 0], torch.zeros(rows))
+    torch.testing.assert_close(product(x, matrix, bias), product(x, matrix) + bias)
+
+
+def test_the_error_is_at_most_half_a_step_of_each_operand(version) -> None:
+    x, matrix = torch.randn(20, 64, dtype=torch.float64), torch.randn(64, 48, dtype=torch.float64)
+    keep_int8([single := matrix.float()])
+    half_x, half = x.abs().amax(1, keepdim=True) / 254, matrix.abs().amax(0, keepdim=True) / 254
+    bound = half_x * matrix.abs().sum(0) + half * x.abs().sum(1, keepdim=True) + 64 * half_x * half
+    error = (product(x.float(), single).double() - x @ matrix).abs()
+    assert (error <= bound + 1e-4).all() and error.max() > 0
+
+
+def test_a_row_gives_the_same_alone(version) -> None:
+    x, matrix = torch.randn(9, 5, 64), torch.randn(64, 70)
+    keep_int8([matrix])
+    together = product(x, matrix)
+    assert together.shape == (9, 5, 70)
+    for i in range(9):
+        assert torch.equal(product(x[i, 2], matrix), together[i, 2])
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_what_is_no_number_stays_in_its_row(bad, version) -> None:
+    x, matrix, bias = torch.randn(3, 32), torch.randn(32, 16), torch.randn(16)
+    x[1, 7], x[2] = bad, 0
+    keep_int8([matrix])
+    found = product(x, matrix, bias)
+    assert found[1].isnan().all() and found[0].isfinite().all() and torch.equal(found[2], bias)
+
+
+def test_views_of_a_kept_matrix_are_kept_and_nothing_else_is() -> None:
+    weight, other = torch.nn.Parameter(torch.randn(40, 30)), torch.randn(40, 30)
+    keep_int8([weight])
+    x, y = torch.randn(4, 40), torch.randn(4, 30)
+    with torch.inference_mode():
+        for left, view in ((x, weight), (y, weight.t()), (x[:, 10:], weight[10:]), (x, weight[:, 3:9])):
+            assert is_kept(view) and not torch.equal(product(left, view), left @ view)
+            assert np.isclose(product(left, view), _by_definition(left, view), atol=1e-4).mean() > 0.9
+        assert not is_kept(other) and torch.equal(product(x, other), x @ other)
+        assert int8_matrix(x.double(), weight) is None
+
+
+def test_a_matrix_that_changed_is_rounded_again() -> None:
+    matrix, x = torch.randn(20, 20), torch.randn(2, 20)
+    keep_int8([matrix])
+    before = product(x, matrix)
+    matrix.mul_(2)
+    torch.testing.assert_close(product(x, matrix), 2 * before)
+
+
+def test_nothing_is_kept_of_a_matrix_that_is_gone() -> None:
+    gc.collect()
+    before = len(int8._kept)
+    matrix = torch.randn(20, 20)
+    keep_int8([matrix])
+    keep_int8([matrix.t()])
+    product(torch.randn(2, 20), matrix)
+    assert len(int8._kept) == before + 1
+    del matrix
+    gc.collect()
+    assert len(int8._kept) == before
+
+
+def test_a_gpu_is_refused() -> None:
+    with pytest.raises(DeviceError, match="int8: not on cuda: expected a CPU"):
+        check_int8(torch.device("cuda"))
+
+
+def test_products_that_are_not_exact_are_refused(monkeypatch) -> None:
+    exact = torch.ops.aten._int_mm
+    # Pairs summed in 16 bits, as by processors without VNNI.
+    monkeypatch.setattr(torch.ops.aten, "_int_mm", lambda x, y: exact(x, y).clamp(-32768, 32767))
+    check_int8.cache_clear()
+    with pytest.raises(DeviceError, match="no exact products of 8-bit integers"):
+        check_int8(torch.device("cpu"))
+    check_int8.cache_clear()

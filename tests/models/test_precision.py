@@ -1,0 +1,82 @@
+"""What precision a model's products are made in."""
+
+import pytest
+import torch
+from torch import nn
+from wirings import CONVS, LSTMS, TRANSFORMERS, batch, bounds, build, config
+
+from regard.data.batch import collate
+from regard.decoding.beam import beam_search
+from regard.decoding.config import SearchConfig
+from regard.errors import DeviceError, UsageError
+from regard.kernels.int8 import check_int8, is_kept
+from regard.models import precision
+from regard.models.precision import as_precision, set_precision
+
+WIRINGS = {
+    **{name: LSTMS[name] for name in ("luong", "bahdanau", "dense bridge", "tied", "gru", "prior-joint")},
+    **{name: LSTMS[name] for name in ("linear readout", "convolutional encoder", "constrained")},
+    **{f"transformer, {name}": TRANSFORMERS[name] for name in ("post-norm", "pre-norm", "constrained")},
+    **{f"convolutional, {name}": CONVS[name] for name in ("gehring", "wide kernels", "constrained")},
+}
+
+
+@pytest.fixture(autouse=True)
+def _exact() -> None:
+    try:
+        check_int8(torch.device("cpu"))
+    except DeviceError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(params=list(WIRINGS))
+def wiring(request, monkeypatch):
+    monkeypatch.setattr(precision, "LEAST", 1)  # the models of tests are small
+    return WIRINGS[request.param]
+
+
+def test_eight_bits_are_near_float32_and_not_it(wiring) -> None:
+    data = batch(((7, 6), (4, 8), (1, 1)))
+    with torch.inference_mode():
+        exact = build(wiring).float().eval()(data).log_likelihood
+        model = build(wiring).eval()
+        set_precision(model, "int8")
+        found = model(data).log_likelihood
+    assert found.dtype == torch.float32 and not torch.equal(found, exact)
+    torch.testing.assert_close(found, exact, rtol=0.05, atol=0.1)
+
+
+def test_in_eight_bits_a_sentence_is_translated_the_same_alone_as_among_others(wiring) -> None:
+    model, pairs = build(wiring).eval(), batch()
+    set_precision(model, "int8")
+    search = SearchConfig(beam=3, nbest=3, length_penalty=0.5, max_length_ratio=1.0, max_length_extra=3)
+    together = beam_search(model, pairs.source, search, upper=pairs.upper)
+    for row, length in enumerate(pairs.source.lengths.tolist()):
+        sentence = pairs.source.tokens[row, :length].tolist()
+        single = collate([sentence], None, [0], [bounds(length)])
+        (alone,) = beam_search(model, single.source, search, upper=single.upper)
+        assert [h.tokens for h in alone] == [h.tokens for h in together[row]]
+        for mine, other in zip(alone, together[row], strict=True):
+            assert mine.score == pytest.approx(other.score, abs=1e-5)
+
+
+def test_small_matrices_and_vectors_are_left_as_they_are() -> None:
+    model = nn.ModuleDict(
+        {"wide": nn.Linear(16, 20), "narrow": nn.Linear(16, 15), "normed": nn.LayerNorm(16)}
+    )
+    set_precision(model, "int8")
+    kept = {name for name, one in model.named_parameters() if is_kept(one)}
+    assert kept == {"wide.weight"}
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("float32", torch.float32), ("bfloat16", torch.bfloat16)])
+def test_the_other_precisions_are_those_of_all_numbers(name, dtype) -> None:
+    model = build(config())
+    set_precision(model, as_precision(name))
+    assert {one.dtype for one in model.parameters()} == {dtype}
+    assert not any(is_kept(one) for one in model.parameters())
+
+
+def test_an_unknown_precision_is_named() -> None:
+    with pytest.raises(UsageError, match="'float8': expected float32, bfloat16 or int8"):
+        as_precision("float8")
