@@ -4,6 +4,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from regard.api.model import load
 from regard.cli.actions import actions
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, read_pairs
@@ -20,7 +21,7 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def test_tables_become_actions_that_a_pointer_learns(tmp_path):
+def test_tables_become_actions_that_a_pointer_learns(tmp_path, caplog):
     # SIGMORPHON's order: lemma, form, features.
     rows = [(stem, form, tag) for stem in STEMS for form, tag in ((stem, "SG"), (stem + "er", "PL"))]
     table = tmp_path / "nouns.tsv"
@@ -61,6 +62,14 @@ def test_tables_become_actions_that_a_pointer_learns(tmp_path):
     train(from_dict(RunConfig, config), tmp_path / "model")
     # Forms without their steps are right, as a whole.
     assert max(entry.get("accuracy", 0) for entry in read_record(tmp_path / "model")) > 90
+    # What is scored is actions too.
+    model = load(tmp_path / "model", device="cpu")
+    plain = [target.replace("→", "") for _, target in pairs]
+    right, wrong = (
+        model.score([source for source, _ in pairs], lines) for lines in ([t for _, t in pairs], plain)
+    )
+    assert sum(one.log_probability for one in right) > sum(one.log_probability for one in wrong)
+    assert len(caplog.messages) == 1 and "no step (→) in 'Bad'" in caplog.text
 
 
 def test_tables_are_not_overwritten(tmp_path):
