@@ -56,12 +56,13 @@ def chosen(scores: Tensor) -> Version:
 
 def on_cpu(*operands: Tensor) -> bool:
     """Whether a kernel of Numba's that is no operator for `torch.compile` may be given these."""
-    return (
-        not torch.compiler.is_compiling()
-        and not transforming()
-        and all(operand.device.type == "cpu" for operand in operands)
-        and chosen(operands[0]) == "numba"
-    )
+    # A step of search asks some fifty times.
+    if torch.compiler.is_compiling() or (_stack is not None and _stack() is not None):
+        return False
+    for operand in operands:
+        if not operand.is_cpu:
+            return False
+    return (_NATIVE.get("cpu") if _forced == "auto" else _forced) == "numba"
 
 
 # Private, and absent from some versions: then no transform is noticed.
