@@ -272,7 +272,7 @@ def load_model(
         UsageError: if the precision is not known, or not for this model.
         CheckpointError: if a file of the folder is missing or corrupt (names it), or the weights do not fit.
         ConfigError: if a setting is wrong.
-        DeviceError: if the device is not there.
+        DeviceError: if the device is not there, or has no products in that precision.
     """
     folder, chosen = Path(folder), as_precision(precision)
     place = pick_device(device)

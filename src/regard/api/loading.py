@@ -27,9 +27,10 @@ def load_models(
     """One model or an ensemble, the text handling they share, and the first one's search settings.
 
     Raises:
-        UsageError: if the precision is not known, or models of an ensemble have other vocabularies or
-            fertilities.
+        UsageError: if the precision is not known or not for a model, or models of an ensemble have other
+            vocabularies or fertilities.
         CheckpointError: if a model folder is missing or broken.
+        DeviceError: if the device is not there, or has no products in that precision.
     """
     from regard.decoding.ensemble import Ensemble
     from regard.experiment import load_model

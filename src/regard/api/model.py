@@ -50,10 +50,11 @@ def load(
             them stand under `[search]` in `regard config`.
 
     Raises:
-        UsageError: if no folder is given, or models of an ensemble do not fit each other.
+        UsageError: if no folder is given, models of an ensemble do not fit each other, or the precision is
+            not known or not for this model.
         CheckpointError: if a folder is missing or broken; names the file.
         ConfigError: if a setting is wrong; names it.
-        DeviceError: if the device is not there.
+        DeviceError: if the device is not there, or has no exact products of 8-bit integers.
     """
     if not folders:
         raise UsageError("regard.load() needs a model folder: regard.load('runs/first')")

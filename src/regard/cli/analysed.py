@@ -19,7 +19,7 @@ class Analysed:
         output: Where what is shown goes; none: standard output.
         json_file: Where everything goes; none: nowhere.
         batch: The most sentences in a batch; none: as the model's settings say.
-        precision: float32 or bfloat16.
+        precision: float32, bfloat16 or int8.
         device: Where to compute.
     """
 

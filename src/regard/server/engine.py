@@ -179,7 +179,8 @@ def load_engines(
 
     Raises:
         CheckpointError: if a model folder is missing or broken.
-        UsageError: if a folder is given twice, or the precision is not known.
+        UsageError: if a folder is given twice, or the precision is not known or not for a model.
+        DeviceError: if the device is not there, or has no products in that precision.
     """
     from regard.experiment import load_model
 
