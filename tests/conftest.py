@@ -20,3 +20,15 @@ import torch
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def exact_int8() -> None:
+    """Skips where the processor has no exact products of 8-bit integers, and int8 is refused."""
+    from regard.errors import DeviceError
+    from regard.kernels.int8 import check_int8
+
+    try:
+        check_int8(torch.device("cpu"))
+    except DeviceError as error:
+        pytest.skip(str(error))

@@ -314,7 +314,9 @@ def test_fertilities_that_leave_less_than_one_unit_are_named_where_there_is_no_s
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_other_precisions_translate(model, precision):
+def test_other_precisions_translate(model, precision, request):
+    if precision == "int8":
+        request.getfixturevalue("exact_int8")
     assert len(translate(model, "--precision", precision)) == len(LINES)
 
 

@@ -12,13 +12,7 @@ from regard.kernels.int8 import check_int8, int8_matrix, is_kept, keep_int8
 from regard.kernels.products import product
 from regard.kernels.versions import using
 
-
-@pytest.fixture(autouse=True)
-def _exact() -> None:
-    try:
-        check_int8(torch.device("cpu"))
-    except DeviceError as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("exact_int8")
 
 
 @pytest.fixture(params=["auto", "reference"])

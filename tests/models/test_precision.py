@@ -8,10 +8,12 @@ from wirings import CONVS, LSTMS, TRANSFORMERS, batch, bounds, build, config
 from regard.data.batch import collate
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SearchConfig
-from regard.errors import DeviceError, UsageError
-from regard.kernels.int8 import check_int8, is_kept
+from regard.errors import UsageError
+from regard.kernels.int8 import is_kept
 from regard.models import precision
 from regard.models.precision import as_precision, set_precision
+
+pytestmark = pytest.mark.usefixtures("exact_int8")
 
 WIRINGS = {
     **{name: LSTMS[name] for name in ("luong", "bahdanau", "dense bridge", "tied", "gru", "prior-joint")},
@@ -19,14 +21,6 @@ WIRINGS = {
     **{f"transformer, {name}": TRANSFORMERS[name] for name in ("post-norm", "pre-norm", "constrained")},
     **{f"convolutional, {name}": CONVS[name] for name in ("gehring", "wide kernels", "constrained")},
 }
-
-
-@pytest.fixture(autouse=True)
-def _exact() -> None:
-    try:
-        check_int8(torch.device("cpu"))
-    except DeviceError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(params=list(WIRINGS))

@@ -183,15 +183,17 @@ def load_engines(
         DeviceError: if the device is not there, or has no products in that precision.
     """
     from regard.experiment import load_model
+    from regard.models.precision import as_precision
 
     names = _names(folders)
+    chosen = as_precision(precision)  # a mistake is named whatever the models are
     engines = []
     for name, folder in zip(names, folders, strict=True):
         if is_phrase_based([folder]):
             model, config = load_phrase_model([folder])
             text, size = model.text, len(model.decoder.table)
         else:
-            loaded = load_model(folder, device, precision)
+            loaded = load_model(folder, device, chosen)
             model, config, text = loaded.model, loaded.config, loaded.text
             size = sum(math.prod(one.shape) for one in model.parameters())
         engine = Engine(name, model, text, config.search, _facts(config, text, size), batch, 4 * words)
