@@ -31,6 +31,22 @@ def test_values_and_gradients_are_those_of_log_softmax(budget) -> None:
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.parametrize("hold", [True, False])
+def test_rows_taken_a_few_at_a_time_give_the_same(hold, monkeypatch) -> None:
+    inputs = [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in ((7, 5), (11, 5), (11,))]
+    targets = torch.randint(11, (7,))
+
+    def found() -> tuple[torch.Tensor, ...]:
+        picked, mean = linear_log_likelihood(*inputs, targets, average=True, hold=hold)
+        return picked, mean, *torch.autograd.grad((picked - 2.0 * mean).square().sum(), inputs)
+
+    at_once = found()
+    monkeypatch.setattr("regard.functional.likelihood.CHUNK", 1)
+    monkeypatch.setattr("regard.functional.likelihood.ROWS", 3)
+    for a, b in zip(found(), at_once, strict=True):
+        torch.testing.assert_close(a, b)
+
+
 def test_without_the_average_only_the_target_counts() -> None:
     inputs = [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in ((4, 3), (6, 3), (6,))]
     targets = torch.randint(6, (4,))

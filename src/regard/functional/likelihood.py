@@ -1,8 +1,9 @@
 """The log-likelihood of target tokens under a linear output layer, without holding every logit.
 
 For hidden states x, weights W and biases b: log p(y) = (x W^T + b)_y - logsumexp_v (x W^T + b)_v. Only real
-tokens come in (no padding), the exponentials are made once, and beyond `BUDGET` numbers, or on
-request, the logits of one chunk at a time are held and made again in the backward pass:
+tokens come in (no padding), the exponentials are made once, on a processor so many rows at a time as its
+cache still has when they are read again. Beyond `BUDGET` numbers, or on request, they are not held for the
+backward pass but made again in it:
 
     d logits = g_y (onehot(y) - p) + g_m (1/V - p),
 
@@ -23,6 +24,8 @@ from regard.types import Float, Int, Tensor
 __all__ = ["linear_log_likelihood", "linear_log_softmax"]
 
 BUDGET = 1 << 24  # numbers: 64 MiB in float32
+CHUNK = 1 << 24  # bytes of logits in the works at a time on a processor
+ROWS = 256  # but no fewer rows than these, where the budget allows: products want them
 
 
 def _exponentials(logits: Tensor, average: bool, fused: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -76,18 +79,20 @@ class _LinearLogLikelihood(torch.autograd.Function):
         hold: bool,
         fused: bool,
     ) -> tuple[Tensor, Tensor]:
-        rows = max(1, budget // weight.shape[0])
+        allowed = max(1, budget // weight.shape[0])
+        held = hold and hidden.shape[0] <= allowed
+        fitting = max(ROWS, CHUNK // (weight.shape[0] * hidden.element_size()))
+        rows = min(allowed, fitting) if on_cpu(hidden) else allowed
         picked: list[Tensor] = []
         means: list[Tensor] = []
-        kept: list[Tensor] = []
-        held = hold and hidden.shape[0] <= rows
+        kept: list[tuple[Tensor, Tensor]] = []
         for start in range(0, max(1, hidden.shape[0]), rows):
             part = slice(start, start + rows)
             log_p, mean, powers, sums = _chunk(hidden[part], weight, bias, targets[part], average, fused)
             picked.append(log_p)
             means.append(mean)
             if held:
-                kept = [powers, sums]
+                kept.append((powers, sums))
         ctx.rows, ctx.average = rows, average
         # Not among the saved tensors: the backward pass writes over it, and makes it anew if asked twice.
         ctx.kept = kept
@@ -107,7 +112,7 @@ class _LinearLogLikelihood(torch.autograd.Function):
             part = slice(start, start + ctx.rows)
             x, y = hidden[part], targets[part]
             if kept:
-                powers, sums = kept
+                powers, sums = kept[start // ctx.rows]
             else:
                 _, _, powers, sums = _chunk(x, weight, bias, y, False, True)
             g = grad_picked[part]
