@@ -120,6 +120,47 @@ def test_few_words_not_renormalised_never_exceed_the_exact_likelihood(coupling) 
     assert (parts[0] < whole).any()
 
 
+@pytest.mark.parametrize("coupling", ["none", "proximity", "monotonic"])
+def test_words_beyond_the_few_are_read_together(coupling) -> None:
+    """With the definition: the mean of the others by their prior, and Bayes' rule over K + 1 contexts."""
+    model, batch = _model(coupling=coupling, contexts=1, mix=1.0, remainder=True, feed="context"), _batch()
+    (memory,), state = model.begin(batch.source)
+    rows, tokens = torch.arange(3), torch.full((3,), BOS)
+    for chosen in (torch.tensor([5, 6, 7]), torch.tensor([6, 6, 5])):
+        found = model.step(tokens, (memory,), state)
+        assert found.by_context is not None
+        reading, states = found.readings[0], memory.states
+        prior = reading.weights[:, 0]
+        place = prior.argmax(-1)
+        others = prior.scatter(1, place.unsqueeze(1), 0.0)
+        mass = others.sum(-1)
+        torch.testing.assert_close(reading.log_weights.exp(), torch.stack([prior[rows, place], mass], -1))
+        means = (others.unsqueeze(1) @ states)[:, 0] / mass.clamp_min(1e-20).unsqueeze(1)
+        torch.testing.assert_close(reading.contexts, torch.stack([states[rows, place], means], 1))
+        likelihood = found.by_context[rows, :, chosen].exp()  # (B, 2)
+        joint = others / mass.clamp_min(1e-20).unsqueeze(1) * (mass * likelihood[:, 1]).unsqueeze(1)
+        joint[rows, place] = prior[rows, place] * likelihood[:, 0]
+        state, tokens = model.observe(found, rows, chosen), chosen
+        assert isinstance(state.attention, PosteriorState) and state.attention.posterior is not None
+        torch.testing.assert_close(state.attention.posterior, joint / joint.sum(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("passes", ["prior", "posterior"])
+def test_a_remainder_of_no_words_changes_nothing(passes) -> None:
+    batch = _batch()
+    exact, found = (
+        _model(passes=passes, **settings)(batch).log_likelihood.sum(1)
+        for settings in ({"contexts": 0}, {"contexts": 3, "remainder": True})
+    )
+    torch.testing.assert_close(found, exact, rtol=0, atol=1e-9)
+
+
+def test_a_remainder_has_nothing_to_renormalise_and_needs_words_before_it() -> None:
+    for settings in ({"renormalise": True}, {"contexts": 0}):
+        with pytest.raises(ValueError, match="remainder"):
+            PosteriorAttentionConfig(remainder=True, **settings)
+
+
 def test_bayes_rule_is_that_of_the_definition() -> None:
     model, batch = _model(contexts=2, feed="context"), _batch()
     memories, state = model.begin(batch.source)
@@ -151,8 +192,9 @@ def test_prior_joint_passes_on_the_expectation_of_soft_attention() -> None:
     torch.testing.assert_close(after.context, expected)
 
 
-def test_prior_joint_without_coupling_reads_all_steps_in_parallel() -> None:
-    model, batch = _model(passes="prior", contexts=2), _batch()
+@pytest.mark.parametrize("remainder", [False, True])
+def test_prior_joint_without_coupling_reads_all_steps_in_parallel(remainder) -> None:
+    model, batch = _model(passes="prior", contexts=2 - remainder, remainder=remainder), _batch()
     attention, (memory,) = _attention(model), model.begin(batch.source)[0]
     queries = torch.randn(3, 4, 6, dtype=torch.double)
 
@@ -168,10 +210,13 @@ def test_prior_joint_without_coupling_reads_all_steps_in_parallel() -> None:
         torch.testing.assert_close(getattr(parallel.state, name), getattr(steps.state, name))
 
 
-@pytest.mark.parametrize("contexts", [6, 1, 0])
+@pytest.mark.parametrize(
+    ("contexts", "remainder"), [(6, False), (1, False), (0, False), (1, True), (6, True)]
+)
 @pytest.mark.parametrize("coupling", ["none", "monotonic"])
-def test_k_larger_than_the_sentence_and_a_sentence_of_one_word(coupling, contexts) -> None:
-    model, batch = _model(coupling=coupling, contexts=contexts, feed="attentional"), _batch()
+def test_k_larger_than_the_sentence_and_a_sentence_of_one_word(coupling, contexts, remainder) -> None:
+    settings = {"coupling": coupling, "contexts": contexts, "remainder": remainder}
+    model, batch = _model(**settings, feed="attentional"), _batch()
     found = model(batch)
     assert found.log_likelihood.isfinite().all()
     (-found.log_likelihood.sum()).backward()

@@ -86,6 +86,13 @@ LSTMS = {
     "postr-joint": config(
         decoder=decoder(feed="context"), attention=PosteriorAttentionConfig(coupling="monotonic", contexts=9)
     ),
+    "prior-joint, with the remainder": config(
+        attention=PosteriorAttentionConfig(passes="prior", contexts=2, remainder=True)
+    ),
+    "postr-joint, with the remainder": config(
+        decoder=decoder(feed="context", readout="linear"),
+        attention=PosteriorAttentionConfig(coupling="proximity", contexts=1, remainder=True),
+    ),
     "linear readout": config(
         decoder=decoder(readout="linear"),
         attention=PosteriorAttentionConfig(coupling="proximity", contexts=2, renormalise=True),

@@ -19,6 +19,14 @@ recurrence is fed, and it is the Postr_{t-1} of the next step's coupling. Coupli
 the first three normalised over all words. At the first step nothing is coupled. With all positions, m = 1 and
 nothing fed to the recurrence, the product of P(y_t) is the exact sum over all alignments
 (`regard.functional.chain`).
+
+With `remainder`, which is not in the paper, the words R beyond the K are not lost but read as soft attention
+would, together, so that the mixture's weights sum to 1 and every word has a gradient:
+
+    P(y_t) = sum over the K of Prior_t(a) P(y_t | s_t, x_a) + Prior_t(R) P(y_t | s_t, x_R)
+    x_R = sum over a in R of Prior_t(a) x_a / Prior_t(R)
+
+and what Bayes' rule gives to R is shared among its words as their prior is.
 """
 
 from dataclasses import dataclass
@@ -40,6 +48,8 @@ __all__ = ["Coupling", "PosteriorAttention", "PosteriorAttentionConfig", "Poster
 Coupling = Literal["none", "proximity", "monotonic", "forward"]
 NEAR = 3
 """Proximity: distances below this have a bias of their own."""
+LEAST = 1e-20
+"""A remainder with no more prior than this is not read."""
 
 
 @config
@@ -59,6 +69,10 @@ class PosteriorAttentionConfig:
         default=6, help="K: a token is read from so many words, the likeliest first; 0: from all.", ge=0
     )
     renormalise: bool = option(default=False, help="Let the prior of those K words sum to 1.")
+    remainder: bool = option(
+        default=False,
+        help="A token may also be read from all words beyond the K together: from their mean.",
+    )
     mix: float = option(
         default=0.5,
         help="m: the posterior's share in what is passed on, the prior's being the rest.",
@@ -74,9 +88,11 @@ class PosteriorAttentionConfig:
     )
 
     def __post_init__(self) -> None:
-        """Refuse a chain that goes only forward in belief but not in what it passes on."""
+        """Refuse a chain that goes only forward in belief but not in what it passes on; a remainder of 0."""
         if self.coupling == "forward" and (self.passes == "prior" or self.mix < 1):
             raise ValueError("coupling 'forward' is exact: passes = 'posterior' and mix = 1")
+        if self.remainder and (self.renormalise or not self.contexts):
+            raise ValueError("remainder = true leaves nothing to renormalise, and needs contexts >= 1")
 
 
 @dataclass(frozen=True)
@@ -103,20 +119,23 @@ class PosteriorReading(Reading):
     """A reading that waits for its token.
 
     Attributes:
+        places: [B, W], which source word each of the first W contexts is.
+        others: [B, S], what share of the context after them each word has; none: there is no such context.
         values: The words, opened for weighted sums.
         mix: m; none: the prior is passed on.
     """
 
+    places: Int[Tensor, "B W"]
+    others: Float[Tensor, "B S"] | None
     values: StepProduct
     mix: float | None
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> PosteriorState:
-        """Bayes' rule over the K words."""
-        assert self.positions is not None
+        """Bayes' rule over the K words, and their remainder where it is read."""
         prior = self.weights[:, 0]
         if self.mix is None:
             return PosteriorState(self.weights, self.values(self.weights)[:, 0], prior)
-        posterior = bayes(self.log_weights, log_likelihood, self.positions, prior.shape[1])
+        posterior = bayes(self.log_weights, log_likelihood, self.places, prior.shape[1], self.others)
         passed = torch.lerp(prior, posterior, self.mix)
         weights = passed.unsqueeze(1)
         return PosteriorState(weights, self.values(weights)[:, 0], passed, posterior)
@@ -132,13 +151,13 @@ class PosteriorAttention(Attention):
     """
 
     observes = True
-    reads_words = True
 
     def __init__(self, config: PosteriorAttentionConfig, query: int, width: int) -> None:
         """Build the scorer and the coupling."""
         super().__init__()
         self.config = config
         self.width = width
+        self.reads_words = not config.remainder
         self.scorer = build_scorer(config.scorer, query, width, config.hidden)
         # Proximity: a bias for each distance -2 to 2. Monotonic: the logit of delta.
         size = {"proximity": 2 * NEAR - 1, "monotonic": 1}.get(config.coupling, 0)
@@ -162,16 +181,22 @@ class PosteriorAttention(Attention):
         assert isinstance(state, PosteriorState) and memory.keys is not None and memory.values is not None
         scores = self.scorer(query.unsqueeze(1), memory.keys)[:, 0]
         log_prior = self._log_prior(scores, memory.mask, state.passed)
-        log_weights, positions = self._words(log_prior)
+        log_weights, positions, others = self._words(log_prior)
         zeros = torch.zeros_like(log_weights)
+        contexts = words_at(memory, positions)
+        if others is not None:
+            mean = memory.values(others.unsqueeze(1))
+            contexts = torch.cat([contexts, mean.to(contexts.dtype)], dim=1)
         return PosteriorReading(
-            contexts=words_at(memory, positions),
+            contexts=contexts,
             log_weights=log_weights,
             weights=log_prior.exp().unsqueeze(1),
             log_policy=zeros,
             penalty=zeros[:, 0],
             state=state,
-            positions=positions,
+            positions=positions if self.reads_words else None,
+            places=positions,
+            others=others,
             values=memory.values,
             mix=self.config.mix if self.config.passes == "posterior" else None,
         )
@@ -188,20 +213,32 @@ class PosteriorAttention(Attention):
             return super().read_all(queries, memory, state, likelihood)
         assert memory.keys is not None and memory.values is not None
         log_prior = masked_log_softmax(self.scorer(queries, memory.keys), memory.mask.unsqueeze(1))
-        log_weights, positions = self._words(log_prior.flatten(0, 1))
+        log_weights, positions, others = self._words(log_prior.flatten(0, 1))
         log_weights, positions = (x.view(*queries.shape[:2], -1) for x in (log_weights, positions))
         contexts = words_at(memory, positions.flatten(1)).view(*positions.shape, -1)  # (B, T, K, D)
+        if others is not None:
+            mean = memory.values(others.view_as(log_prior)).unsqueeze(2)
+            contexts = torch.cat([contexts, mean.to(contexts.dtype)], dim=2)
         zeros, weights = torch.zeros_like(log_weights), log_prior.exp().unsqueeze(2)
         last = weights[:, -1]
         after = PosteriorState(last, memory.values(last)[:, 0], last[:, 0])
-        return Reading(contexts, log_weights, weights, zeros, zeros[..., 0], after, positions=positions)
+        places = positions if self.reads_words else None
+        return Reading(contexts, log_weights, weights, zeros, zeros[..., 0], after, positions=places)
 
-    def _words(self, log_prior: Float[Tensor, "N S"]) -> tuple[Float[Tensor, "N K"], Int[Tensor, "N K"]]:
-        """Log-weights and places of the words that a token may be read from."""
+    def _words(
+        self, log_prior: Float[Tensor, "N S"]
+    ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N K"], Float[Tensor, "N S"] | None]:
+        """Log-weights of the contexts, places of those that are words, shares of words in their remainder."""
         log_weights, positions = likeliest(log_prior, self.config.contexts)
         if self.config.renormalise:
             log_weights = log_weights - log_weights.logsumexp(-1, keepdim=True)
-        return log_weights, positions
+        if not self.config.remainder:
+            return log_weights, positions, None
+        others = log_prior.exp().scatter(1, positions, 0.0)
+        mass = others.sum(-1, keepdim=True)
+        present = mass > LEAST
+        log_mass = torch.where(present, mass, torch.ones_like(mass)).log().masked_fill(~present, -torch.inf)
+        return torch.cat([log_weights, log_mass], dim=-1), positions, others / mass.clamp_min(LEAST)
 
     def _log_prior(
         self, scores: Float[Tensor, "B S"], mask: Bool[Tensor, "B S"], passed: Float[Tensor, "B S"] | None

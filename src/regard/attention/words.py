@@ -40,18 +40,22 @@ def words_at(memory: Memory, positions: Int[Tensor, "B K"]) -> Float[Tensor, "B 
 
 
 def bayes(
-    log_weights: Float[Tensor, "B K"],
-    log_likelihood: Float[Tensor, "B K"],
+    log_weights: Float[Tensor, "B C"],
+    log_likelihood: Float[Tensor, "B C"],
     positions: Int[Tensor, "B K"],
     words: int,
+    others: Float[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B S"]:
     """Which word a token was read from, over all words: proportional to weight times likelihood.
 
     Args:
-        log_weights: Of the contexts.
+        log_weights: Of the contexts: K, and one more with `others`.
         log_likelihood: Log p(token | context k).
-        positions: Which word each context is.
+        positions: Which word each of the first K contexts is.
         words: S.
+        others: What share of the last context each word has; none: there is no such context.
     """
     believed = torch.softmax(log_weights + log_likelihood.to(log_weights.dtype), dim=-1)
-    return believed.new_zeros(len(believed), words).scatter_add(1, positions, believed)
+    if others is None:
+        return believed.new_zeros(len(believed), words).scatter_add(1, positions, believed)
+    return (believed[:, -1:] * others).scatter_add(1, positions, believed[:, :-1])
