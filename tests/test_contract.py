@@ -54,6 +54,8 @@ CONFIGS = [
         )
     ),
     PosteriorAttentionConfig(coupling="forward", contexts=7, mix=1.0),
+    PosteriorAttentionConfig(passes="prior", contexts=1, remainder=True),
+    PosteriorAttentionConfig(coupling="monotonic", contexts=2, remainder=True),
     *(VariationalAttentionConfig(contexts=contexts) for contexts in (2, 7)),
     *(
         LocalAttentionConfig(variant=variant, window=window, map=name)
