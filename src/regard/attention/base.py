@@ -153,7 +153,7 @@ class Reading(Rows):
         log_policy: [B, K], log-probability of what was sampled, in nats; zero where nothing is.
         penalty: [B], in nats (a divergence, an entropy); zero where there is none.
         state: The state to go on with, as far as it does not hang on the token; from `read_all` the last.
-        positions: [B, K], which source word each context is, where each is one; else none.
+        positions: [B, W], which source word each of the first W contexts is; none: none of them is one.
         expected: [B], what the mechanism expects the rewards from here on to come to; or none.
         beliefs: [B, T, H, S], from `read_all`: `State.belief` of every step; none: the weights.
     """
@@ -164,7 +164,7 @@ class Reading(Rows):
     log_policy: Float[Tensor, "B *T K"]
     penalty: Float[Tensor, "B *T"]
     state: State
-    positions: Int[Tensor, "B *T K"] | None = dataclasses.field(default=None, kw_only=True)
+    positions: Int[Tensor, "B *T W"] | None = dataclasses.field(default=None, kw_only=True)
     expected: Float[Tensor, "B *T"] | None = dataclasses.field(default=None, kw_only=True)
     beliefs: Float[Tensor, "B T H S"] | None = dataclasses.field(default=None, kw_only=True)
 
@@ -185,7 +185,7 @@ class Attention(nn.Module, ABC):
             `observe` ignores the likelihood and `state.context` is `contexts[:, 0]`, so a decoder may leave
             the likelihoods of all steps to the end.
         reads_reference: Whether `start` looks at the reference in training.
-        reads_words: Whether each context is one source word, which `Reading.positions` names.
+        reads_words: Whether contexts, at least the first, are source words, which `Reading.positions` names.
         projects: Whether it makes projections of queries and memory itself: no heads are put around it.
         enters: Whether `enter` must be called, and so a decoder with recurrence is needed.
         bounded: Whether it keeps within the fertilities of `Memory`.

@@ -119,23 +119,22 @@ class PosteriorReading(Reading):
     """A reading that waits for its token.
 
     Attributes:
-        places: [B, W], which source word each of the first W contexts is.
-        others: [B, S], what share of the context after them each word has; none: there is no such context.
+        others: [B, S], what share each word has of the context after those that are one word; none: all are.
         values: The words, opened for weighted sums.
         mix: m; none: the prior is passed on.
     """
 
-    places: Int[Tensor, "B W"]
     others: Float[Tensor, "B S"] | None
     values: StepProduct
     mix: float | None
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> PosteriorState:
         """Bayes' rule over the K words, and their remainder where it is read."""
+        assert self.positions is not None
         prior = self.weights[:, 0]
         if self.mix is None:
             return PosteriorState(self.weights, self.values(self.weights)[:, 0], prior)
-        posterior = bayes(self.log_weights, log_likelihood, self.places, prior.shape[1], self.others)
+        posterior = bayes(self.log_weights, log_likelihood, self.positions, prior.shape[1], self.others)
         passed = torch.lerp(prior, posterior, self.mix)
         weights = passed.unsqueeze(1)
         return PosteriorState(weights, self.values(weights)[:, 0], passed, posterior)
@@ -151,13 +150,13 @@ class PosteriorAttention(Attention):
     """
 
     observes = True
+    reads_words = True
 
     def __init__(self, config: PosteriorAttentionConfig, query: int, width: int) -> None:
         """Build the scorer and the coupling."""
         super().__init__()
         self.config = config
         self.width = width
-        self.reads_words = not config.remainder
         self.scorer = build_scorer(config.scorer, query, width, config.hidden)
         # Proximity: a bias for each distance -2 to 2. Monotonic: the logit of delta.
         size = {"proximity": 2 * NEAR - 1, "monotonic": 1}.get(config.coupling, 0)
@@ -173,8 +172,9 @@ class PosteriorAttention(Attention):
         return PosteriorState(first.weights, first.context)
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """The scorer's, and a weighted sum of the words for each step."""
-        return self.scorer.multiply_adds(source, target, pairs) + pairs * self.width
+        """The scorer's, and weighted sums of the words for each step: what is passed on, the remainder."""
+        sums = 2 if self.config.remainder else 1
+        return self.scorer.multiply_adds(source, target, pairs) + sums * pairs * self.width
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> PosteriorReading:
         """One step: the prior, and the words the token may be read from."""
@@ -194,8 +194,7 @@ class PosteriorAttention(Attention):
             log_policy=zeros,
             penalty=zeros[:, 0],
             state=state,
-            positions=positions if self.reads_words else None,
-            places=positions,
+            positions=positions,
             others=others,
             values=memory.values,
             mix=self.config.mix if self.config.passes == "posterior" else None,
@@ -222,8 +221,7 @@ class PosteriorAttention(Attention):
         zeros, weights = torch.zeros_like(log_weights), log_prior.exp().unsqueeze(2)
         last = weights[:, -1]
         after = PosteriorState(last, memory.values(last)[:, 0], last[:, 0])
-        places = positions if self.reads_words else None
-        return Reading(contexts, log_weights, weights, zeros, zeros[..., 0], after, positions=places)
+        return Reading(contexts, log_weights, weights, zeros, zeros[..., 0], after, positions=positions)
 
     def _words(
         self, log_prior: Float[Tensor, "N S"]

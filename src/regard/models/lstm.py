@@ -64,7 +64,7 @@ class _Step:
     layers: tuple[CellState, ...]
     top: Float[Tensor, "B D"]
     reading: Reading
-    outputs: Float[Tensor, "B K D"] | None  # what the output layer reads, one a context, where it is needed
+    outputs: Float[Tensor, "B C D"] | None  # what the output layer reads, one a context, where it is needed
 
 
 class LstmModel(TranslationModel):
@@ -212,9 +212,11 @@ class LstmModel(TranslationModel):
         else:
             layers, top = self.decoder.advance(opened.layers, gates, state.feed, state.layers)
             reading = self.attention.read(top, memory, before)
-            outputs = None
-            if opened.words is None:
-                outputs = self._attentional(opened, reading.contexts, top)
+            contexts, outputs = reading.contexts, None
+            if opened.words is not None and reading.positions is not None:
+                contexts = contexts[:, reading.positions.shape[1] :]  # those that are no single word
+            if contexts.shape[1]:
+                outputs = self._attentional(opened, contexts, top)
         return _Step(layers, top, reading, outputs)
 
     def _finish(self, opened: _Opened, step: _Step, log_likelihood: Float[Tensor, "B K"] | None) -> LstmState:
@@ -329,13 +331,17 @@ class LstmModel(TranslationModel):
         self, opened: _Opened, step: _Step, targets: Int[Tensor, "B T"], t: int, average: bool
     ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B K"]]:
         """Log p(y_t | context k), and the mean over the vocabulary, of one step."""
+        scored: list[tuple[Tensor, Tensor]] = []
         if opened.words is not None:
             positions = step.reading.positions
             assert positions is not None
             found, means = opened.words.score(step.top, targets[:, t], t)
-            return found.gather(1, positions), means.gather(1, positions)
-        assert step.outputs is not None
-        return score_tokens(step.outputs, self._output(step.outputs.dtype), targets[:, t], average)
+            scored.append((found.gather(1, positions), means.gather(1, positions)))
+        if step.outputs is not None:
+            output = self._output(step.outputs.dtype)
+            scored.append(score_tokens(step.outputs, output, targets[:, t], average))
+        found, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
+        return found, means
 
     def flops(self, batch: Batch) -> float:
         """Of the products: two operations a multiply-add, three products a training step, real tokens only.
