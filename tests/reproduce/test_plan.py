@@ -80,6 +80,18 @@ def test_what_matters_to_the_weights_makes_another_folder_and_nothing_else_does(
     assert not set(folders(size="paper")) & set(plain)
 
 
+def test_a_setting_may_be_of_some_rows_alone(tmp_path: Path) -> None:
+    def folders(*overrides: str) -> dict[str, str]:
+        return {job.model: job.folder for job in _plan(tmp_path, "shankar2019-table1", overrides=overrides)}
+
+    plain, own = folders(), folders("prior,posterior:model.attention.renormalise=true")
+    assert {model for model in plain if own[model] != plain[model]} == {"prior", "posterior"}
+    everyone = folders("data.max_length=40")
+    assert not set(everyone.values()) & set(plain.values())
+    with pytest.raises(UsageError, match="of nobody; the rows are soft, "):
+        folders("soft,nobody:model.dropout=0.1")
+
+
 def test_search_settings_make_other_rows_of_the_same_model(tmp_path: Path) -> None:
     plain, other = (_plan(tmp_path, overrides=more) for more in ([], ["search.beam=3"]))
     for first, second in zip(plain, other, strict=True):

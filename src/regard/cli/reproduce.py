@@ -56,7 +56,11 @@ def reproduce(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting of every run, as key=value.", show_default=False),
+        typer.Option(
+            "--set",
+            help="A setting of every run, as key=value, or of some rows' alone, as row,row:key=value.",
+            show_default=False,
+        ),
     ] = None,
     only_show: Annotated[bool, typer.Option("--show", help="Train nothing: show what is finished.")] = False,
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",

@@ -142,12 +142,13 @@ def plan(
         seeds: The seeds.
         metrics: What is to be scored.
         rows: The recipes of the rows wanted; none: all.
-        overrides: Settings for every run, as `key=value`.
+        overrides: Settings for every run, as `key=value`, or for some rows' alone, as `row,row:key=value`.
         device: As in a config.
         threads: For each run; 0: PyTorch's own choice.
 
     Raises:
-        UsageError: if a row is not one of the table's, or the text lacks what the table tests on.
+        UsageError: if a row, of `rows` or before a setting, is not one of the table's, or the text lacks what
+            the table tests on.
         ConfigError: if a recipe with the overrides is none.
         DataError: if gold links do not fit their text.
     """
@@ -164,7 +165,8 @@ def plan(
         _check_gold(text, read_gold(text.gold))
     wanted = [row for row in table.rows if not rows or row.recipe in rows]
     starts = {row.trained: row.start for row in table.rows if row.start}
-    recipes = {row.recipe: _recipe(table, row.recipe, size, overrides) for row in table.rows}
+    by_row = _settings_by_row(known, overrides)
+    recipes = {name: _recipe(table, name, size, by_row[name]) for name in known}
 
     def digest(model: str) -> str:
         start = [digest(starts[model])] if model in starts else []
@@ -229,6 +231,23 @@ def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
         words = {"source": source, "target": target}
         where = f"{text.gold}:{number}"
         check_links(truth.possible, words, where, ": is --target the language of the second?")
+
+
+def _settings_by_row(known: Sequence[str], overrides: Sequence[str]) -> dict[str, list[str]]:
+    """The settings of each row, of those for all and those that name their rows.
+
+    Raises:
+        UsageError: if a setting names a row that is not known.
+    """
+    found: dict[str, list[str]] = {name: [] for name in known}
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        names, _, own = key.rpartition(":")
+        for name in names.split(",") if names else known:
+            if name not in found:
+                raise UsageError(f"--set {override}: of {name}; the rows are {', '.join(known)}")
+            found[name].append(own + equals + value)
+    return found
 
 
 def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dict[str, Any]:
