@@ -162,7 +162,7 @@ def _cell_data(cell: Cell) -> dict[str, Any]:
 
 
 def as_markdown(table: Table, results: Sequence[RowResult], text: ExperimentText, size: str) -> str:
-    """The table with the paper's numbers, and below it what each row took."""
+    """The table with the paper's numbers where it has some, and below it what each row took."""
     pair = text.pair
     where = pair if pair == text.name else f"{text.name} {pair}"
     run = f", `{size}`" if table.sized else ""
@@ -172,8 +172,10 @@ def as_markdown(table: Table, results: Sequence[RowResult], text: ExperimentText
     for metric in table.metrics:
         printed = f"paper, {table.printed_pair or pair}"
         heads += [f"{metric.label} {arrows[metric.higher_is_better]}", "95 %", printed]
-    rows = [_scores(table, result) for result in results]
-    lines += _table(heads, rows + _sentences(table, results))
+    rows = [_scores(table, result) for result in results] + _sentences(table, results)
+    # The paper's columns where it has something on this text.
+    kept = [n for n, head in enumerate(heads) if not head.startswith("paper") or any(row[n] for row in rows)]
+    lines += _table([heads[n] for n in kept], [[row[n] for n in kept] for row in rows])
     lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over sentences).", ""]
     if compared := [result for result in results if any(cell.against for cell in result.cells.values())]:
         heads = [f"less {table.rows[0].label}"]
