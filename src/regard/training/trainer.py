@@ -129,6 +129,9 @@ class Trainer:
             if limit is not None:
                 return Result(f"{limit}, reached before", None, progress)
             if self.processes.is_main:
+                if progress.update:
+                    where = f"update {progress.update} (epoch {progress.epoch})"
+                    _log.info("going on from %s in %s", where, self.folder)
                 self.record = Record(self.folder, progress.update, self.config.record.tensorboard)
             try:
                 with Interrupts() as interrupts, self.display:
@@ -145,9 +148,6 @@ class Trainer:
         """Put the last checkpoint back; lacking one, the weights to start from where there are some."""
         state, start = self.state, self.config.start
         if self.checkpoints.load(state):
-            if self.processes.is_main:
-                where = f"update {state.progress.update} (epoch {state.progress.epoch})"
-                _log.info("going on from %s in %s", where, self.folder)
             if state.progress.best is not None and self._best_is_lost():
                 state.progress.best = None
         elif start is not None:
