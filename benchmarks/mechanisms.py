@@ -62,8 +62,10 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "constrained-sparsemax": {"attention": ConstrainedAttentionConfig(map="sparsemax", exhaustion=0.2)},
     "prior": {"attention": PosteriorAttentionConfig(passes="prior")},
     "posterior": {"attention": PosteriorAttentionConfig()},
+    "posterior-remainder": {"attention": PosteriorAttentionConfig(remainder=True)},
     "monotonic": {"attention": PosteriorAttentionConfig(coupling="monotonic")},
     "posterior-linear": {"attention": PosteriorAttentionConfig(), "decoder": LINEAR},
+    "posterior-linear-remainder": {"attention": PosteriorAttentionConfig(remainder=True), "decoder": LINEAR},
     "monotonic-linear": {"attention": PosteriorAttentionConfig(coupling="monotonic"), "decoder": LINEAR},
 }
 SHARED = ConstrainedAttentionConfig(map="sparsemax", exhaustion=0.2, budget="layer")
