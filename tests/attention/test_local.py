@@ -113,6 +113,21 @@ def test_rows_at_different_steps_have_windows_of_their_own() -> None:
     assert [row.nonzero().flatten().tolist() for row in found] == [[3, 4, 5], [0, 1, 2], [0]]
 
 
+def test_half_precision_of_products_does_not_move_the_window() -> None:
+    mechanism = build("predictive", window=2).float()
+    states, asked = torch.randn(1, 90, 3), torch.randn(1, 100, 4)
+    given = mechanism.prepare(Memory(states, torch.ones(1, 90, dtype=torch.bool)))
+    assert mechanism.vector is not None
+    hidden = torch.tanh(asked.bfloat16() @ mechanism.place.bfloat16())  # the one product in half precision
+    expected = (90 * torch.sigmoid(hidden.float() @ mechanism.vector)).detach()
+    with torch.autocast("cpu", torch.bfloat16):
+        prepared = mechanism.prepare(Memory(states, given.mask))
+        weights = mechanism.read_all(asked, prepared, mechanism.start(prepared)).weights[0, :, 0]
+    for found, middle in zip(weights, expected[0], strict=True):
+        places = found.nonzero().flatten()
+        assert places.min() == math.ceil(middle - 2) and places.max() == math.floor(middle + 2)
+
+
 def test_gradients_are_those_of_finite_differences() -> None:
     mechanism = build("predictive", window=4)
     goal = torch.randn(3, 2, 6, dtype=torch.float64)

@@ -120,6 +120,27 @@ def test_a_chain_that_only_goes_on_never_believes_in_what_is_behind() -> None:
     torch.testing.assert_close(found.exp(), torch.tensor([[0.0, 0.2, 0.8]], dtype=torch.float64))
 
 
+def test_the_forward_algorithms_gradient_is_that_of_the_sum_over_all_alignments() -> None:
+    scores, bias, emissions = _numbers(5)
+    found = []
+    for total in (chain_log_likelihood, _enumerated):
+        z, b, e = (x.clone().requires_grad_() for x in (scores, bias, emissions))
+        total(_start(z), chain_transitions(z, b, MASK), e).sum().backward()
+        found.append((z.grad, b.grad, e.grad))
+    for ours, truth in zip(*found, strict=True):
+        torch.testing.assert_close(ours, truth, rtol=0, atol=1e-12)
+
+
+def test_half_precision_of_products_does_not_touch_the_prior() -> None:
+    draw = torch.Generator().manual_seed(6)
+    scores, bias = torch.randn(2, 12, generator=draw), torch.randn(12, 12, generator=draw)
+    passed = torch.rand(2, 12, generator=draw).softmax(-1)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = chain_prior(scores, passed, bias)
+    torch.testing.assert_close(found, chain_prior(scores, passed, bias), rtol=0, atol=1e-6)
+    torch.testing.assert_close(found.exp().sum(-1), torch.ones(2))
+
+
 def test_padding_of_the_target_counts_for_nothing() -> None:
     scores, bias, emissions = _numbers(4)
     transitions, start = chain_transitions(scores, bias, MASK), _start(scores)

@@ -65,6 +65,10 @@ def test_bfloat16_is_near_float32() -> None:
         (config(encoder=EncoderConfig(width=7)), "model.encoder.width"),
         (config(encoder=EncoderConfig(width=6)), "model.decoder.bridge"),
         (config(decoder=decoder(query="previous")), "model.decoder.feed"),
+        (
+            config(decoder=decoder(query="previous", feed="context", readout="linear")),
+            "model.decoder.readout",
+        ),
         (config(tied="target"), "model.tied"),
         (config(embedding=8, tied="all"), "one vocabulary"),
         (

@@ -97,7 +97,11 @@ LSTMS = {
         decoder=decoder(readout="linear"),
         attention=PosteriorAttentionConfig(coupling="proximity", contexts=2, renormalise=True),
     ),
-    "hard": config(attention=HardAttentionConfig()),
+    "hard": config(
+        encoder=EncoderConfig(layers=1, width=6),
+        decoder=decoder(bridge="dense"),
+        attention=HardAttentionConfig(),
+    ),
     "linear readout of one context": config(decoder=decoder(readout="linear")),
     "convolutional encoder": config(
         encoder=ConvEncoderConfig(layers=2, value_layers=1, width=8, positions=LearnedConfig(length=9)),

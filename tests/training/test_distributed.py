@@ -55,3 +55,18 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
             assert first.get(name) == second.get(name)
         assert second["loss"] == pytest.approx(first["loss"], rel=1e-5)
         assert second.get("norm", 1.0) == pytest.approx(first.get("norm", 1.0), rel=1e-4)
+
+
+@pytest.mark.slow
+def test_parameters_that_nothing_moves_keep_nobody_waiting(pairs, settings, tmp_path: Path) -> None:
+    config = settings(batch={"size": 8}, validation={"every": 4}, stop={"updates": 4, "epochs": 0})
+    side = {"layers": 1, "width": 8}
+    task = {
+        "train": pairs(32).sources,
+        "valid": pairs(7, seed=9).sources,
+        "folder": str(tmp_path),
+        "runs": [to_dict(config)],
+        "conv": {"embedding": 8, "encoder": side, "decoder": side, "attention": {"kind": "hard"}},
+    }
+    _run_two(task, tmp_path / "task.json")
+    assert [line["kind"] for line in read_record(tmp_path)] == ["train"] * 4 + ["validation"]

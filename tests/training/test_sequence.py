@@ -6,13 +6,14 @@ import torch
 
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.hard import HardAttentionConfig
+from regard.attention.variational import VariationalAttentionConfig
 from regard.config import from_dict
 from regard.data.batch import Sequences, collate
 from regard.data.vocabulary import EOS, UNK
 from regard.errors import ConfigError
 from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models import build_model
-from regard.models.base import Outcome
+from regard.models.base import Outcome, TranslationModel
 from regard.models.lstm_config import DecoderConfig, LstmConfig
 from regard.models.recurrent import EncoderConfig
 from regard.training.checkpoint import TrainingState
@@ -150,6 +151,11 @@ def test_references_and_candidates_go_through_the_model_together() -> None:
     torch.testing.assert_close(together, one(batch).log_likelihood)
 
 
+def state_of(one: TranslationModel, config: TrainingConfig) -> TrainingState:
+    optimizer = build_optimizer(config.optimizer, list(one.parameters()))
+    return TrainingState(one, optimizer, build_schedule(config.schedule), Progress())
+
+
 class _One:
     """One batch."""
 
@@ -166,14 +172,8 @@ def test_an_update_moves_the_model(attention, options) -> None:
     for own in (1.0, 0.4):
         one, config = model(attention), TrainingConfig()
         before = [p.detach().clone() for p in one.parameters()]
-        state = TrainingState(
-            one,
-            build_optimizer(config.optimizer, list(one.parameters())),
-            build_schedule(config.schedule),
-            Progress(),
-        )
         sequence = SequenceConfig(count=3, own=own, **options)
-        figures = Updater(state, _One(), config, ALONE, 1, None, sequence)([np.array([0, 1])])
+        figures = Updater(state_of(one, config), _One(), config, ALONE, 1, None, sequence)([np.array([0, 1])])
         assert figures.applied
         assert any(not torch.equal(a, b) for a, b in zip(before, one.parameters(), strict=True))
         moved[own] = figures
@@ -192,3 +192,9 @@ def test_an_update_moves_the_model(attention, options) -> None:
 def test_what_has_no_meaning_is_refused(options, message) -> None:
     with pytest.raises(ConfigError, match=message):
         from_dict(SequenceConfig, options)
+
+
+def test_attention_that_looks_at_the_reference_is_refused() -> None:
+    one, config = model(VariationalAttentionConfig()), TrainingConfig()
+    with pytest.raises(ConfigError, match="looks at the reference"):
+        Updater(state_of(one, config), _One(), config, ALONE, 1, None, SequenceConfig())

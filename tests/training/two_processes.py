@@ -6,8 +6,10 @@ from pathlib import Path
 
 import torch
 
-from conftest import Pairs, make_model
+from conftest import WORDS, Pairs, make_model
 from regard.config import from_dict
+from regard.models import build_model
+from regard.models.conv_config import ConvConfig
 from regard.training.config import TrainingConfig
 from regard.training.distributed import join
 from regard.training.trainer import Trainer
@@ -17,7 +19,9 @@ torch.set_num_threads(1)
 with join(torch.device("cpu")) as processes:
     for training in task["runs"]:
         Trainer(
-            make_model(),
+            build_model(from_dict(ConvConfig, task["conv"]), WORDS, WORDS)
+            if "conv" in task
+            else make_model(),
             Pairs(task["train"]),
             Pairs(task["valid"]),
             from_dict(TrainingConfig, training),

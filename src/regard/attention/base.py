@@ -188,6 +188,8 @@ class Attention(nn.Module, ABC):
         reads_words: Whether contexts, at least the first, are source words, which `Reading.positions` names.
         projects: Whether it makes projections of queries and memory itself: no heads are put around it.
         enters: Whether `enter` must be called, and so a decoder with recurrence is needed.
+        moves_queries: Whether gradients flow into the queries; parameters that make nothing else have none
+            where they do not.
         bounded: Whether it keeps within the fertilities of `Memory`.
         objective: The training objective that fits the mechanism.
         reward: What the objective `reinforce` rewards a draw by; none: the likelihood of its token.
@@ -199,6 +201,7 @@ class Attention(nn.Module, ABC):
     reads_words: bool = False
     projects: bool = False
     enters: bool = False
+    moves_queries: bool = True
     bounded: bool = False
     objective: Objective = "marginal"
     reward: Reward | None = None

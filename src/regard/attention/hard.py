@@ -28,7 +28,6 @@ from regard.attention.base import (
     Memory,
     Objective,
     Reading,
-    Reference,
     Reward,
     State,
     one_step,
@@ -93,11 +92,12 @@ class HardAttention(Attention):
 
     Args:
         config: Scale, entropy, baseline.
-        query: Width of the decoder's state, and of the contexts.
-        width: Width of the memory's states.
+        query: Width of the decoder's state.
+        width: Width of the memory's states, and of the contexts.
     """
 
     projects = True
+    moves_queries = False
     objective: Objective = "reinforce"
 
     def __init__(self, config: HardAttentionConfig, query: int, width: int) -> None:
@@ -105,10 +105,10 @@ class HardAttention(Attention):
         super().__init__()
         self.config = config
         self.scale = query**-0.5 if config.scale is None else config.scale
-        self.width = query
+        self.widths = query + width
         self.asking = Projection(query, query)
         self.offering = Projection(width, query)
-        self.values = Projection(width, query)
+        self.values = Projection(width, width)
         self.expecting = Linear(query, 1) if config.baseline == "learned" else None
         self.reward = Reward(config.weight, config.baseline == "batch")
 
@@ -118,17 +118,12 @@ class HardAttention(Attention):
         keys = HardKeys(StepProduct.open(offered.transpose(1, 2)))
         return memory.with_products(keys, StepProduct.open(self.values(memory.states)))
 
-    def start(self, memory: Memory, target: Reference | None = None) -> State:
-        """Nothing was selected."""
-        first = super().start(memory)
-        return State(first.weights, memory.states.new_zeros(len(memory.states), self.width))
-
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
         """The projections', the scores, and the sum of what is selected."""
         made = 0
         for part, count in ((self.asking, target), (self.offering, source), (self.values, source)):
             made += count * (part.first.weight.numel() + part.second.weight.numel())
-        return made + 2 * pairs * self.width
+        return made + pairs * self.widths
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
         """One step."""

@@ -145,7 +145,8 @@ class LocalAttention(Attention):
         if keys.place is not None and self.vector is not None:
             hidden = torch.tanh(keys.place(queries))
             exact = hidden.to(exact_dtype(hidden.dtype))
-            return words * torch.sigmoid(exact @ self.vector.to(exact.dtype))
+            with torch.autocast(exact.device.type, enabled=False):  # in half precision p_t would jump
+                return words * torch.sigmoid(exact @ self.vector.to(exact.dtype))
         steps = step.unsqueeze(1) + torch.arange(queries.shape[1], device=queries.device)
         # Beyond this the window would hold no word.
         return torch.minimum(steps, words - 1 + self.window)

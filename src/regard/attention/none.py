@@ -31,6 +31,7 @@ class NoAttention(Attention):
     """
 
     projects = True
+    moves_queries = False
 
     def __init__(self, config: NoAttentionConfig, query: int, width: int) -> None:
         """Nothing to build."""

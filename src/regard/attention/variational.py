@@ -68,7 +68,9 @@ class VariationalAttentionConfig:
     )
 
     def __post_init__(self) -> None:
-        """Refuse a width that two directions cannot share."""
+        """Refuse a width that two directions cannot share, and words drawn where all are read."""
+        if self.straight_through and self.estimator != "gumbel":
+            raise ValueError("straight_through = true is of relaxed draws: estimator = 'gumbel'")
         if self.inference is not None and self.inference % 2:
             raise ValueError(f"inference must be even: each direction has half of it; got {self.inference}")
 

@@ -44,8 +44,9 @@ def chain_prior(
     # Relative to the best score, so that no sum below is less than the exponential of the least bias.
     relative = shifted(scores, usable)
     moves = bias.exp()
-    normaliser = relative.exp().masked_fill(~usable, 0.0) @ moves  # [b, j] = sum over i
-    arriving = (passed / normaliser) @ moves.t()  # [b, i] = sum over j
+    with torch.autocast(scores.device.type, enabled=False):
+        normaliser = relative.exp().masked_fill(~usable, 0.0) @ moves  # [b, j] = sum over i
+        arriving = (passed / normaliser) @ moves.t()  # [b, i] = sum over j
     return (relative + arriving.log()).masked_fill(~usable, -torch.inf)
 
 
@@ -113,7 +114,10 @@ def chain_log_likelihood(
     """
     forward = log_start + log_emissions[:, 0]
     for t in range(1, log_emissions.shape[1]):
-        arrived = (log_transitions[:, t] + forward.unsqueeze(1)).logsumexp(-1)
-        new = arrived + log_emissions[:, t]
+        paths = log_transitions[:, t] + forward.unsqueeze(1)
+        # A position that no path reaches has a log of zero whose gradient is zero, not NaN.
+        reached = ~torch.isneginf(paths).all(-1)
+        arrived = torch.where(reached.unsqueeze(-1), paths, 0.0).logsumexp(-1)
+        new = arrived.masked_fill(~reached, -torch.inf) + log_emissions[:, t]
         forward = new if mask is None else torch.where(mask[:, t : t + 1], new, forward)
     return forward.logsumexp(-1)

@@ -78,6 +78,11 @@ def check(config: LstmConfig, source_size: int, target_size: int) -> None:
             "model.decoder.query = 'previous' puts the context into the recurrence: "
             "set model.decoder.feed = 'context'"
         )
+    if decoder.query == "previous" and decoder.readout != "tanh":
+        raise ConfigError(
+            "model.decoder.query = 'previous' reads a token from the state alone: "
+            f"model.decoder.readout = '{decoder.readout}' would have no effect"
+        )
     shapes = (config.encoder.layers, config.encoder.width), (decoder.layers, decoder.width)
     if decoder.bridge == "copy" and shapes[0] != shapes[1]:
         raise ConfigError(

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from regard.attention.base import Attention
 from regard.data.batch import Batch
-from regard.errors import DeviceError
+from regard.errors import ConfigError, DeviceError
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import autocast, give_back_memory
@@ -91,16 +92,29 @@ class Updater:
         sequence: SequenceConfig | None = None,
         finetune: FinetuneConfig | None = None,
     ) -> None:
-        """Wrap the model for several processes where there are."""
+        """Wrap the model for several processes where there are.
+
+        Raises:
+            ConfigError: if a sequence loss does not fit the model's attention.
+        """
         self.state, self.data, self.config, self.processes, self.seed = state, data, config, processes, seed
         self.guided, self.sequence = guided, sequence
         self.thaw = Thaw(state.model, finetune)
         self.loss = loss_of(state.model.objective)
+        mechanisms = [part for part in state.model.modules() if isinstance(part, Attention)]
+        if sequence is not None and any(part.reads_reference for part in mechanisms):
+            raise ConfigError(
+                "sequence: attention that looks at the reference while it learns would look at each "
+                "candidate, whose probability is then not the model's: train it without, or other attention"
+            )
         self.target_lengths = data.lengths[1]
         self.parameters = [value for value in state.model.parameters() if value.requires_grad]
         self.replica: nn.Module = state.model
         if processes.count > 1:
-            self.replica = DistributedDataParallel(state.model, gradient_as_bucket_view=True)
+            still = not all(part.moves_queries for part in mechanisms)
+            self.replica = DistributedDataParallel(
+                state.model, gradient_as_bucket_view=True, find_unused_parameters=still
+            )
 
     def release(self) -> None:
         """Let go of the other processes: what holds their group keeps its threads from being joined."""
