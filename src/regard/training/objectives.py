@@ -25,8 +25,8 @@ class Loss:
 
     Attributes:
         total: What is minimised.
-        nll: -log p(reference), without smoothing or penalties, and without a gradient; under what was drawn or
-            proposed, where the mechanism does that in training.
+        nll: -log p(reference), without smoothing or penalties, and without a gradient; under what was drawn
+            or proposed, where the mechanism does that in training.
     """
 
     total: Float[Tensor, ""]
