@@ -45,7 +45,7 @@ from regard.kernels.solving import (
     solve_soft,
     solve_sparse,
 )
-from regard.kernels.tiles import atomic_add, read_int, store
+from regard.kernels.tiles import atomic_add, hold, read_int, store
 
 __all__ = ["backward", "forward"]
 
@@ -104,6 +104,7 @@ def forward(block: int) -> None:
                 write_bytes(table, 0, left, count, mask)
             find_rows(table, block, WEIGHTS, first, stride)
             write_rows(wide, table, 0, left, count, found)
+    hold(scratch)
 
 
 @cfunc(types.void(types.int64), cache=True)
@@ -145,3 +146,4 @@ def backward(block: int) -> None:
             if find_rows(table, block, LOWER_GRADIENT, first, stride):
                 bound_gradient(size, g, mean, rests, LOWER, weights)
                 write_rows(wide, table, 0, left, count, weights)
+    hold(scratch)

@@ -45,7 +45,7 @@ from regard.kernels.places import (
     WIDE,
 )
 from regard.kernels.solving import clean, clip_bounds, pull_back, solve_soft, solve_sparse
-from regard.kernels.tiles import atomic_add, load, read_double, read_int, store
+from regard.kernels.tiles import atomic_add, hold, load, read_double, read_int, store
 
 __all__ = ["scan_backward", "scan_forward"]
 
@@ -106,6 +106,7 @@ def scan_forward(block: int) -> None:
                 write_bytes(table, 0, left, count, mask)
                 find_rows(table, block, WEIGHTS, first, stride, steps, step)
                 write_rows(wide, table, 0, left, count, found)
+    hold(scratch)
 
 
 @cfunc(types.void(types.int64), cache=True)
@@ -145,3 +146,4 @@ def scan_backward(block: int) -> None:
                     store(loosened + at, load(loosened + at) + tight)
             find_rows(table, block, FERTILITY_GRADIENT, first, stride)
             write_rows(wide, table, 0, left, count, loosened)
+    hold(scratch)

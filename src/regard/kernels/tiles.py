@@ -27,6 +27,7 @@ from regard.kernels.lanes import (
 
 __all__ = [
     "atomic_add",
+    "hold",
     "load",
     "load_bytes",
     "load_tile",
@@ -227,6 +228,16 @@ def read_double(typingctx: Any, address: Any) -> Any:
         return builder.load(_pointer(builder, args[0]), typ=DOUBLE, align=8)
 
     return types.float64(types.int64), make
+
+
+@intrinsic
+def hold(typingctx: Any, array: Any) -> Any:
+    """Keep an array's memory until here: Numba frees it after its last use, and using its address is none."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.get_dummy_value()
+
+    return types.void(array), make
 
 
 def _prefetch(writing: int) -> Any:

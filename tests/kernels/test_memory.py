@@ -1,0 +1,43 @@
+"""Kernels work in memory of their own, which must live until they end.
+
+Memory freed too soon mostly still holds what was written there. Where malloc takes every piece from the
+system and gives it back at once, touching it ends the process.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+EVERY_KERNEL = """
+import torch
+from regard import functional as F
+from regard.kernels.cached import slot_attention
+from regard.kernels.largest import largest
+from regard.kernels.versions import using
+
+scores, upper = torch.randn(9, 700, requires_grad=True), torch.rand(9, 700, requires_grad=True)
+steps, fertility = torch.randn(9, 3, 700, requires_grad=True), torch.ones(9, 700, requires_grad=True)
+slots = torch.randint(0, 9, (20, 300))
+with using("numba"):
+    F.sparsemax(scores).square().sum().backward()
+    F.entmax15(scores).square().sum().backward()
+    F.constrained_softmax(scores, upper).square().sum().backward()
+    F.constrained_sparsemax(scores, upper).square().sum().backward()
+    F.constrained_softmax_scan(steps, fertility).square().sum().backward()
+    F.constrained_sparsemax_scan(steps, fertility).square().sum().backward()
+    with torch.inference_mode():
+        for dtype in (torch.float32, torch.bfloat16):
+            slot_attention(torch.randn(20, 64).to(dtype), torch.randn(9, 128).to(dtype), slots, 2)
+        largest(torch.randn(4, 70_000), 300)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
+def test_kernels_touch_no_memory_that_was_given_back() -> None:
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1024"}
+    command = [sys.executable, "-X", "faulthandler", "-c", EVERY_KERNEL]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
