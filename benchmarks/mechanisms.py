@@ -60,13 +60,16 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "softmax": {},
     "constrained-softmax": {"attention": ConstrainedAttentionConfig(map="softmax", exhaustion=0.2)},
     "constrained-sparsemax": {"attention": ConstrainedAttentionConfig(map="sparsemax", exhaustion=0.2)},
-    "prior": {"attention": PosteriorAttentionConfig(passes="prior")},
-    "posterior": {"attention": PosteriorAttentionConfig()},
-    "posterior-remainder": {"attention": PosteriorAttentionConfig(remainder=True)},
-    "monotonic": {"attention": PosteriorAttentionConfig(coupling="monotonic")},
-    "posterior-linear": {"attention": PosteriorAttentionConfig(), "decoder": LINEAR},
-    "posterior-linear-remainder": {"attention": PosteriorAttentionConfig(remainder=True), "decoder": LINEAR},
-    "monotonic-linear": {"attention": PosteriorAttentionConfig(coupling="monotonic"), "decoder": LINEAR},
+    "prior": {"attention": PosteriorAttentionConfig(passes="prior", beyond="drop")},
+    "posterior": {"attention": PosteriorAttentionConfig(beyond="drop")},
+    "posterior-mean": {"attention": PosteriorAttentionConfig()},
+    "monotonic": {"attention": PosteriorAttentionConfig(coupling="monotonic", beyond="drop")},
+    "posterior-linear": {"attention": PosteriorAttentionConfig(beyond="drop"), "decoder": LINEAR},
+    "posterior-linear-mean": {"attention": PosteriorAttentionConfig(), "decoder": LINEAR},
+    "monotonic-linear": {
+        "attention": PosteriorAttentionConfig(coupling="monotonic", beyond="drop"),
+        "decoder": LINEAR,
+    },
 }
 SHARED = ConstrainedAttentionConfig(map="sparsemax", exhaustion=0.2, budget="layer")
 TRANSFORMERS: dict[str, dict[str, Any]] = {

@@ -44,7 +44,7 @@ CONFIGS = [
     ),
     *(CoverageAttentionConfig(map=name) for name in ("softmax", "entmax15", "sparsemax")),
     *(
-        PosteriorAttentionConfig(passes=passes, coupling=coupling, contexts=contexts)
+        PosteriorAttentionConfig(passes=passes, coupling=coupling, contexts=contexts, beyond="drop")
         for passes, coupling, contexts in (
             ("prior", "none", 2),
             ("posterior", "none", 2),
@@ -54,8 +54,8 @@ CONFIGS = [
         )
     ),
     PosteriorAttentionConfig(coupling="forward", contexts=7, mix=1.0),
-    PosteriorAttentionConfig(passes="prior", contexts=1, remainder=True),
-    PosteriorAttentionConfig(coupling="monotonic", contexts=2, remainder=True),
+    PosteriorAttentionConfig(passes="prior", contexts=1),
+    PosteriorAttentionConfig(coupling="monotonic", contexts=2),
     *(VariationalAttentionConfig(contexts=contexts) for contexts in (2, 7)),
     *(
         LocalAttentionConfig(variant=variant, window=window, map=name)

@@ -19,6 +19,7 @@ from regard.models.lstm import LstmModel
 from regard.models.lstm_config import LstmConfig
 
 SOURCE, TARGET = 9, 8
+BEYOND = ["mean", "renormalise", "drop"]
 
 
 def _model(readout: str = "tanh", feed: str = "none", **attention) -> LstmModel:
@@ -112,9 +113,8 @@ def test_prior_joint_over_all_words_is_the_sum_over_all_alignments(readout) -> N
 @pytest.mark.parametrize("coupling", ["none", "proximity", "monotonic"])
 def test_few_words_not_renormalised_never_exceed_the_exact_likelihood(coupling) -> None:
     batch = _batch()
-    whole, *parts = (
-        _model(coupling=coupling, contexts=count, mix=1.0)(batch).log_likelihood.sum(1) for count in (0, 1, 2)
-    )
+    settings = {"coupling": coupling, "mix": 1.0, "beyond": "drop"}
+    whole, *parts = (_model(contexts=count, **settings)(batch).log_likelihood.sum(1) for count in (0, 1, 2))
     for part in parts:
         assert (part <= whole + 1e-12).all()
     assert (parts[0] < whole).any()
@@ -123,7 +123,7 @@ def test_few_words_not_renormalised_never_exceed_the_exact_likelihood(coupling) 
 @pytest.mark.parametrize("coupling", ["none", "proximity", "monotonic"])
 def test_words_beyond_the_few_are_read_together(coupling) -> None:
     """With the definition: the mean of the others by their prior, and Bayes' rule over K + 1 contexts."""
-    model, batch = _model(coupling=coupling, contexts=1, mix=1.0, remainder=True, feed="context"), _batch()
+    model, batch = _model(coupling=coupling, contexts=1, mix=1.0, beyond="mean", feed="context"), _batch()
     (memory,), state = model.begin(batch.source)
     rows, tokens = torch.arange(3), torch.full((3,), BOS)
     for chosen in (torch.tensor([5, 6, 7]), torch.tensor([6, 6, 5])):
@@ -146,23 +146,34 @@ def test_words_beyond_the_few_are_read_together(coupling) -> None:
 
 
 @pytest.mark.parametrize("passes", ["prior", "posterior"])
-def test_a_remainder_of_no_words_changes_nothing(passes) -> None:
+@pytest.mark.parametrize("beyond", BEYOND)
+def test_where_no_word_is_beyond_the_few_all_are_the_exact_likelihood(passes, beyond) -> None:
     batch = _batch()
     exact, found = (
         _model(passes=passes, **settings)(batch).log_likelihood.sum(1)
-        for settings in ({"contexts": 0}, {"contexts": 3, "remainder": True})
+        for settings in ({"contexts": 0}, {"contexts": 3, "beyond": beyond})
     )
     torch.testing.assert_close(found, exact, rtol=0, atol=1e-9)
 
 
-def test_a_remainder_has_nothing_to_renormalise_and_needs_words_before_it() -> None:
-    for settings in ({"renormalise": True}, {"contexts": 0}):
-        with pytest.raises(ValueError, match="remainder"):
-            PosteriorAttentionConfig(remainder=True, **settings)
+def test_renormalised_the_few_words_have_all_of_the_prior() -> None:
+    model, batch = _model(contexts=2, beyond="renormalise"), _batch()
+    (memory,), state = model.begin(batch.source)
+    reading = model.step(torch.full((3,), BOS), (memory,), state).readings[0]
+    assert reading.positions is not None
+    kept = reading.weights[:, 0].gather(1, reading.positions)[0]
+    torch.testing.assert_close(reading.log_weights[0].exp(), kept / kept.sum())
+
+
+def test_unless_told_otherwise_no_prior_is_lost() -> None:
+    model, batch = _model(contexts=1), _batch()
+    (memory,), state = model.begin(batch.source)
+    found = model.step(torch.full((3,), BOS), (memory,), state)
+    torch.testing.assert_close(found.readings[0].log_weights.logsumexp(-1), torch.zeros(3).double())
 
 
 def test_bayes_rule_is_that_of_the_definition() -> None:
-    model, batch = _model(contexts=2, feed="context"), _batch()
+    model, batch = _model(contexts=2, beyond="drop", feed="context"), _batch()
     memories, state = model.begin(batch.source)
     first = model.step(torch.full((3,), BOS), memories, state)
     assert first.by_context is not None
@@ -192,9 +203,9 @@ def test_prior_joint_passes_on_the_expectation_of_soft_attention() -> None:
     torch.testing.assert_close(after.context, expected)
 
 
-@pytest.mark.parametrize("remainder", [False, True])
-def test_prior_joint_without_coupling_reads_all_steps_in_parallel(remainder) -> None:
-    model, batch = _model(passes="prior", contexts=2 - remainder, remainder=remainder), _batch()
+@pytest.mark.parametrize("beyond", BEYOND)
+def test_prior_joint_without_coupling_reads_all_steps_in_parallel(beyond) -> None:
+    model, batch = _model(passes="prior", contexts=1, beyond=beyond), _batch()
     attention, (memory,) = _attention(model), model.begin(batch.source)[0]
     queries = torch.randn(3, 4, 6, dtype=torch.double)
 
@@ -210,12 +221,11 @@ def test_prior_joint_without_coupling_reads_all_steps_in_parallel(remainder) -> 
         torch.testing.assert_close(getattr(parallel.state, name), getattr(steps.state, name))
 
 
-@pytest.mark.parametrize(
-    ("contexts", "remainder"), [(6, False), (1, False), (0, False), (1, True), (6, True)]
-)
+@pytest.mark.parametrize("contexts", [6, 1, 0])
+@pytest.mark.parametrize("beyond", BEYOND)
 @pytest.mark.parametrize("coupling", ["none", "monotonic"])
-def test_k_larger_than_the_sentence_and_a_sentence_of_one_word(coupling, contexts, remainder) -> None:
-    settings = {"coupling": coupling, "contexts": contexts, "remainder": remainder}
+def test_k_larger_than_the_sentence_and_a_sentence_of_one_word(coupling, contexts, beyond) -> None:
+    settings = {"coupling": coupling, "contexts": contexts, "beyond": beyond}
     model, batch = _model(**settings, feed="attentional"), _batch()
     found = model(batch)
     assert found.log_likelihood.isfinite().all()

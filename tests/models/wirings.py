@@ -82,20 +82,21 @@ LSTMS = {
     "tied": config(embedding=8, tied="target"),
     "constrained": config(attention=ConstrainedAttentionConfig()),
     "pointer": config(decoder=decoder(query="previous", feed="context"), attention=PointerAttentionConfig()),
-    "prior-joint": config(attention=PosteriorAttentionConfig(passes="prior", contexts=3)),
+    "prior-joint": config(attention=PosteriorAttentionConfig(passes="prior", contexts=3, beyond="drop")),
     "postr-joint": config(
-        decoder=decoder(feed="context"), attention=PosteriorAttentionConfig(coupling="monotonic", contexts=9)
+        decoder=decoder(feed="context"),
+        attention=PosteriorAttentionConfig(coupling="monotonic", contexts=9, beyond="drop"),
     ),
-    "prior-joint, with the remainder": config(
-        attention=PosteriorAttentionConfig(passes="prior", contexts=2, remainder=True)
+    "prior-joint, with the mean of the others": config(
+        attention=PosteriorAttentionConfig(passes="prior", contexts=2)
     ),
-    "postr-joint, with the remainder": config(
+    "postr-joint, with the mean of the others": config(
         decoder=decoder(feed="context", readout="linear"),
-        attention=PosteriorAttentionConfig(coupling="proximity", contexts=1, remainder=True),
+        attention=PosteriorAttentionConfig(coupling="proximity", contexts=1),
     ),
     "linear readout": config(
         decoder=decoder(readout="linear"),
-        attention=PosteriorAttentionConfig(coupling="proximity", contexts=2, renormalise=True),
+        attention=PosteriorAttentionConfig(coupling="proximity", contexts=2, beyond="renormalise"),
     ),
     "hard": config(
         encoder=EncoderConfig(layers=1, width=6),

@@ -84,7 +84,7 @@ def test_a_setting_may_be_of_some_rows_alone(tmp_path: Path) -> None:
     def folders(*overrides: str) -> dict[str, str]:
         return {job.model: job.folder for job in _plan(tmp_path, "shankar2019-table1", overrides=overrides)}
 
-    plain, own = folders(), folders("prior,posterior:model.attention.renormalise=true")
+    plain, own = folders(), folders("prior,posterior:model.attention.beyond=renormalise")
     assert {model for model in plain if own[model] != plain[model]} == {"prior", "posterior"}
     everyone = folders("data.max_length=40")
     assert not set(everyone.values()) & set(plain.values())

@@ -20,8 +20,9 @@ the first three normalised over all words. At the first step nothing is coupled.
 nothing fed to the recurrence, the product of P(y_t) is the exact sum over all alignments
 (`regard.functional.chain`).
 
-With `remainder`, which is not in the paper, the words R beyond the K are not lost but read as soft attention
-would, together, so that the mixture's weights sum to 1 and every word has a gradient:
+As printed (`beyond = "drop"`), Eq. 7 loses the prior of the words R beyond the K. Unless told otherwise
+they are read as soft attention would, together (in no paper), so that the mixture's weights sum to 1 and
+every word has a gradient:
 
     P(y_t) = sum over the K of Prior_t(a) P(y_t | s_t, x_a) + Prior_t(R) P(y_t | s_t, x_R)
     x_R = sum over a in R of Prior_t(a) x_a / Prior_t(R)
@@ -49,7 +50,7 @@ Coupling = Literal["none", "proximity", "monotonic", "forward"]
 NEAR = 3
 """Proximity: distances below this have a bias of their own."""
 LEAST = 1e-20
-"""A remainder with no more prior than this is not read."""
+"""Words beyond the K that have no more prior than this together are not read."""
 
 
 @config
@@ -68,10 +69,9 @@ class PosteriorAttentionConfig:
     contexts: int = option(
         default=6, help="K: a token is read from so many words, the likeliest first; 0: from all.", ge=0
     )
-    renormalise: bool = option(default=False, help="Let the prior of those K words sum to 1.")
-    remainder: bool = option(
-        default=False,
-        help="A token may also be read from all words beyond the K together: from their mean.",
+    beyond: Literal["mean", "renormalise", "drop"] = option(
+        default="mean",
+        help="The prior of words beyond the K: read from their mean, given to the K, or lost (Eq. 7).",
     )
     mix: float = option(
         default=0.5,
@@ -88,11 +88,9 @@ class PosteriorAttentionConfig:
     )
 
     def __post_init__(self) -> None:
-        """Refuse a chain that goes only forward in belief but not in what it passes on; a remainder of 0."""
+        """Refuse a chain that goes only forward in belief but not in what it passes on."""
         if self.coupling == "forward" and (self.passes == "prior" or self.mix < 1):
             raise ValueError("coupling 'forward' is exact: passes = 'posterior' and mix = 1")
-        if self.remainder and (self.renormalise or not self.contexts):
-            raise ValueError("remainder = true leaves nothing to renormalise, and needs contexts >= 1")
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ class PosteriorReading(Reading):
     mix: float | None
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> PosteriorState:
-        """Bayes' rule over the K words, and their remainder where it is read."""
+        """Bayes' rule over the K words, and the mean of the others where it is read."""
         assert self.positions is not None
         prior = self.weights[:, 0]
         if self.mix is None:
@@ -172,8 +170,8 @@ class PosteriorAttention(Attention):
         return PosteriorState(first.weights, first.context)
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """The scorer's, and weighted sums of the words for each step: what is passed on, the remainder."""
-        sums = 2 if self.config.remainder else 1
+        """The scorer's, and weighted sums of words for each step: what is passed on, the mean of others."""
+        sums = 2 if self.config.beyond == "mean" and self.config.contexts else 1
         return self.scorer.multiply_adds(source, target, pairs) + sums * pairs * self.width
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> PosteriorReading:
@@ -226,11 +224,11 @@ class PosteriorAttention(Attention):
     def _words(
         self, log_prior: Float[Tensor, "N S"]
     ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N K"], Float[Tensor, "N S"] | None]:
-        """Log-weights of the contexts, places of those that are words, shares of words in their remainder."""
+        """Log-weights of the contexts, places of those that are words, shares of the others in their mean."""
         log_weights, positions = likeliest(log_prior, self.config.contexts)
-        if self.config.renormalise:
+        if self.config.beyond == "renormalise":
             log_weights = log_weights - log_weights.logsumexp(-1, keepdim=True)
-        if not self.config.remainder:
+        if self.config.beyond != "mean" or not self.config.contexts:
             return log_weights, positions, None
         others = log_prior.exp().scatter(1, positions, 0.0)
         mass = others.sum(-1, keepdim=True)
