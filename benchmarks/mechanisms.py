@@ -48,7 +48,7 @@ from regard.models.lstm_config import DecoderConfig, LstmConfig
 from regard.models.transformer import TransformerModel
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.device import as_precision
+from regard.training.device import Precision
 from regard.training.distributed import ALONE
 from regard.training.optimizer import AdamConfig, build_optimizer
 from regard.training.progress import Progress
@@ -125,7 +125,9 @@ class Looking(nn.Module):
 class Trained:
     """A model with its optimizer, and the batches of a run."""
 
-    def __init__(self, kind: str, name: str, data: Multi30k, drawn: list[Drawn], precision: str) -> None:
+    def __init__(
+        self, kind: str, name: str, data: Multi30k, drawn: list[Drawn], precision: Precision
+    ) -> None:
         """Build both."""
         torch.manual_seed(1)
         self.bounded = name.startswith("constrained")
@@ -142,7 +144,7 @@ class Trained:
         config = TrainingConfig(
             optimizer=optimizer,
             schedule=ConstantConfig(),
-            precision=as_precision(precision),
+            precision=precision,
             label_smoothing=TRANSFORMER.label_smoothing if attends else 0.0,
         )
         state = TrainingState(

@@ -108,7 +108,9 @@ def test_unfinished_rows_stay_empty(jobs: list[Job]) -> None:
 
 def test_markdown_and_data_hold_both_numbers(jobs: list[Job]) -> None:
     results = collect(TABLE, jobs, "de-en")
-    text = as_markdown(TABLE, results, TEXT, "small")
+    assert "Set beside" not in as_markdown(TABLE, results, TEXT, "small")
+    text = as_markdown(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1", "seed=3"])
+    assert "\nSet beside the recipes: `soft:model.dropout=0.1`, `seed=3`.\n" in text
     assert "| first | 44.44 |" in text and "| 3.37 |" in text
     assert "22.22 / 66.67" in text and "| 3,000 |" in text
     against = results[1].cells["rep"].against
@@ -116,7 +118,8 @@ def test_markdown_and_data_hold_both_numbers(jobs: list[Job]) -> None:
     found = against.difference
     interval = f"{found.low:+.2f} to {found.high:+.2f}"
     assert f"| second | {found.value:+.2f} | {interval} | {against.p_value:.3f} |" in text
-    data = json.loads(json.dumps(as_data(TABLE, results, TEXT, "small")))
+    data = json.loads(json.dumps(as_data(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1"])))
+    assert data["settings"] == ["soft:model.dropout=0.1"]
     assert data["rows"][0]["metrics"]["rep"]["paper"] == 3.37
     assert data["rows"][1]["metrics"]["rep"]["p_value"] > 0
     assert data["data"]["pairs"]["test"] == 3

@@ -125,8 +125,8 @@ def reproduce(
         if output is None and sys.stdout.isatty():
             _show(chosen, results)
         else:
-            file.write(as_markdown(chosen, results, text, size))
-    write_json(json_file, as_data(chosen, results, text, size))
+            file.write(as_markdown(chosen, results, text, size, settings or []))
+    write_json(json_file, as_data(chosen, results, text, size, settings or []))
 
 
 def _table(name: str) -> "Table":

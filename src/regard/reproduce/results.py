@@ -124,12 +124,19 @@ def _cell(
     return Cell(estimate, scores, against, printed, len(rows))
 
 
-def as_data(table: Table, results: Sequence[RowResult], text: ExperimentText, size: str) -> dict[str, Any]:
-    """Everything as plain data, for JSON."""
+def as_data(
+    table: Table,
+    results: Sequence[RowResult],
+    text: ExperimentText,
+    size: str,
+    overrides: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Everything as plain data, for JSON; `overrides` are the settings that the recipes do not have."""
     return {
         "table": table.name,
         "title": table.title,
         "size": size,
+        "settings": list(overrides),
         "data": {key: value for key, value in asdict(text).items() if key not in ("folder", "corpora")},
         "rows": [
             {
@@ -161,12 +168,28 @@ def _cell_data(cell: Cell) -> dict[str, Any]:
     return data
 
 
-def as_markdown(table: Table, results: Sequence[RowResult], text: ExperimentText, size: str) -> str:
-    """The table with the paper's numbers where it has some, and below it what each row took."""
+def as_markdown(
+    table: Table,
+    results: Sequence[RowResult],
+    text: ExperimentText,
+    size: str,
+    overrides: Sequence[str] = (),
+) -> str:
+    """The table with the paper's numbers where it has some, and below it what each row took.
+
+    Args:
+        table: What was run.
+        results: Its rows.
+        text: What they were trained on.
+        size: `small` or `paper`.
+        overrides: Settings that the recipes do not have, `key=value` or `row,row:key=value`.
+    """
     pair = text.pair
     where = pair if pair == text.name else f"{text.name} {pair}"
     run = f", `{size}`" if table.sized else ""
     lines = [f"### {table.title}, {where}{run}", "", _about(text), ""]
+    if overrides:
+        lines += [f"Set beside the recipes: {', '.join(f'`{one}`' for one in overrides)}.", ""]
     arrows = {True: "↑", False: "↓"}
     heads = [""]
     for metric in table.metrics:
