@@ -367,7 +367,7 @@ def test_a_fertility_predictor_trains_no_longer_than_it_gets_better(corpus: Path
 
 def test_a_trained_model_can_be_looked_at_with_other_settings(corpus: Path, tmp_path: Path) -> None:
     plain = _plain(corpus, stop={"updates": 3})
-    plain["model"]["attention"] = {"kind": "posterior", "contexts": 1}
+    plain["model"]["attention"] = {"kind": "posterior", "contexts": 1, "beyond": "drop"}
     train(from_dict(RunConfig, plain), tmp_path / "model")
     batch = load_model(tmp_path / "model", "cpu").text.batch([[5, 6, 7]], [[5, 6, EOS]], [0])
     one, two, every = (
