@@ -210,7 +210,8 @@ def decode(args: argparse.Namespace) -> None:
     data = Multi30k(args.data)
     model = model_of(args.kind, data, 0.0)
     load_model(model, str(args.model / MODEL_FILE))
-    set_precision(model.eval(), as_precision(PRECISIONS.get(args.precision, args.precision)))
+    name = args.precision
+    set_precision(model.eval(), as_precision(PRECISIONS[name] if name in PRECISIONS else name))
     config = replace(SEARCH, beam=args.beam)
     drawn = list(data.sorted_batches("test", args.batch, args.sentences))
     made = [batch(one, with_target=False) for one in drawn]
