@@ -26,7 +26,7 @@ from regard.layers.steps import StepProduct
 from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, real_steps, used_up
 from regard.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from regard.models.lstm_config import LstmConfig, check
-from regard.models.output import likeliest_tokens, predict, real_tokens, score_tokens, spread
+from regard.models.output import likeliest_tokens, predict, readable, real_tokens, score_tokens, spread
 from regard.models.readout import SourceReadout
 from regard.models.recurrent import (
     Bridge,
@@ -287,7 +287,7 @@ class LstmModel(TranslationModel):
                 raise used_up(batch, error, t) from None
             seen = None
             if self.attention.observes:
-                scored.append(self._score(opened, step, targets, t, average))
+                scored.append(self._score(opened, step, targets, t, average, memory.mask))
                 seen = scored[-1][0]
             state = self._finish(opened, step, seen)
             beliefs.append(state.attention.belief)
@@ -328,7 +328,13 @@ class LstmModel(TranslationModel):
         return weight.to(dtype), self.output_bias.to(dtype)
 
     def _score(
-        self, opened: _Opened, step: _Step, targets: Int[Tensor, "B T"], t: int, average: bool
+        self,
+        opened: _Opened,
+        step: _Step,
+        targets: Int[Tensor, "B T"],
+        t: int,
+        average: bool,
+        mask: Bool[Tensor, "B S"],
     ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B K"]]:
         """Log p(y_t | context k), and the mean over the vocabulary, of one step."""
         scored: list[tuple[Tensor, Tensor]] = []
@@ -339,7 +345,8 @@ class LstmModel(TranslationModel):
             scored.append((found.gather(1, positions), means.gather(1, positions)))
         if step.outputs is not None:
             output = self._output(step.outputs.dtype)
-            scored.append(score_tokens(step.outputs, output, targets[:, t], average))
+            wanted = readable(step.reading, mask) if opened.words is None else None
+            scored.append(score_tokens(step.outputs, output, targets[:, t], average, wanted))
         found, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
         return found, means
 

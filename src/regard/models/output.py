@@ -5,11 +5,12 @@ import torch
 from regard.attention.base import Ending, Reading
 from regard.functional import linear_log_likelihood, linear_log_softmax
 from regard.kernels.products import linear
+from regard.kernels.versions import on_cpu
 from regard.layers.rows import Rows
 from regard.models.base import Prediction, marginalise
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["likeliest_tokens", "predict", "real_tokens", "score_tokens", "spread"]
+__all__ = ["likeliest_tokens", "predict", "readable", "real_tokens", "score_tokens", "spread"]
 
 Layer = tuple[Tensor, Tensor]
 """Weights [V, D] and biases [V], in the dtype of the products."""
@@ -43,7 +44,11 @@ def predict(
 
 
 def score_tokens(
-    hidden: Float[Tensor, "N K D"], output: Layer, targets: Int[Tensor, "N"], average: bool
+    hidden: Float[Tensor, "N K D"],
+    output: Layer,
+    targets: Int[Tensor, "N"],
+    average: bool,
+    wanted: Bool[Tensor, "N K"] | None = None,
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:
     """Log p(y | context k), and the mean over the vocabulary where it is asked for.
 
@@ -52,14 +57,37 @@ def score_tokens(
         output: The output layer.
         targets: y.
         average: Whether the mean is wanted.
+        wanted: The contexts that are scored, the others getting zeros; none: all.
     """
     count = hidden.shape[1]
     weight, bias = output
     chosen, repeated = hidden.flatten(0, 1).to(weight.dtype), targets.repeat_interleave(count)
+    places = None if wanted is None else wanted.flatten().nonzero().squeeze(1)
+    if places is not None:
+        chosen, repeated = chosen.index_select(0, places), repeated.index_select(0, places)
     # The logits of several contexts are made again in the backward pass: held, they would be K times as many
     # as those of one.
     found, means = linear_log_likelihood(chosen, weight, bias, repeated, average=average, hold=count == 1)
+    if places is not None:
+        zeros = found.new_zeros(hidden.shape[0] * count)
+        found, means = (zeros.index_put((places,), values) for values in (found, means))
     return found.view(-1, count), means.view(-1, count)
+
+
+def readable(reading: Reading, mask: Bool[Tensor, "B S"]) -> Bool[Tensor, "B C"] | None:
+    """Which contexts of a step are no padding, where all words of a sentence are read; none: all of them.
+
+    On a processor alone: a GPU would have to be waited for.
+
+    Args:
+        reading: Of one step.
+        mask: True at real words.
+    """
+    positions = reading.positions
+    if positions is None or positions.shape[1] < mask.shape[1] or not on_cpu(mask):
+        return None
+    rest = reading.contexts.shape[1] - positions.shape[1]
+    return torch.nn.functional.pad(mask.gather(1, positions), (0, rest), value=True)
 
 
 def real_tokens(values: Tensor, mask: Bool[Tensor, "B T"]) -> Tensor:
