@@ -47,7 +47,8 @@ class Outcome:
     """What teacher forcing gives; all log-probabilities in nats.
 
     Attributes:
-        log_likelihoods: [B, T, K], log p(y_t | y_<t, context k) of the reference; zero at padding.
+        log_likelihoods: [B, T, K], log p(y_t | y_<t, context k) of the reference; zero at padding, and it
+            may be where a context is padding.
         average: [B, T, K], the mean over the vocabulary of those log-probabilities, where it was asked for
             (label smoothing); zero at padding.
         log_weights: [B, T, K], of the contexts.
