@@ -179,7 +179,7 @@ def main() -> None:
     every = list(dict.fromkeys([*MECHANISMS, *TRANSFORMERS]))
     parser.add_argument("--only", nargs="+", choices=every, help="without it all that the model has")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--updates", type=int, default=8, help="updates of each in a round")
+    parser.add_argument("--updates", type=int, default=8, help="updates of each in a round; 0: none")
     parser.add_argument("--sentences", type=int, default=256, help="sentences searched in a round; 0: none")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
@@ -224,11 +224,13 @@ def main() -> None:
     runs = {name: Trained(args.kind, name, data, drawn, args.precision) for name in names}
     for run in runs.values():
         run.train(range(3))
-    times = []
-    for r in range(args.rounds):
-        numbers = range(3 + r * args.updates, 3 + (r + 1) * args.updates)
-        times.append({name: timed(lambda run=run, n=numbers: run.train(n)) for name, run in runs.items()})
-    record = {"training": report("training", times)}
+    record: dict[str, Any] = {}
+    if args.updates:
+        times = []
+        for r in range(args.rounds):
+            numbers = range(3 + r * args.updates, 3 + (r + 1) * args.updates)
+            times.append({name: timed(lambda run=run, n=numbers: run.train(n)) for name, run in runs.items()})
+        record["training"] = report("training", times)
     if args.sentences:
         tests = list(data.sorted_batches("test", 32, args.sentences))
         for run in runs.values():

@@ -128,7 +128,6 @@ def test_words_beyond_the_few_are_read_together(coupling) -> None:
     rows, tokens = torch.arange(3), torch.full((3,), BOS)
     for chosen in (torch.tensor([5, 6, 7]), torch.tensor([6, 6, 5])):
         found = model.step(tokens, (memory,), state)
-        assert found.by_context is not None
         reading, states = found.readings[0], memory.states
         prior = reading.weights[:, 0]
         place = prior.argmax(-1)
@@ -137,7 +136,7 @@ def test_words_beyond_the_few_are_read_together(coupling) -> None:
         torch.testing.assert_close(reading.log_weights.exp(), torch.stack([prior[rows, place], mass], -1))
         means = (others.unsqueeze(1) @ states)[:, 0] / mass.clamp_min(1e-20).unsqueeze(1)
         torch.testing.assert_close(reading.contexts, torch.stack([states[rows, place], means], 1))
-        likelihood = found.by_context[rows, :, chosen].exp()  # (B, 2)
+        likelihood = found.likelihood(rows, chosen).exp()  # (B, 2)
         joint = others / mass.clamp_min(1e-20).unsqueeze(1) * (mass * likelihood[:, 1]).unsqueeze(1)
         joint[rows, place] = prior[rows, place] * likelihood[:, 0]
         state, tokens = model.observe(found, rows, chosen), chosen
@@ -176,7 +175,6 @@ def test_bayes_rule_is_that_of_the_definition() -> None:
     model, batch = _model(contexts=2, beyond="drop", feed="context"), _batch()
     memories, state = model.begin(batch.source)
     first = model.step(torch.full((3,), BOS), memories, state)
-    assert first.by_context is not None
     token = torch.tensor([5, 6, 7])
     after = model.observe(first, torch.arange(3), token).attention
     assert isinstance(after, PosteriorState) and after.posterior is not None
@@ -184,8 +182,9 @@ def test_bayes_rule_is_that_of_the_definition() -> None:
     prior, positions = reading.weights[0, 0], reading.positions
     assert positions is not None
     joint = torch.zeros(3, dtype=torch.float64)
+    likelihood = first.likelihood(torch.arange(3), token)[0].exp()
     for k, place in enumerate(positions[0].tolist()):
-        joint[place] = prior[place] * first.by_context[0, k, 5].exp()
+        joint[place] = prior[place] * likelihood[k]
     posterior = joint / joint.sum()
     torch.testing.assert_close(after.posterior[0], posterior)
     torch.testing.assert_close(after.belief[0, 0], posterior)

@@ -24,9 +24,11 @@ def test_teacher_forcing_equals_the_steps_of_search(name) -> None:
         real = data.target.mask[:, t]
         found = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
         torch.testing.assert_close(found[real], outcome.log_likelihood[:, t][real])
-        each = prediction.log_probs.unsqueeze(1) if prediction.by_context is None else prediction.by_context
+        size = prediction.log_probs.shape[1]
+        every = prediction.likelihood(rows.repeat_interleave(size), torch.arange(size).repeat(3))
         read = outcome.log_weights[:, t].isfinite()[real]  # what cannot be read need not be scored
-        torch.testing.assert_close(each.mean(-1)[real][read], outcome.average[:, t][real][read])
+        each = every.view(3, size, -1).mean(1)[real]
+        torch.testing.assert_close(each[read], outcome.average[:, t][real][read])
         for reading, weights in zip(prediction.readings, outcome.weights, strict=True):
             torch.testing.assert_close(reading.weights[real], weights[:, t][real])
         state = model.observe(prediction, rows, tokens)

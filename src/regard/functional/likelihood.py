@@ -21,7 +21,7 @@ from regard.kernels.products import linear, product
 from regard.kernels.versions import on_cpu
 from regard.types import Float, Int, Tensor
 
-__all__ = ["linear_log_likelihood", "linear_log_softmax"]
+__all__ = ["linear_exponentials", "linear_log_likelihood", "linear_log_softmax"]
 
 BUDGET = 1 << 24  # numbers: 64 MiB in float32
 CHUNK = 1 << 24  # bytes of logits in the works at a time on a processor
@@ -176,3 +176,22 @@ def linear_log_softmax(
         return torch.log_softmax((logits + bias).to(exact_dtype(logits.dtype)), dim=-1)
     logits = linear(hidden, weight.t(), bias)
     return torch.log_softmax(logits.to(exact_dtype(logits.dtype)), dim=-1)
+
+
+def linear_exponentials(
+    hidden: Float[Tensor, "*B D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, "V"] | None = None
+) -> tuple[Float[Tensor, "*B V"], Float[Tensor, "*B"]]:
+    """Exp(logit - the highest of its row), float32 at least, and the sum of each row: p is their quotient.
+
+    Args:
+        hidden: x, in the dtype of the weights.
+        weight: W.
+        bias: b; none: 0.
+    """
+    logits = linear(hidden, weight.t(), bias)
+    exact = logits.to(exact_dtype(logits.dtype))
+    if torch.is_grad_enabled():
+        powers = (exact - exact.amax(-1, keepdim=True)).exp()
+        return powers, powers.sum(-1)
+    _, _, sums, powers = _exponentials(exact.view(-1, exact.shape[-1]), False, True)
+    return powers.view(exact.shape), sums.view(exact.shape[:-1])

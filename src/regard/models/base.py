@@ -5,6 +5,7 @@ then `step` and `observe` in turn. Both speak of attention through its contract 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,7 @@ from regard.layers.rows import Rows
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
+    "Chosen",
     "Look",
     "Memories",
     "Outcome",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 Memories = tuple[Memory, ...]  # one for each layer that attends to the source
+Chosen = Callable[[Int[Tensor, "N"], Int[Tensor, "N"]], Float[Tensor, "N K"]]
 Look = Literal["nothing", "source", "all"]
 """Which attention is wanted: none, that of the target to the source, or that of texts to themselves too."""
 
@@ -92,14 +95,15 @@ class Prediction:
 
     Attributes:
         log_probs: [B, V], the contexts marginalised, in nats.
-        by_context: [B, K, V], where there is more than one context.
+        by_context: Log p(token | context k), [N, K], of the tokens chosen for some rows, [N] each; none:
+            there is one context.
         readings: One for each attending layer.
         state: The decoder's state, before it knows the token.
         ending: Where the end symbol must or may not follow; none: it may everywhere.
     """
 
     log_probs: Float[Tensor, "B V"]
-    by_context: Float[Tensor, "B K V"] | None
+    by_context: Chosen | None
     readings: tuple[Reading, ...]
     state: Rows
     ending: Ending | None = None
@@ -108,7 +112,7 @@ class Prediction:
         """Log p(token | context k) of the tokens chosen for some rows."""
         if self.by_context is None:
             return self.log_probs[rows, tokens].unsqueeze(1)
-        return self.by_context[rows, :, tokens]
+        return self.by_context(rows, tokens)
 
 
 class TranslationModel(nn.Module, ABC):

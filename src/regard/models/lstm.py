@@ -27,7 +27,7 @@ from regard.models.base import Look, Memories, Outcome, Prediction, TranslationM
 from regard.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from regard.models.lstm_config import LstmConfig, check
 from regard.models.output import likeliest_tokens, predict, readable, real_tokens, score_tokens, spread
-from regard.models.readout import SourceReadout
+from regard.models.readout import ReadMemory, SourceReadout
 from regard.models.recurrent import (
     Bridge,
     DecoderLayers,
@@ -104,6 +104,7 @@ class LstmModel(TranslationModel):
         )
         self.attention = build_attention(config.attention, width, memory, config.embedding)
         self.objective, self.reward = self.attention.objective, self.attention.reward
+        self.by_word = self.attention.reads_words and decoder.readout == "linear"
         if self.attention.observes and decoder.query == "previous":
             raise ConfigError(
                 "model.decoder.query = 'previous' reads a token from the state alone, and attention "
@@ -154,7 +155,11 @@ class LstmModel(TranslationModel):
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, LstmState]:
         """Encode the sources; see `TranslationModel.begin`."""
-        return self._begin(source, upper, lower, None, None)
+        (memory,), state = self._begin(source, upper, lower, None, None)
+        if self.by_word and self.combine is not None:
+            output = self._output(compute_dtype(self.combine))
+            memory = ReadMemory.of(memory, self.combine, output, self._dropout)
+        return (memory,), state
 
     def _begin(
         self,
@@ -213,7 +218,7 @@ class LstmModel(TranslationModel):
             layers, top = self.decoder.advance(opened.layers, gates, state.feed, state.layers)
             reading = self.attention.read(top, memory, before)
             contexts, outputs = reading.contexts, None
-            if opened.words is not None and reading.positions is not None:
+            if self.by_word and reading.positions is not None:
                 contexts = contexts[:, reading.positions.shape[1] :]  # those that are no single word
             if contexts.shape[1]:
                 outputs = self._attentional(opened, contexts, top)
@@ -241,19 +246,23 @@ class LstmModel(TranslationModel):
         opened = self._open()
         gates = self.decoder.project(self.target_embedding(tokens))
         step = self._advance(opened, tokens, gates, memories[0], state)
-        assert step.outputs is not None
-        pending = _Pending(step.layers, step.top, step.outputs[:, 0])
+        pending = _Pending(step.layers, step.top, None if step.outputs is None else step.outputs[:, 0])
         ending = self.attention.ending(memories[0], state.attention)
-        output = self._output(step.outputs.dtype)
+        words = None
+        if isinstance(memories[0], ReadMemory) and self.combine is not None:
+            weight, _ = self._output(compute_dtype(self.combine))
+            words = memories[0].mix(step.top, step.reading, self.combine, weight, self._dropout)
+        output = self._output(step.top.dtype if step.outputs is None else step.outputs.dtype)
         several = self.attention.observes
-        return predict(step.outputs, output, (step.reading,), pending, ending, several)
+        return predict(step.outputs, output, (step.reading,), pending, ending, several, words)
 
     def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> LstmState:
         """The state of hypotheses that go on; see `TranslationModel.observe`."""
         pending = prediction.state.select(rows)
         assert isinstance(pending, _Pending)
         reading = prediction.readings[0].select(rows)
-        step = _Step(pending.layers, pending.top, reading, pending.output.unsqueeze(1))
+        output = None if pending.output is None else pending.output.unsqueeze(1)
+        step = _Step(pending.layers, pending.top, reading, output)
         seen = prediction.likelihood(rows, tokens) if self.attention.observes else None
         return self._finish(self._open(), step, seen)
 
@@ -271,7 +280,7 @@ class LstmModel(TranslationModel):
         embedded = self._embed(self.target_embedding, shifted)
         gates = self.decoder.project(embedded).unbind(1)
         opened = self._open()
-        if self.attention.reads_words and self.config.decoder.readout == "linear":
+        if self.by_word:
             assert self.combine is not None
             output = self._output(compute_dtype(self.combine))
             words = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
@@ -345,7 +354,7 @@ class LstmModel(TranslationModel):
             scored.append((found.gather(1, positions), means.gather(1, positions)))
         if step.outputs is not None:
             output = self._output(step.outputs.dtype)
-            wanted = readable(step.reading, mask) if opened.words is None else None
+            wanted = None if self.by_word else readable(step.reading, mask)
             scored.append(score_tokens(step.outputs, output, targets[:, t], average, wanted))
         found, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
         return found, means
@@ -380,7 +389,7 @@ class _Pending(Rows):
 
     layers: tuple[CellState, ...]
     top: Float[Tensor, "B D"]
-    output: Float[Tensor, "B D"]
+    output: Float[Tensor, "B D"] | None
 
 
 def _weights(part: nn.Module | Tensor) -> int:

@@ -1,46 +1,106 @@
 """The output layer's part in a model: how likely tokens are, given what it reads under each context."""
 
+from dataclasses import dataclass
+
 import torch
 
 from regard.attention.base import Ending, Reading
-from regard.functional import linear_log_likelihood, linear_log_softmax
+from regard.functional import linear_exponentials, linear_log_likelihood, linear_log_softmax
 from regard.kernels.products import linear
 from regard.kernels.versions import on_cpu
 from regard.layers.rows import Rows
-from regard.models.base import Prediction, marginalise
+from regard.models.base import Chosen, Prediction
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["likeliest_tokens", "predict", "readable", "real_tokens", "score_tokens", "spread"]
+__all__ = [
+    "Layer",
+    "Mixture",
+    "likeliest_tokens",
+    "log_positive",
+    "mix",
+    "predict",
+    "readable",
+    "real_tokens",
+    "score_tokens",
+    "spread",
+]
 
 Layer = tuple[Tensor, Tensor]
 """Weights [V, D] and biases [V], in the dtype of the products."""
 
 
+@dataclass(frozen=True)
+class Mixture:
+    """What some contexts contribute to the distribution over the next token.
+
+    Attributes:
+        probabilities: [N, V], the sum over these contexts of w_k p(v | context k).
+        likelihood: Log p(token | context k) of the tokens chosen for some rows.
+    """
+
+    probabilities: Float[Tensor, "N V"]
+    likelihood: Chosen
+
+
+def log_positive(values: Tensor) -> Tensor:
+    """The logarithm; of what is too small for a number that of the smallest one (-87 in float32)."""
+    return values.clamp_min(torch.finfo(values.dtype).tiny).log()
+
+
+def mix(hidden: Float[Tensor, "N K D"], output: Layer, log_weights: Float[Tensor, "N K"]) -> Mixture:
+    """The distributions that the output layer reads, by their weights.
+
+    Args:
+        hidden: What the output layer reads, one a context.
+        output: The output layer.
+        log_weights: Log w_k.
+    """
+    weight, bias = output
+    powers, sums = linear_exponentials(hidden.to(weight.dtype), weight, bias)
+    shares = (log_weights.exp() / sums).unsqueeze(1)
+
+    def likelihood(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
+        return log_positive(powers[rows, :, tokens]) - sums[rows].log()
+
+    return Mixture(torch.bmm(shares, powers)[:, 0], likelihood)
+
+
 def predict(
-    hidden: Float[Tensor, "B K D"],
+    hidden: Float[Tensor, "B K D"] | None,
     output: Layer,
     readings: tuple[Reading, ...],
     state: Rows,
     ending: Ending | None,
     several: bool,
+    words: Mixture | None = None,
 ) -> Prediction:
     """The distribution over the next token.
 
     Args:
-        hidden: What the output layer reads.
+        hidden: What the output layer reads of each context, of those that are not in `words`; none: all are.
         output: The output layer.
         readings: Of each attending layer; the contexts are the last one's.
         state: The decoder's state, before it knows the token.
         ending: What attention demands of the end.
         several: Whether the contexts are to be marginalised; else there is one.
+        words: What the contexts before those of `hidden` contribute.
     """
-    weight, bias = output
-    log_probs = linear_log_softmax(hidden.to(weight.dtype), weight, bias)
     if not several:
-        return Prediction(log_probs[:, 0], None, readings, state, ending)
-    log_weights = readings[-1].log_weights.unsqueeze(1).expand(-1, log_probs.shape[2], -1)
-    marginal = marginalise(log_weights, log_probs.transpose(1, 2))
-    return Prediction(marginal, log_probs, readings, state, ending)
+        assert hidden is not None
+        weight, bias = output
+        log_probs = linear_log_softmax(hidden[:, 0].to(weight.dtype), weight, bias)
+        return Prediction(log_probs, None, readings, state, ending)
+    parts = [] if words is None else [words]
+    if hidden is not None:
+        parts.append(mix(hidden, output, readings[-1].log_weights[:, -hidden.shape[1] :]))
+    probabilities = parts[0].probabilities
+    for part in parts[1:]:
+        probabilities = probabilities + part.probabilities
+
+    def by_context(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
+        return torch.cat([part.likelihood(rows, tokens) for part in parts], dim=1)
+
+    return Prediction(log_positive(probabilities), by_context, readings, state, ending)
 
 
 def score_tokens(

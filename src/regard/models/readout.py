@@ -14,22 +14,33 @@ The gradients, with p_tjv = exp(g_jv + h_tv) / sum and c_tj that of log p,
     d h_tv = sum_j c_tj (1(v = y_t) - p_tjv),   d g_jv = sum_t c_tj (1(v = y_t) - p_tjv),
 
 are products again: what belongs to g waits until every step was visited, as weights do in `layers.steps`.
+
+In search all tokens are asked for, and the words' mixture is a product as well, with u_tv = exp(h_tv - top):
+
+    sum_j w_tj p(y | s_t, x_j) = u_ty sum_j (w_tj / z_tj) exp(g_jy),   z_tj = sum_v exp(g_jv) u_tv,
+
+in which the hypotheses of a sentence share its words' part.
 """
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 
+from regard.attention.base import Memory, Reading
+from regard.functional import linear_exponentials
 from regard.functional.masking import exact_dtype
 from regard.kernels.autograd import apply, first_order
 from regard.kernels.products import linear
 from regard.layers.precision import compute_dtype
 from regard.layers.steps import StepProduct
+from regard.models.output import Layer, Mixture, log_positive
 from regard.types import Float, Int, Tensor
 
-__all__ = ["SourceReadout"]
+__all__ = ["ReadMemory", "SourceReadout"]
 
 TOGETHER = 8
 """Steps whose share in the gradient of g is made in one product."""
@@ -109,6 +120,13 @@ class _State(torch.autograd.Function):
         return found.to(ctx.dtype), None, None, None
 
 
+def _words(states: Tensor, combine: Tensor, output: Layer, noise: Callable[[Tensor], Tensor]) -> Tensor:
+    """The words' part of the logits: [B, S, V]."""
+    weight, bias = output
+    part = linear(states.to(weight.dtype), combine[: states.shape[-1]].to(weight.dtype))
+    return linear(noise(part), weight.t(), bias)
+
+
 @dataclass(frozen=True)
 class SourceReadout:
     """A linear readout opened for a batch: the words' part for all its steps, and the products of a step.
@@ -154,8 +172,7 @@ class SourceReadout:
             noise: Dropout.
         """
         width, visits = states.shape[-1], list[tuple[Tensor, Tensor]]()
-        part = noise(linear(states.to(output.dtype), combine[:width].to(output.dtype)))
-        logits = linear(part, output.t(), bias)
+        logits = _words(states, combine, (output, bias), noise)
         powers, picked, mean, top = apply(_Words, logits, targets, visits, compute_dtype(combine))
         opened = StepProduct.open(combine[width:]), StepProduct.open(output.t())
         return cls(*opened, noise, top, powers, picked, mean, visits)
@@ -175,3 +192,81 @@ class SourceReadout:
         normaliser = normaliser + self.top
         found = self.picked[:, :, step] + picked.unsqueeze(1) - normaliser
         return found, self.mean + mean.unsqueeze(1) - normaliser
+
+
+@dataclass(frozen=True)
+class ReadMemory(Memory):
+    """What may be attended, with the words' part of a linear readout, for search.
+
+    Attributes:
+        powers: [B, S, V], exp(g_j - top).
+    """
+
+    powers: Float[Tensor, "B S V"] = dataclasses.field(kw_only=True)
+
+    @classmethod
+    def of(
+        cls,
+        memory: Memory,
+        combine: Float[Tensor, "M Q"],
+        output: Layer,
+        noise: Callable[[Tensor], Tensor],
+    ) -> "ReadMemory":
+        """Make it; see `SourceReadout.open`."""
+        logits = _words(memory.states, combine, output, noise)
+        exact = logits.to(exact_dtype(logits.dtype))
+        powers = exact.sub(exact.amax(-1, keepdim=True)).exp().to(compute_dtype(combine))
+        parts = {field.name: getattr(memory, field.name) for field in dataclasses.fields(memory)}
+        return cls(**parts, powers=powers)
+
+    @cached_property
+    def tables(self) -> Float[Tensor, "U S V"]:
+        """The powers of each sentence, where all have as many rows side by side; else those of each row.
+
+        Search moves its memories when sentences leave, not at every step, so that this is kept.
+        """
+        whole, rows = self.shared()
+        if rows is None:
+            return self.powers
+        sentences, counts = rows.unique_consecutive(return_counts=True)
+        if bool((counts != counts[0]).any()):
+            sentences = rows
+        every = torch.arange(len(whole.powers), device=rows.device)
+        return whole.powers if torch.equal(sentences, every) else whole.powers.index_select(0, sentences)
+
+    def mix(
+        self,
+        state: Float[Tensor, "N D"],
+        reading: Reading,
+        combine: Float[Tensor, "M Q"],
+        output: Float[Tensor, "V Q"],
+        noise: Callable[[Tensor], Tensor],
+    ) -> Mixture:
+        """What the words that a step reads contribute to the distribution over its token.
+
+        Args:
+            state: s_t of each hypothesis.
+            reading: Its first contexts are words.
+            combine: As `of` was given it; so are the others.
+            output: O.
+            noise: Dropout.
+        """
+        assert reading.positions is not None
+        positions, tables = reading.positions, self.tables
+        part = noise(linear(state.to(output.dtype), combine[-state.shape[-1] :].to(output.dtype)))
+        powers, _ = linear_exponentials(part, output)  # (N, V)
+        width = len(powers) // len(tables)  # hypotheses of a sentence
+        grouped = powers.view(len(tables), width, -1).to(tables.dtype)
+        sums = torch.bmm(grouped, tables.transpose(1, 2)).flatten(0, 1).to(powers.dtype)
+        sums = sums.clamp_min(torch.finfo(sums.dtype).tiny)
+        weights = reading.log_weights[:, : positions.shape[1]].exp() / sums.gather(1, positions)
+        shares = torch.zeros_like(sums).scatter_add(1, positions, weights.to(sums.dtype))
+        mixed = torch.bmm(shares.view(len(tables), width, -1).to(tables.dtype), tables).flatten(0, 1)
+
+        def likelihood(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
+            places = positions[rows]
+            own = tables[(rows // width).unsqueeze(1), places, tokens.unsqueeze(1)].to(powers.dtype)
+            both = log_positive(own) + log_positive(powers[rows, tokens]).unsqueeze(1)
+            return both - sums[rows].gather(1, places).log()
+
+        return Mixture(mixed.to(powers.dtype) * powers, likelihood)

@@ -1,0 +1,35 @@
+"""The words' mixture of a linear readout in search, against the softmax of every word's logits."""
+
+import pytest
+import torch
+from wirings import MODELS, batch
+
+from regard.data.vocabulary import BOS
+from regard.functional import linear_log_softmax
+from regard.models.base import marginalise
+
+LINEAR = ("postr-joint, with the mean of the others", "linear readout")
+ROWS = ([0, 1, 2], [0, 0, 1, 1, 2, 2], [1, 1, 2, 2], [0, 0, 0, 2], [2, 0, 0, 1])
+
+
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("recorded", [False, True])
+def test_search_reads_the_mixture_of_every_words_own_softmax(name, rows, recorded) -> None:
+    """However many hypotheses each sentence has, and in whatever order they stand."""
+    model, data = MODELS[name]().eval(), batch()
+    index, tokens = torch.tensor(rows), torch.full((3,), BOS)
+    with torch.set_grad_enabled(recorded):
+        memories, state = model.begin(data.source)
+        state = model.observe(model.step(tokens, memories, state), torch.arange(3), torch.tensor([5, 6, 7]))
+        memories = tuple(memory.select(index) for memory in memories)
+        prediction = model.step(torch.tensor([5, 6, 7])[index], memories, state.select(index))
+        reading = prediction.readings[0]
+        top = prediction.state.top
+        both = torch.cat([reading.contexts, top.unsqueeze(1).expand(-1, reading.contexts.shape[1], -1)], -1)
+        each = linear_log_softmax(both @ model.combine, model.output, model.output_bias)  # (N, K, V)
+        weights = reading.log_weights.unsqueeze(1).expand(-1, each.shape[2], -1)
+        torch.testing.assert_close(prediction.log_probs, marginalise(weights, each.transpose(1, 2)))
+        chosen = torch.tensor([len(rows) - 1, 0, 0])
+        found = prediction.likelihood(chosen, torch.tensor([4, 5, 3]))
+        torch.testing.assert_close(found, each[chosen, :, torch.tensor([4, 5, 3])])
