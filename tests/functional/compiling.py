@@ -16,6 +16,7 @@ from regard.functional import (
     entmax,
     entmax15,
     entmax15_loss,
+    fusedmax,
     softmax,
     sparsemax,
     sparsemax_loss,
@@ -68,6 +69,7 @@ def main(version: str) -> None:
         for name, each in maps.items():
             check(name, lambda z, m, each=each: each(z, mask=m), [scores, mask])
         check("entmax", lambda z, a, m: entmax(z, a, mask=m), [scores, torch.tensor(1.3), mask])
+        check("fusedmax", lambda z, m: fusedmax(z, 0.2, mask=m), [scores, mask])
         for name, each in bounded.items():
             check(name, lambda z, u, m, each=each: each(z, u, mask=m), [scores, upper, mask])
             check(

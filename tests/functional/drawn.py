@@ -6,7 +6,15 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from regard.functional import constrained_softmax, constrained_sparsemax, entmax, entmax15, softmax, sparsemax
+from regard.functional import (
+    constrained_softmax,
+    constrained_sparsemax,
+    entmax,
+    entmax15,
+    fusedmax,
+    softmax,
+    sparsemax,
+)
 
 
 def masked_softmax(scores: torch.Tensor, *, mask: torch.Tensor | None = None, dim: int = -1) -> torch.Tensor:
@@ -20,6 +28,7 @@ FREE = {
     "sparsemax": sparsemax,
     "entmax15": entmax15,
     "entmax": lambda z, **k: entmax(z, 1.8, **k),
+    "fusedmax": fusedmax,
 }
 BOUNDED = {"constrained_softmax": constrained_softmax, "constrained_sparsemax": constrained_sparsemax}
 COMPILED = ["sparsemax", "entmax15", "constrained_softmax", "constrained_sparsemax"]

@@ -42,6 +42,8 @@ def test_shifts_change_nothing_and_permutations_commute(name, problem) -> None:
     weights = problem.apply(FREE[name])
     shifted = problem.apply(FREE[name], problem.scores + 3)
     torch.testing.assert_close(shifted, weights, atol=1e-10, rtol=0)
+    if name == "fusedmax":  # which knows who stands beside whom
+        return
     order = torch.randperm(weights.shape[-1])
     permuted = problem.each(lambda one: one[:, order]).apply(FREE[name])
     torch.testing.assert_close(permuted, weights[:, order], atol=1e-12, rtol=0)

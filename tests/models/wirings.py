@@ -70,6 +70,7 @@ LSTMS = {
     "fed the context": config(decoder=decoder(feed="context"), attention=SoftAttentionConfig(scorer="dot")),
     "fed nothing": config(decoder=decoder(feed="none")),
     "sparse": config(attention=SoftAttentionConfig(map="sparsemax")),
+    "fused": config(attention=SoftAttentionConfig(map="fusedmax")),
     "gru": config(encoder=EncoderConfig(width=8, cell="gru"), decoder=decoder(cell="gru")),
     "reversed without attention": config(
         encoder=EncoderConfig(width=8, direction="reversed"), attention=NoAttentionConfig()

@@ -3,16 +3,18 @@
     a_t = map(z_t),   c_t = sum_j a_tj h_j      (Bahdanau et al. 2015, Eq. 5; Malaviya et al. 2018, Eq. 1)
 
 The map is softmax; sparsemax (Martins & Astudillo 2016), which gives most words exactly zero; or 1.5-entmax
-(Peters et al. 2019) between them.
+(Peters et al. 2019) between them; or fusedmax (Niculae & Blondel 2017), sparsemax whose weights neighbours
+share.
 """
 
+from functools import partial
 from typing import Literal
 
 from regard.attention.base import Attention, Likelihood, Memory, Reading, State, one_step
 from regard.attention.expectation import expectation
 from regard.attention.scorers import DotScorer, ScorerKind, build_scorer
 from regard.config import config, option
-from regard.functional import entmax15, softmax, sparsemax
+from regard.functional import entmax15, fusedmax, softmax, sparsemax
 from regard.functional.masking import exact_dtype
 from regard.kernels.attention import fused_attention
 from regard.kernels.cached import fits, word_attention
@@ -31,8 +33,12 @@ class SoftAttentionConfig:
     kind: Literal["soft"] = option(
         default="soft", help="The mechanism: an expectation over the source words."
     )
-    map: Literal["softmax", "entmax15", "sparsemax"] = option(
-        default="softmax", help="From scores to weights, from the fullest to the sparsest."
+    map: Literal["softmax", "entmax15", "sparsemax", "fusedmax"] = option(
+        default="softmax",
+        help="From scores to weights, from the fullest to the sparsest; fusedmax: one weight for neighbours.",
+    )
+    fusion: float = option(
+        default=0.1, help="lambda of fusedmax: how strongly neighbours' weights are pulled together.", ge=0
     )
     scorer: ScorerKind | None = option(
         default=None,
@@ -55,7 +61,7 @@ class SoftAttention(Attention):
     def __init__(self, config: SoftAttentionConfig, query: int, width: int) -> None:
         """Build the scorer."""
         super().__init__()
-        self.map = MAPS[config.map]
+        self.map = partial(fusedmax, strength=config.fusion) if config.map == "fusedmax" else MAPS[config.map]
         self.width = width
         self.scorer = build_scorer(config.scorer, query, width, config.hidden)
         self.fused = config.map == "softmax" and isinstance(self.scorer, DotScorer)

@@ -7,6 +7,7 @@ from regard.functional.bounds import check_bounds
 from regard.functional.constrained_softmax import constrained_softmax
 from regard.functional.constrained_sparsemax import constrained_sparsemax
 from regard.functional.entmax import entmax, entmax15
+from regard.functional.fusedmax import fusedmax
 from regard.functional.likelihood import linear_exponentials, linear_log_likelihood, linear_log_softmax
 from regard.functional.losses import entmax15_loss, sparsemax_loss
 from regard.functional.scans import constrained_softmax_scan, constrained_sparsemax_scan
@@ -22,6 +23,7 @@ __all__ = [
     "entmax",
     "entmax15",
     "entmax15_loss",
+    "fusedmax",
     "linear_exponentials",
     "linear_log_likelihood",
     "linear_log_softmax",

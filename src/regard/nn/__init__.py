@@ -4,7 +4,15 @@ Each calls the function of its name in `regard.functional`.
 """
 
 from regard.nn.losses import Entmax15Loss, SparsemaxLoss
-from regard.nn.maps import ConstrainedSoftmax, ConstrainedSparsemax, Entmax, Entmax15, Softmax, Sparsemax
+from regard.nn.maps import (
+    ConstrainedSoftmax,
+    ConstrainedSparsemax,
+    Entmax,
+    Entmax15,
+    Fusedmax,
+    Softmax,
+    Sparsemax,
+)
 from regard.nn.scans import ConstrainedSoftmaxScan, ConstrainedSparsemaxScan
 
 __all__ = [
@@ -15,6 +23,7 @@ __all__ = [
     "Entmax",
     "Entmax15",
     "Entmax15Loss",
+    "Fusedmax",
     "Softmax",
     "Sparsemax",
     "SparsemaxLoss",

@@ -5,10 +5,26 @@ import math
 import torch
 from torch import nn
 
-from regard.functional import constrained_softmax, constrained_sparsemax, entmax, entmax15, softmax, sparsemax
+from regard.functional import (
+    constrained_softmax,
+    constrained_sparsemax,
+    entmax,
+    entmax15,
+    fusedmax,
+    softmax,
+    sparsemax,
+)
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["ConstrainedSoftmax", "ConstrainedSparsemax", "Entmax", "Entmax15", "Softmax", "Sparsemax"]
+__all__ = [
+    "ConstrainedSoftmax",
+    "ConstrainedSparsemax",
+    "Entmax",
+    "Entmax15",
+    "Fusedmax",
+    "Softmax",
+    "Sparsemax",
+]
 
 GREATEST = 4.0  # alpha lies in (1, GREATEST]
 LEAST = 1.0 + 1e-3  # how near a learned alpha comes to 1, where the formula divides by alpha - 1
@@ -103,6 +119,35 @@ class Entmax(_Map):
         """The options, for `repr`."""
         alpha = float(torch.as_tensor(self.alpha).detach())
         return f"alpha={alpha:g}, learnable={self.logit is not None}, dim={self.dim}"
+
+
+class Fusedmax(_Map):
+    """`regard.functional.fusedmax` as a module.
+
+    Args:
+        strength: How strongly the weights of neighbours are pulled together; at least 0.
+        dim: The dimension that sums to 1, along which neighbours stand.
+
+    Raises:
+        ValueError: The strength is negative or not a number.
+    """
+
+    def __init__(self, strength: float = 0.1, *, dim: int = -1) -> None:
+        """Check the strength."""
+        super().__init__(dim)
+        if not strength >= 0:
+            raise ValueError(f"strength must be at least 0; got {strength}")
+        self.strength = strength
+
+    def forward(
+        self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
+    ) -> Float[Tensor, "*B"]:
+        """The fusedmax of `scores`; the mask is True where a position may be attended."""
+        return fusedmax(scores, self.strength, mask=mask, dim=self.dim)
+
+    def extra_repr(self) -> str:
+        """The options, for `repr`."""
+        return f"strength={self.strength:g}, dim={self.dim}"
 
 
 class ConstrainedSoftmax(_Map):

@@ -55,6 +55,7 @@ PRINTED = {
         "vi-en": (7.26, 25.9, 25.9),
         "ja-en": (9.78, 20.9, 20.5),
     },
+    "Fusedmax (ours)": {},
     "Prior-Joint with the remainder (ours)": {},
     "Postr-Joint with the remainder (ours)": {},
 }
@@ -66,6 +67,7 @@ RECIPES = {
     "Postr-Joint": "posterior",
     "Mono-Postr-Joint": "monotonic",
     "Prox-Postr-Joint": "proximity",
+    "Fusedmax (ours)": "fusedmax",
     "Prior-Joint with the remainder (ours)": "prior-remainder",
     "Postr-Joint with the remainder (ours)": "posterior-remainder",
 }

@@ -1,0 +1,112 @@
+"""Fusedmax: what it minimises, in value and gradient, and that kernel and path find the same groups."""
+
+import pytest
+import torch
+from drawn import free_problems
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.autograd import gradcheck
+
+from regard.functional import fusedmax, sparsemax
+from regard.functional.fusedmax import averaged, path, taut
+from regard.kernels.versions import using
+from regard.nn import Fusedmax
+
+DOUBLE = torch.float64
+drawn = settings(max_examples=60, deadline=None)
+strengths = st.sampled_from([0.0, 0.05, 0.1, 0.5, 2.0])
+
+
+@pytest.mark.parametrize("version", ["auto", "reference"])
+def test_the_example_of_the_authors_package(version) -> None:
+    """The README of torchsparseattn (Niculae & Blondel 2017): Fusedmax(alpha=.1) of (1, 2.1, 1.9)."""
+    with using(version):
+        found = fusedmax(torch.tensor([1.0, 2.1, 1.9], dtype=DOUBLE), 0.1)
+    torch.testing.assert_close(found, torch.tensor([0.0, 0.5, 0.5], dtype=DOUBLE))
+
+
+@given(problem=free_problems(), strength=strengths)
+@drawn
+def test_total_variation_is_lowered_as_its_optimality_conditions_say(problem, strength) -> None:
+    """x is optimal if a u with |u| <= lambda, u = lambda sign(x_{j+1} - x_j), has z - x = -D^T u."""
+    usable = problem.usable
+    scores = problem.scores.masked_fill(~usable, 0)
+    scale = 1 + scores.abs().max()
+    for find in (path, taut):
+        groups, changes = find(scores, usable, strength)
+        found = averaged(scores, groups) + changes
+        for z, x, keep in zip(scores, found, usable, strict=True):
+            if not keep.any():
+                continue
+            dual = (x[keep] - z[keep]).cumsum(-1)  # the string less the running sums
+            assert abs(float(dual[-1])) <= 1e-9 * scale
+            steps = x[keep].diff()
+            assert (dual.abs() <= strength + 1e-9 * scale).all()
+            apart = steps.abs() > 1e-9 * scale
+            wanted = strength * steps.sign()
+            torch.testing.assert_close(dual[:-1][apart], wanted[apart], atol=1e-8 * float(scale), rtol=0)
+
+
+@given(problem=free_problems(), strength=strengths)
+@drawn
+def test_no_distribution_near_by_or_far_away_is_better(problem, strength) -> None:
+    usable = problem.usable
+    weights = fusedmax(problem.scores, strength, mask=problem.mask)
+    generator = torch.Generator().manual_seed(0)
+    for z, p, keep in zip(problem.scores, weights, usable, strict=True):
+        if not keep.any() or z[keep].abs().max() > 100:  # what is compared below drowns in such scores
+            continue
+        z, p = z[keep], p[keep]
+
+        def cost(q, z=z):
+            return 0.5 * (q - z).square().sum(-1) + strength * q.diff(dim=-1).abs().sum(-1)
+
+        others = torch.distributions.Dirichlet(torch.full_like(z, 0.5)).sample((50,)) if len(z) > 1 else p
+        share = 10 ** -(4 * torch.rand(50, 1, generator=generator, dtype=DOUBLE))
+        assert (cost(p + share * (others - p)) >= cost(p) - 1e-12).all()
+
+
+@given(problem=free_problems())
+@drawn
+def test_strength_0_is_sparsemax_and_much_strength_gives_all_the_same(problem) -> None:
+    none = problem.apply(lambda z, mask: fusedmax(z, 0.0, mask=mask))
+    torch.testing.assert_close(none, problem.apply(sparsemax), atol=1e-9, rtol=0)
+    usable = problem.usable
+    same = usable.to(DOUBLE) / usable.sum(-1, keepdim=True).clamp_min(1)
+    much = problem.apply(lambda z, mask: fusedmax(z, 1e6, mask=mask))
+    torch.testing.assert_close(much, same, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("strength", [0.05, 0.3])
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+def test_kernel_and_reference_agree_in_value_and_gradient(strength, dtype) -> None:
+    scores = torch.randn(200, 23, dtype=dtype, requires_grad=True)
+    mask, upstream = torch.rand(200, 23) < 0.8, torch.randn(200, 23, dtype=dtype)
+    results = []
+    for version in ("numba", "reference"):
+        with using(version):
+            weights = fusedmax(scores, strength, mask=mask)
+        results.append((weights, *torch.autograd.grad(weights, scores, upstream)))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, atol=2e-5 if dtype == torch.float32 else 1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("strength", [0.05, 0.3])
+def test_derivatives_are_those_of_finite_differences(strength) -> None:
+    scores = torch.randn(6, 9, dtype=DOUBLE, requires_grad=True)
+    assert gradcheck(lambda z: fusedmax(z, strength), scores)
+
+
+def test_neighbours_share_their_weight_and_what_is_masked_parts_nobody() -> None:
+    scores = torch.tensor([1.0, 2.1, 9.0, 1.9])
+    weights = fusedmax(scores, mask=torch.tensor([True, True, False, True]))
+    torch.testing.assert_close(weights, torch.tensor([0.0, 0.5, 0.0, 0.5]))
+    torch.testing.assert_close(Fusedmax(0.1)(scores[[0, 1, 3]]), torch.tensor([0.0, 0.5, 0.5]))
+    assert repr(Fusedmax(0.2)) == "Fusedmax(strength=0.2, dim=-1)"
+
+
+@pytest.mark.parametrize("strength", [-0.1, float("nan")])
+def test_a_strength_below_0_is_refused(strength) -> None:
+    for refuse in (lambda: fusedmax(torch.zeros(3), strength), lambda: Fusedmax(strength)):
+        with pytest.raises(ValueError, match="at least 0"):
+            refuse()
