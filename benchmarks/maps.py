@@ -26,6 +26,7 @@ from regard.functional import (
     constrained_sparsemax,
     constrained_sparsemax_scan,
     entmax15,
+    fusedmax,
     sparsemax,
 )
 from regard.functional.scans import remaining
@@ -114,6 +115,7 @@ def maps(shape: tuple[int, ...], args: argparse.Namespace) -> dict[str, Any]:
         "softmax": both_ways(lambda z: torch.softmax(z, -1), gradient, scores),
         "sparsemax": both_ways(sparsemax, gradient, scores),
         "entmax15": both_ways(entmax15, gradient, scores),
+        "fusedmax": both_ways(fusedmax, gradient, scores),
     }
     for kind in ("tight", "loose"):
         upper = bounds(shape, kind, generator).to(args.device)

@@ -332,3 +332,11 @@ def test_a_few_updates_lower_the_loss_and_the_perplexity(estimator) -> None:
 def test_a_width_that_two_directions_cannot_share_is_refused() -> None:
     with pytest.raises(ConfigError, match="even"):
         from_dict(VariationalAttentionConfig, {"inference": 7})
+
+
+@pytest.mark.parametrize("setting", [{"temperature": 0.5}, {"straight_through": True}])
+def test_settings_of_relaxed_draws_are_refused_where_none_is_made(setting) -> None:
+    for estimator in ("enumerate", "reinforce"):
+        with pytest.raises(ConfigError, match=f"{next(iter(setting))} = .* relaxed draws"):
+            from_dict(VariationalAttentionConfig, {"estimator": estimator, **setting})
+    from_dict(VariationalAttentionConfig, {"estimator": "gumbel", **setting})

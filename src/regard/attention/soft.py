@@ -24,6 +24,7 @@ from regard.types import Float, Tensor
 __all__ = ["SoftAttention", "SoftAttentionConfig"]
 
 MAPS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
+FUSION = 0.1
 
 
 @config
@@ -38,7 +39,9 @@ class SoftAttentionConfig:
         help="From scores to weights, from the fullest to the sparsest; fusedmax: one weight for neighbours.",
     )
     fusion: float = option(
-        default=0.1, help="lambda of fusedmax: how strongly neighbours' weights are pulled together.", ge=0
+        default=FUSION,
+        help="lambda of fusedmax: how strongly neighbours' weights are pulled together.",
+        ge=0,
     )
     scorer: ScorerKind | None = option(
         default=None,
@@ -47,6 +50,11 @@ class SoftAttentionConfig:
     hidden: int | None = option(
         default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
     )
+
+    def __post_init__(self) -> None:
+        """Refuse a strength that no map has."""
+        if self.fusion != FUSION and self.map != "fusedmax":
+            raise ValueError(f"fusion = {self.fusion:g} is of map = 'fusedmax'; the map is '{self.map}'")
 
 
 class SoftAttention(Attention):

@@ -68,9 +68,10 @@ class VariationalAttentionConfig:
     )
 
     def __post_init__(self) -> None:
-        """Refuse a width that two directions cannot share, and words drawn where all are read."""
-        if self.straight_through and self.estimator != "gumbel":
-            raise ValueError("straight_through = true is of relaxed draws: estimator = 'gumbel'")
+        """Refuse a width that two directions cannot share, and settings of draws where none is made."""
+        for name, plain in (("straight_through", False), ("temperature", 1.0)):
+            if self.estimator != "gumbel" and (value := getattr(self, name)) != plain:
+                raise ValueError(f"{name} = {str(value).lower()} is of relaxed draws: estimator = 'gumbel'")
         if self.inference is not None and self.inference % 2:
             raise ValueError(f"inference must be even: each direction has half of it; got {self.inference}")
 

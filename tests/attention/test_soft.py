@@ -1,0 +1,22 @@
+"""Soft attention's settings."""
+
+import pytest
+import torch
+
+from regard.attention.base import Memory
+from regard.attention.soft import SoftAttention, SoftAttentionConfig
+from regard.config import from_dict
+from regard.errors import ConfigError
+from regard.functional import fusedmax
+
+
+def test_the_strength_of_fusedmax_is_a_setting_and_of_no_other_map() -> None:
+    mechanism = SoftAttention(SoftAttentionConfig(map="fusedmax", fusion=0.4, scorer="dot"), 6, 6)
+    memory = mechanism.prepare(Memory(torch.randn(2, 5, 6), torch.ones(2, 5, dtype=torch.bool)))
+    query = torch.randn(2, 6)
+    found = mechanism.read(query, memory, mechanism.start(memory)).weights[:, 0]
+    scores = (memory.states @ query.unsqueeze(2))[..., 0]
+    torch.testing.assert_close(found, fusedmax(scores, 0.4))
+    assert not torch.allclose(found, fusedmax(scores))
+    with pytest.raises(ConfigError, match=r"fusion = 0.4 is of map = 'fusedmax'"):
+        from_dict(SoftAttentionConfig, {"map": "sparsemax", "fusion": 0.4})
