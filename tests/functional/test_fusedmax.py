@@ -105,8 +105,21 @@ def test_neighbours_share_their_weight_and_what_is_masked_parts_nobody() -> None
     assert repr(Fusedmax(0.2)) == "Fusedmax(strength=0.2, dim=-1)"
 
 
-@pytest.mark.parametrize("strength", [-0.1, float("nan")])
-def test_a_strength_below_0_is_refused(strength) -> None:
+@pytest.mark.parametrize("version", ["numba", "reference"])
+def test_a_score_far_below_the_others_takes_nothing_from_what_follows(version) -> None:
+    scores = torch.tensor([1.0, 0.0, 2.0, 1.5, 0.0, 1.9], dtype=DOUBLE)
+    results = []
+    for lowest in (-1e6, -1e17, -1e30):
+        scores[1] = lowest
+        with using(version):
+            results.append(fusedmax(scores))
+    for one in results[1:]:
+        torch.testing.assert_close(one, results[0])
+    assert (results[0] > 0).sum() == 3
+
+
+@pytest.mark.parametrize("strength", [-0.1, float("nan"), float("inf")])
+def test_a_strength_below_0_or_without_end_is_refused(strength) -> None:
     for refuse in (lambda: fusedmax(torch.zeros(3), strength), lambda: Fusedmax(strength)):
         with pytest.raises(ValueError, match="at least 0"):
             refuse()

@@ -7,6 +7,8 @@ from wirings import MODELS, batch, bounds
 
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS
+from regard.functional import linear_log_likelihood
+from regard.models import output
 
 every = pytest.mark.parametrize("name", MODELS)
 
@@ -32,6 +34,38 @@ def test_teacher_forcing_equals_the_steps_of_search(name) -> None:
         for reading, weights in zip(prediction.readings, outcome.weights, strict=True):
             torch.testing.assert_close(reading.weights[real], weights[:, t][real])
         state = model.observe(prediction, rows, tokens)
+
+
+@every
+def test_distributions_are_exact_under_autocast(name) -> None:
+    """In float32, and they sum to what the contexts weigh: 1, or what is left where prior is dropped."""
+    model, data = MODELS[name]().float().eval(), batch()
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        memories, state = model.begin(data.source, None if data.upper is None else data.upper.float())
+        prediction = model.step(torch.full((3,), BOS), memories, state)
+    found, weights = prediction.log_probs, prediction.readings[-1].log_weights
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.exp().sum(-1), weights.float().exp().sum(-1), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["variational", "hard monotonic", "postr-joint", "transformer, prior-joint"])
+def test_where_every_word_is_read_no_padding_is_scored(name, monkeypatch) -> None:
+    model, data = MODELS[name]().eval(), batch()
+    scored = []
+
+    def counted(hidden, *operands, **options):
+        scored.append(len(hidden))
+        return linear_log_likelihood(hidden, *operands, **options)
+
+    monkeypatch.setattr(output, "linear_log_likelihood", counted)
+    outcome = model(data)
+    steps = data.target.tokens.shape[1]
+    read = outcome.log_weights.isfinite()
+    assert not read.all()
+    if len(scored) > 1:  # step by step, of all rows
+        assert len(scored) == steps and sum(scored) == int(read.sum())
+    else:
+        assert scored == [int(read[data.target.mask].sum())]
 
 
 @every

@@ -42,6 +42,7 @@ class SoftAttentionConfig:
         default=FUSION,
         help="lambda of fusedmax: how strongly neighbours' weights are pulled together.",
         ge=0,
+        lt=float("inf"),
     )
     scorer: ScorerKind | None = option(
         default=None,

@@ -14,6 +14,8 @@ kernel by the taut string (`regard.kernels.fusing`). Neighbours are those among 
 attended: what is masked stands between nobody.
 """
 
+import math
+
 import torch
 
 from regard.functional.masking import attendable, exact_dtype, shifted
@@ -22,6 +24,19 @@ from regard.kernels.versions import chosen, transforming
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["fusedmax"]
+
+
+def check_strength(strength: float) -> None:
+    """Raise `ValueError` unless lambda is one.
+
+    Args:
+        strength: lambda.
+
+    Raises:
+        ValueError: It is negative, infinite or not a number.
+    """
+    if not 0 <= strength < math.inf:
+        raise ValueError(f"strength must be at least 0 and finite; got {strength}")
 
 
 def averaged(values: Float[Tensor, "*B S"], groups: Int[Tensor, "*B S"]) -> Float[Tensor, "*B S"]:
@@ -95,8 +110,9 @@ def fusedmax(
     Args:
         scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
             score of -inf masks its position.
-        strength: lambda, at least 0: how strongly the weights of neighbours are pulled together. 0 is
-            sparsemax, and beyond the scores' spread all weights are the same.
+        strength: lambda, at least 0 and finite: how strongly the weights of neighbours are pulled together. 0
+            is sparsemax; once it is as large as any running sum of the scores less their mean, all weights
+            are the same.
         mask: True = may be attended; broadcasts to `scores`.
         dim: The dimension that sums to 1, along which neighbours stand.
 
@@ -105,10 +121,11 @@ def fusedmax(
         a row with nothing to attend, NaN in a row with a NaN.
 
     Raises:
-        ValueError: The strength is negative or not a number.
+        ValueError: The strength is negative, infinite or not a number.
     """
-    if not strength >= 0:
-        raise ValueError(f"strength must be at least 0; got {strength}")
+    check_strength(strength)
+    if not strength:
+        return sparsemax(scores, mask=mask, dim=dim)
     if dim not in (-1, scores.dim() - 1):
         moved = None if mask is None else mask.expand_as(scores).movedim(dim, -1)
         return fusedmax(scores.movedim(dim, -1), strength, mask=moved).movedim(-1, dim)

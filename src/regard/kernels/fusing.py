@@ -27,8 +27,8 @@ def fuse(scores: Tensor, usable: Tensor, strength: float) -> tuple[Tensor, Tenso
     """
     groups = torch.zeros(scores.shape, dtype=torch.int64)
     changes = torch.zeros(scores.shape, dtype=torch.float64)
-    z, there, firsts, shifts = (
-        operand.reshape(-1, scores.shape[-1]).numpy()
+    z, there, firsts, shifts = (  # of one layout: the compiler makes a version for each
+        operand.contiguous().view(-1, scores.shape[-1]).numpy()
         for operand in (scores.detach().double(), usable, groups, changes)
     )
     _fuse_rows(z, there, firsts, shifts, strength)
@@ -48,26 +48,23 @@ def _fuse_rows(scores, usable, groups, changes, strength):
     """
     rows, size = scores.shape
     places = np.empty(size, np.int64)
-    sums = np.empty(size + 1, np.float64)
     for row in range(rows):
         count = 0
-        sums[0] = 0.0
         for i in range(size):
             groups[row, i] = i
             if usable[row, i]:
                 places[count] = i
-                sums[count + 1] = sums[count] + scores[row, i]
                 count += 1
         start, offset = 0, 0.0  # the last knot, and how far above the running sum the string is there
         while start < count:
             low, high = -np.inf, np.inf  # the slopes that have kept the string in the tube
             last_low, last_high = start + 1, start + 1
             knot, after = count, 0.0
-            begin = sums[start] + offset
+            total = -offset  # the running sum from the string at the knot: what came before drowns nothing
             for k in range(start + 1, count + 1):
+                total += scores[row, places[k - 1]]
                 room = strength if k < count else 0.0
-                least = (sums[k] - room - begin) / (k - start)
-                most = (sums[k] + room - begin) / (k - start)
+                least, most = (total - room) / (k - start), (total + room) / (k - start)
                 if least > high:
                     knot, after = last_high, strength
                     break

@@ -94,9 +94,10 @@ class Prediction:
     """One step's distribution over the next token.
 
     Attributes:
-        log_probs: [B, V], the contexts marginalised, in nats.
+        log_probs: [B, V], the contexts marginalised, in nats. Of several contexts nothing is below the
+            logarithm of the least number (-87 in float32).
         by_context: Log p(token | context k), [N, K], of the tokens chosen for some rows, [N] each; none:
-            there is one context.
+            there is one context. The same holds.
         readings: One for each attending layer.
         state: The decoder's state, before it knows the token.
         ending: Where the end symbol must or may not follow; none: it may everywhere.

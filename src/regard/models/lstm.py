@@ -296,7 +296,7 @@ class LstmModel(TranslationModel):
                 raise used_up(batch, error, t) from None
             seen = None
             if self.attention.observes:
-                scored.append(self._score(opened, step, targets, t, average, memory.mask))
+                scored.append(self._score(opened, step, targets, t, average))
                 seen = scored[-1][0]
             state = self._finish(opened, step, seen)
             beliefs.append(state.attention.belief)
@@ -337,13 +337,7 @@ class LstmModel(TranslationModel):
         return weight.to(dtype), self.output_bias.to(dtype)
 
     def _score(
-        self,
-        opened: _Opened,
-        step: _Step,
-        targets: Int[Tensor, "B T"],
-        t: int,
-        average: bool,
-        mask: Bool[Tensor, "B S"],
+        self, opened: _Opened, step: _Step, targets: Int[Tensor, "B T"], t: int, average: bool
     ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B K"]]:
         """Log p(y_t | context k), and the mean over the vocabulary, of one step."""
         scored: list[tuple[Tensor, Tensor]] = []
@@ -354,7 +348,7 @@ class LstmModel(TranslationModel):
             scored.append((found.gather(1, positions), means.gather(1, positions)))
         if step.outputs is not None:
             output = self._output(step.outputs.dtype)
-            wanted = None if self.by_word else readable(step.reading, mask)
+            wanted = None if self.by_word else readable(step.reading)
             scored.append(score_tokens(step.outputs, output, targets[:, t], average, wanted))
         found, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
         return found, means

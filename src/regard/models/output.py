@@ -7,7 +7,6 @@ import torch
 from regard.attention.base import Ending, Reading
 from regard.functional import linear_exponentials, linear_log_likelihood, linear_log_softmax
 from regard.kernels.products import linear
-from regard.kernels.versions import on_cpu
 from regard.layers.rows import Rows
 from regard.models.base import Chosen, Prediction
 from regard.types import Bool, Float, Int, Tensor
@@ -57,12 +56,13 @@ def mix(hidden: Float[Tensor, "N K D"], output: Layer, log_weights: Float[Tensor
     """
     weight, bias = output
     powers, sums = linear_exponentials(hidden.to(weight.dtype), weight, bias)
-    shares = (log_weights.exp() / sums).unsqueeze(1)
+    shares = (log_weights.to(sums.dtype).exp() / sums).unsqueeze(1)
 
     def likelihood(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
         return log_positive(powers[rows, :, tokens]) - sums[rows].log()
 
-    return Mixture(torch.bmm(shares, powers)[:, 0], likelihood)
+    with torch.autocast(powers.device.type, enabled=False):
+        return Mixture(torch.bmm(shares, powers)[:, 0], likelihood)
 
 
 def predict(
@@ -134,20 +134,19 @@ def score_tokens(
     return found.view(-1, count), means.view(-1, count)
 
 
-def readable(reading: Reading, mask: Bool[Tensor, "B S"]) -> Bool[Tensor, "B C"] | None:
-    """Which contexts of a step are no padding, where all words of a sentence are read; none: all of them.
+def readable(reading: Reading) -> Bool[Tensor, "B *T C"] | None:
+    """Which contexts can be read, so that no work goes into padding; none: all, or nobody looked.
 
-    On a processor alone: a GPU would have to be waited for.
+    On a CPU alone: a GPU would have to be waited for. Contexts that are no words are never left out, some
+    being scored though they are not read (the baseline of REINFORCE).
 
     Args:
-        reading: Of one step.
-        mask: True at real words.
+        reading: Of one step, or of all.
     """
-    positions = reading.positions
-    if positions is None or positions.shape[1] < mask.shape[1] or not on_cpu(mask):
+    if reading.positions is None or reading.log_weights.device.type != "cpu":
         return None
-    rest = reading.contexts.shape[1] - positions.shape[1]
-    return torch.nn.functional.pad(mask.gather(1, positions), (0, rest), value=True)
+    found = reading.log_weights.isfinite()
+    return None if bool(found.all()) else found
 
 
 def real_tokens(values: Tensor, mask: Bool[Tensor, "B T"]) -> Tensor:

@@ -120,11 +120,9 @@ class _State(torch.autograd.Function):
         return found.to(ctx.dtype), None, None, None
 
 
-def _words(states: Tensor, combine: Tensor, output: Layer, noise: Callable[[Tensor], Tensor]) -> Tensor:
-    """The words' part of the logits: [B, S, V]."""
-    weight, bias = output
-    part = linear(states.to(weight.dtype), combine[: states.shape[-1]].to(weight.dtype))
-    return linear(noise(part), weight.t(), bias)
+def _read(states: Tensor, combine: Tensor, weight: Tensor, noise: Callable[[Tensor], Tensor]) -> Tensor:
+    """What the output layer reads of the words alone: [B, S, Q]."""
+    return noise(linear(states.to(weight.dtype), combine[: states.shape[-1]].to(weight.dtype)))
 
 
 @dataclass(frozen=True)
@@ -172,7 +170,7 @@ class SourceReadout:
             noise: Dropout.
         """
         width, visits = states.shape[-1], list[tuple[Tensor, Tensor]]()
-        logits = _words(states, combine, (output, bias), noise)
+        logits = linear(_read(states, combine, output, noise), output.t(), bias)
         powers, picked, mean, top = apply(_Words, logits, targets, visits, compute_dtype(combine))
         opened = StepProduct.open(combine[width:]), StepProduct.open(output.t())
         return cls(*opened, noise, top, powers, picked, mean, visits)
@@ -199,7 +197,7 @@ class ReadMemory(Memory):
     """What may be attended, with the words' part of a linear readout, for search.
 
     Attributes:
-        powers: [B, S, V], exp(g_j - top).
+        powers: [B, S, V], exp(g_j - top), float32 at least.
     """
 
     powers: Float[Tensor, "B S V"] = dataclasses.field(kw_only=True)
@@ -213,9 +211,8 @@ class ReadMemory(Memory):
         noise: Callable[[Tensor], Tensor],
     ) -> "ReadMemory":
         """Make it; see `SourceReadout.open`."""
-        logits = _words(memory.states, combine, output, noise)
-        exact = logits.to(exact_dtype(logits.dtype))
-        powers = exact.sub(exact.amax(-1, keepdim=True)).exp().to(compute_dtype(combine))
+        weight, bias = output
+        powers, _ = linear_exponentials(_read(memory.states, combine, weight, noise), weight, bias)
         parts = {field.name: getattr(memory, field.name) for field in dataclasses.fields(memory)}
         return cls(**parts, powers=powers)
 
@@ -256,17 +253,17 @@ class ReadMemory(Memory):
         part = noise(linear(state.to(output.dtype), combine[-state.shape[-1] :].to(output.dtype)))
         powers, _ = linear_exponentials(part, output)  # (N, V)
         width = len(powers) // len(tables)  # hypotheses of a sentence
-        grouped = powers.view(len(tables), width, -1).to(tables.dtype)
-        sums = torch.bmm(grouped, tables.transpose(1, 2)).flatten(0, 1).to(powers.dtype)
-        sums = sums.clamp_min(torch.finfo(sums.dtype).tiny)
-        weights = reading.log_weights[:, : positions.shape[1]].exp() / sums.gather(1, positions)
-        shares = torch.zeros_like(sums).scatter_add(1, positions, weights.to(sums.dtype))
-        mixed = torch.bmm(shares.view(len(tables), width, -1).to(tables.dtype), tables).flatten(0, 1)
+        with torch.autocast(powers.device.type, enabled=False):  # a distribution, whatever the logits' dtype
+            sums = torch.bmm(powers.view(len(tables), width, -1), tables.transpose(1, 2)).flatten(0, 1)
+            sums = sums.clamp_min(torch.finfo(sums.dtype).tiny)
+            weights = reading.log_weights[:, : positions.shape[1]].to(sums.dtype).exp()
+            shares = torch.zeros_like(sums).scatter_add(1, positions, weights / sums.gather(1, positions))
+            mixed = torch.bmm(shares.view(len(tables), width, -1), tables).flatten(0, 1)
 
         def likelihood(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
             places = positions[rows]
-            own = tables[(rows // width).unsqueeze(1), places, tokens.unsqueeze(1)].to(powers.dtype)
+            own = tables[(rows // width).unsqueeze(1), places, tokens.unsqueeze(1)]
             both = log_positive(own) + log_positive(powers[rows, tokens]).unsqueeze(1)
             return both - sums[rows].gather(1, places).log()
 
-        return Mixture(mixed.to(powers.dtype) * powers, likelihood)
+        return Mixture(mixed * powers, likelihood)

@@ -16,7 +16,7 @@ from regard.data.batch import Batch
 from regard.errors import InfeasibleBounds
 from regard.layers.rows import Rows, select_rows
 from regard.models.base import Look, Memories, Outcome, Prediction, used_up
-from regard.models.output import Layer, likeliest_tokens, predict, real_tokens, score_tokens, spread
+from regard.models.output import Layer, likeliest_tokens, predict, readable, real_tokens, score_tokens, spread
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Advanced", "Asking", "SourceStack", "StackState", "observed"]
@@ -247,7 +247,7 @@ class SourceStack:
             found, means = (torch.stack(items, dim=1) for items in zip(*steps, strict=True))
             return _Scored(found, means, reading)
         hidden = asking.finish(asking.kept.unsqueeze(2), reading.contexts)
-        return _Scored(*self._score_real(hidden, targets, mask, average), reading)
+        return _Scored(*self._score_real(hidden, targets, mask, average, readable(reading)), reading)
 
     def _score_real(
         self,
@@ -255,10 +255,12 @@ class SourceStack:
         targets: Int[Tensor, "B T"],
         mask: Bool[Tensor, "B T"],
         average: bool,
+        wanted: Bool[Tensor, "B T K"] | None = None,
     ) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"]]:
         """Log p(y_t | context k), and the mean over the vocabulary, of real tokens; zero elsewhere."""
         real, picked = self.ready(real_tokens(hidden, mask)), real_tokens(targets, mask)
-        found, means = (spread(x, mask) for x in score_tokens(real, self.output, picked, average))
+        asked = None if wanted is None else real_tokens(wanted, mask)
+        found, means = (spread(x, mask) for x in score_tokens(real, self.output, picked, average, asked))
         return found, means
 
 

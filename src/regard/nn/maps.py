@@ -14,6 +14,7 @@ from regard.functional import (
     softmax,
     sparsemax,
 )
+from regard.functional.fusedmax import check_strength
 from regard.types import Bool, Float, Tensor
 
 __all__ = [
@@ -129,14 +130,13 @@ class Fusedmax(_Map):
         dim: The dimension that sums to 1, along which neighbours stand.
 
     Raises:
-        ValueError: The strength is negative or not a number.
+        ValueError: The strength is negative, infinite or not a number.
     """
 
     def __init__(self, strength: float = 0.1, *, dim: int = -1) -> None:
         """Check the strength."""
         super().__init__(dim)
-        if not strength >= 0:
-            raise ValueError(f"strength must be at least 0; got {strength}")
+        check_strength(strength)
         self.strength = strength
 
     def forward(
