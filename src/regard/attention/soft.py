@@ -2,7 +2,7 @@
 
     a_t = map(z_t),   c_t = sum_j a_tj h_j      (Bahdanau et al. 2015, Eq. 5; Malaviya et al. 2018, Eq. 1)
 
-The map is softmax; sparsemax (Martins & Astudillo 2016), which gives most words exactly zero; or 1.5-entmax
+The map is softmax; sparsemax (Martins & Astudillo 2016), which gives most words exactly zero; 1.5-entmax
 (Peters et al. 2019) between them; or fusedmax (Niculae & Blondel 2017), sparsemax whose weights neighbours
 share.
 """

@@ -1,7 +1,7 @@
 """Fusedmax (Niculae & Blondel 2017): sparse weights that neighbours share.
 
     p = argmin over the simplex of 1/2 |p - z|^2 + lambda sum_j |p_{j+1} - p_j|
-      = sparsemax(x),   x = argmin 1/2 |x - z|^2 + lambda sum_j |x_{j+1} - x_j|      (their Section 4.1)
+      = sparsemax(x),   x = argmin 1/2 |x - z|^2 + lambda sum_j |x_{j+1} - x_j|
 
 x, the scores with their total variation lowered, is constant over groups of neighbours. With n the size of a
 group and s = +1 or -1 where the group to that side is higher or lower (0 at an end),
@@ -9,7 +9,7 @@ group and s = +1 or -1 where the group to that side is higher or lower (0 at an 
     x = mean of z over the group + lambda (s_right + s_left) / n,
 
 so that the gradient of x is that of means over groups. Which neighbours share a group is found exactly: here
-along the path from lambda = 0, on which groups meet and never part (Friedman et al. 2007, Section 4); in the
+along the path from lambda = 0, on which groups meet and never part (Friedman et al. 2007); in the
 kernel by the taut string (`regard.kernels.fusing`). Neighbours are those among the positions that may be
 attended: what is masked stands between nobody.
 """

@@ -187,6 +187,9 @@ def linear_exponentials(
         hidden: x, in the dtype of the weights.
         weight: W.
         bias: b; none: 0.
+
+    Returns:
+        [..., V] and [...].
     """
     logits = linear(hidden, weight.t(), bias)
     exact = logits.to(exact_dtype(logits.dtype))
