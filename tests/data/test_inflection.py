@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.prepared import prepare
-from regard.data.text import Side, _tell_unknown
+from regard.data.text import Side, TextPair, _tell_unknown
 from regard.data.tokenizers.inflection import InflectionConfig, InflectionTokenizer
+from regard.data.tokenizers.words import SPACE, CharactersConfig, CharactersTokenizer
 from regard.data.vocabulary import UNK, Vocabulary
+from regard.decoding.analysis import words_of
 from regard.errors import DataError
 
 REAL = Path(__file__).parents[3] / "shared/data/inflection"
@@ -156,6 +158,21 @@ def test_preparing_tells_of_features_that_only_the_validation_text_has(tmp_path,
         lines = prepared.split("valid").raw()[0]
         assert prepared.text.source.encode(list(lines)[3])[-2:] == [UNK, UNK]
     assert caplog.text.count("+case=vocative:") == caplog.text.count("+number=dual:") == 1
+
+
+def test_characters_of_a_form_are_words_as_those_of_its_lemma_are(tmp_path):
+    text = TextPair(
+        Side(TOKENIZER, Vocabulary.build({"E": 1, "i": 1, "+PL": 1})),
+        Side(CharactersTokenizer(CharactersConfig()), Vocabulary.build({"E": 1, "i": 1, SPACE: 1})),
+    )
+    text.save(tmp_path)
+    for one in (text, TextPair.load(tmp_path)):
+        tokens = one.target.tokenize("Ei Ei")
+        assert one.target.word_ids(tokens) == [0, 1, 2, 3, 4]
+        assert words_of(one.target, tokens) == ("E", "i", SPACE, "E", "i")
+    # Between sentences of characters, words are what spaces separate.
+    alone = TextPair(text.target, Side(text.target.tokenizer, text.target.vocabulary))
+    assert alone.target.word_ids(tokens) == [0, 0, 1, 1, 1]
 
 
 def test_a_line_without_features_is_no_inflection_and_an_empty_one_no_problem():

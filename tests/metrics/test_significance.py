@@ -48,6 +48,27 @@ def test_interval_of_a_mean_is_the_normal_one():
     assert estimate.high == pytest.approx(values.mean() + half, abs=0.15 * half)
 
 
+def test_interval_of_a_mean_over_runs_counts_what_seeds_and_sentences_do():
+    # A value for each run and one for each sentence, added: the variances of both means add up.
+    generator = np.random.default_rng(1)
+    runs, sentences = generator.normal(5.0, 1.0, size=40), generator.normal(0.0, 3.0, size=400)
+    rows = np.stack([with_lengths(run + sentences) for run in runs])
+    estimate = bootstrap(rows, mean, resamples=2000, seed=2)
+    half = 1.96 * np.sqrt(runs.var() / len(runs) + sentences.var() / len(sentences))
+    assert estimate.value == pytest.approx(runs.mean() + sentences.mean())
+    assert (estimate.high - estimate.low) / 2 == pytest.approx(half, rel=0.1)
+    # Against another system of the same sentences, what these add to both goes out of the difference.
+    others = generator.normal(5.2, 1.0, size=40)
+    paired = paired_bootstrap(rows, np.stack([with_lengths(run + sentences) for run in others]), mean, 2000)
+    half = 1.96 * (others - runs).std() / np.sqrt(len(runs))
+    assert (paired.difference.high - paired.difference.low) / 2 == pytest.approx(half, rel=0.1)
+
+
+def test_one_run_is_a_corpus():
+    rows = with_lengths(np.random.default_rng(1).normal(size=30))
+    assert bootstrap(rows[None], mean, 100) == bootstrap(rows, mean, 100)
+
+
 def test_identical_outputs_differ_by_nothing(references):
     rows = count("bleu", corrupted(references, 0.3, 1), [references])
     result = paired_bootstrap(rows.rows, rows.rows.copy(), rows.aggregate, resamples=100)
@@ -117,3 +138,5 @@ def test_what_cannot_be_resampled_is_refused():
         bootstrap(np.zeros((0, 2)), mean)
     with pytest.raises(DataError, match="2 sentences of one system, 3 of the other"):
         paired_bootstrap(np.ones((2, 2)), np.ones((3, 2)), mean)
+    with pytest.raises(DataError, match="2 runs of one system, 1 of the other"):
+        paired_bootstrap(np.ones((2, 3, 2)), np.ones((3, 2)), mean)

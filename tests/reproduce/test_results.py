@@ -83,12 +83,21 @@ def test_rows_are_compared_with_the_first_on_the_same_sentences(jobs: list[Job])
         second.cells["rep"].estimate.value - first.cells["rep"].estimate.value
     )
     rows = [
-        sum(count_repetitions(OUTPUTS[recipe, seed], REFERENCES).rows for seed in (1, 2))
+        np.stack([count_repetitions(OUTPUTS[recipe, seed], REFERENCES).rows for seed in (1, 2)])
         for recipe in ("softmax", "sparsemax")
     ]
-    # REP is linear in its counts: two seeds' mean is the score of the sums.
-    expected = paired_bootstrap(*(np.asarray(own) for own in rows), lambda r: 100 * r[:, 0] / r[:, 1])
+    expected = paired_bootstrap(*rows, lambda r: 100 * r[:, 0] / r[:, 1])
     assert against.p_value == expected.p_value
+    assert against.difference.low == pytest.approx(expected.difference.low)
+
+
+def test_seeds_are_drawn_beside_sentences(jobs: list[Job]) -> None:
+    assert "bootstrap over sentences and seeds)" in as_markdown(
+        TABLE, collect(TABLE, jobs, "de-en"), TEXT, "small"
+    )
+    assert "bootstrap over sentences)" in as_markdown(
+        TABLE, collect(TABLE, jobs[::2], "de-en"), TEXT, "small"
+    )
 
 
 def test_a_seed_that_is_missing_leaves_no_comparison(jobs: list[Job]) -> None:

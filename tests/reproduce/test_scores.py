@@ -1,5 +1,7 @@
 """What systems are scored by."""
 
+import numpy as np
+import pytest
 from sacrebleu import corpus_bleu
 
 from regard.metrics.by_length import cut_by_length
@@ -30,3 +32,13 @@ def test_a_buckets_bleu_is_that_of_its_sentences_alone() -> None:
     assert round(found, 6) == round(corpus_bleu(outputs[1:], [references[1:]]).score, 6)
     assert len(SCORERS["sacrebleu:11-20"].count(system).rows) == 2
     assert len(SCORERS["sacrebleu:61+"].count(system).rows) == 0
+
+
+@pytest.mark.parametrize("name", ["bleu", "sacrebleu", "rep", "accuracy", "edits"])
+def test_what_is_counted_is_scored_as_kept_counts_are(name: str) -> None:
+    references = ["the cat sat here .", "a house by the sea ."]
+    system = _System(["a b", "c d"], references, ["the cat sat here .", "a house by a sea a ."])
+    counts = SCORERS[name].count(system)
+    kept = SCORERS[name].aggregate()(counts.rows.sum(axis=0, keepdims=True))
+    assert counts.total().score == pytest.approx(float(kept[0]))
+    assert np.isfinite(kept).all()

@@ -5,6 +5,7 @@ checksums), `SIDE.vocabulary` (a token a line) and what a tokenizer learned
 (`SIDE.bpe`, `SIDE.sentencepiece`), or the files of a tokenizer of another library (`SIDE.pretrained`).
 """
 
+import dataclasses
 import json
 import logging
 from collections.abc import Iterable, Sequence
@@ -43,11 +44,13 @@ class Side:
         tokenizer: Text to tokens.
         vocabulary: Tokens to ids.
         tags: Words that, at the start of a line, are tokens as they stand (`<2de>`); source side only.
+        apart: Whether every token counts as a word, whatever the tokenizer says.
     """
 
     tokenizer: Tokenizer
     vocabulary: Vocabulary
     tags: tuple[str, ...] = ()
+    apart: bool = False
 
     def tokenize(self, line: str) -> list[str]:
         """The tokens of a line, its tag kept whole; symbols that are not known are told of, once each."""
@@ -77,6 +80,8 @@ class Side:
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Which word each token of `tokenize` belongs to, counted from 0; a tag is a word."""
+        if self.apart:
+            return list(range(len(tokens)))
         if tokens and tokens[0] in self.tags:
             return [0, *(word + 1 for word in self.tokenizer.word_ids(tokens[1:]))]
         return self.tokenizer.word_ids(tokens)
@@ -113,13 +118,18 @@ class TextPair:
 
     Attributes:
         source: The source side.
-        target: The target side.
+        target: The target side; where every token of the source is a word (inflection), so is every one of it.
         budget: What source tokens may receive of attention; none: any amount.
     """
 
     source: Side
     target: Side
     budget: Budget | None = None
+
+    def __post_init__(self) -> None:
+        """Characters that stand over against characters are not put together to words."""
+        if self.source.tokenizer.apart and not self.target.apart:
+            object.__setattr__(self, "target", dataclasses.replace(self.target, apart=True))
 
     @property
     def sink(self) -> tuple[str, ...]:

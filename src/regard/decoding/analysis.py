@@ -104,4 +104,5 @@ def _force(
 def words_of(side: Side, tokens: Sequence[str]) -> tuple[str, ...]:
     """The words that tokens are the pieces of."""
     pieces = groupby(zip(side.word_ids(tokens), tokens, strict=True), key=lambda piece: piece[0])
-    return tuple(side.tokenizer.decode([token for _, token in word]).strip() for _, word in pieces)
+    words = ([token for _, token in word] for _, word in pieces)
+    return tuple(side.tokenizer.decode(word).strip() or "".join(word) for word in words)

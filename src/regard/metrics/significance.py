@@ -3,9 +3,13 @@
 Koehn (2004): a test set drawn with replacement from the sentences of the real one stands for another test
 set. Resampling works on counts summed over sentences, so any metric that is a function of such sums can be
 tested: give a row of counts for each sentence and the function from summed rows to scores.
+
+A system that was trained several times, from several seeds, is scored by the mean over its runs, and runs are
+drawn with replacement beside the sentences, as another seed moves a score too. Of few runs intervals are
+somewhat too narrow, as the bootstrap's are of any few things.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +30,7 @@ class Estimate:
     """A score or a difference of scores, and the 95 % interval of it over resampled test sets.
 
     Attributes:
-        value: On the sentences as they are.
+        value: On the sentences as they are; of several runs their mean.
         low: Lower end of the interval.
         high: Upper end of the interval.
     """
@@ -58,27 +62,28 @@ class Comparison:
 
 
 def bootstrap(
-    rows: Float[np.ndarray, "n k"], aggregate: Aggregate, resamples: int = 1000, seed: int = 0
+    rows: Float[np.ndarray, "*r n k"], aggregate: Aggregate, resamples: int = 1000, seed: int = 0
 ) -> Estimate:
     """The score of a corpus with its 95 % percentile interval.
 
     Args:
-        rows: Counts of each of the n sentences.
+        rows: Counts of each of the n sentences; of each of r runs where there are several.
         aggregate: Scores of rows of summed counts.
-        resamples: Test sets to draw.
-        seed: Of the draws; the same seed and n draw the same test sets.
+        resamples: Test sets to draw, each with as many runs as there are.
+        seed: Of the draws; the same seed, n and r draw the same test sets and runs.
 
     Raises:
         DataError: if there is no sentence.
     """
-    _check(rows)
-    drawn = [counts @ rows for counts in _draws(len(rows), resamples, seed)]
-    return _estimate(_score(rows, aggregate), aggregate(np.stack(drawn)))
+    runs = _runs(rows)
+    drawn = [counts @ runs for counts in _draws(runs.shape[1], resamples, seed)]
+    shares = _shares(len(runs), resamples, seed)
+    return _estimate(_score(runs, aggregate), _means(drawn, shares, aggregate))
 
 
 def paired_bootstrap(
-    first: Float[np.ndarray, "n k"],
-    other: Float[np.ndarray, "m k"],
+    first: Float[np.ndarray, "*r n k"],
+    other: Float[np.ndarray, "*q m k"],
     aggregate: Aggregate,
     resamples: int = 1000,
     seed: int = 0,
@@ -91,23 +96,26 @@ def paired_bootstrap(
     so that it is never zero.
 
     Args:
-        first: Counts of each of the n sentences of the first system.
-        other: The same of the other system.
+        first: Counts of each of the n sentences of the first system; of each of r runs where there are
+            several.
+        other: The same of the other system, its runs in the same order (of their seeds).
         aggregate: Scores of rows of summed counts; whether higher or lower is better does not matter.
-        resamples: Test sets to draw.
-        seed: Of the draws; the same seed and n draw the same test sets.
+        resamples: Test sets to draw, each with as many runs as there are, the same ones of both.
+        seed: Of the draws; the same seed, n and r draw the same test sets and runs.
 
     Raises:
-        DataError: if there is no sentence, or the numbers of sentences differ.
+        DataError: if there is no sentence, or the numbers of sentences or of runs differ.
     """
-    _check(first)
-    if len(first) != len(other):
-        raise DataError(f"paired bootstrap: {len(first)} sentences of one system, {len(other)} of the other")
+    ours, theirs = _runs(first), _runs(other)
+    for one, two, what in zip(ours.shape, theirs.shape, ("runs", "sentences"), strict=False):
+        if one != two:
+            raise DataError(f"paired bootstrap: {one} {what} of one system, {two} of the other")
     # Two products rather than one of the joined columns: equal systems then get equal scores, to the bit.
-    drawn = [(counts @ first, counts @ other) for counts in _draws(len(first), resamples, seed)]
-    first_scores = aggregate(np.stack([pair[0] for pair in drawn]))  # (resamples,)
-    other_scores = aggregate(np.stack([pair[1] for pair in drawn]))  # (resamples,)
-    first_score, other_score = _score(first, aggregate), _score(other, aggregate)
+    drawn = [(counts @ ours, counts @ theirs) for counts in _draws(ours.shape[1], resamples, seed)]
+    shares = _shares(len(ours), resamples, seed)
+    first_scores = _means([pair[0] for pair in drawn], shares, aggregate)  # (resamples,)
+    other_scores = _means([pair[1] for pair in drawn], shares, aggregate)  # (resamples,)
+    first_score, other_score = _score(ours, aggregate), _score(theirs, aggregate)
     difference = other_score - first_score
     reversed_ = int(np.sum((other_scores - first_scores) * np.sign(difference) <= 0))
     return Comparison(
@@ -120,9 +128,11 @@ def paired_bootstrap(
     )
 
 
-def _check(rows: Float[np.ndarray, "n k"]) -> None:
-    if len(rows) == 0:
+def _runs(rows: Float[np.ndarray, "*r n k"]) -> Float[np.ndarray, "r n k"]:
+    runs = rows if rows.ndim == 3 else rows[None]
+    if runs.shape[1] == 0:
         raise DataError("bootstrap: no sentence to draw from")
+    return runs
 
 
 def _draws(sentences: int, resamples: int, seed: int) -> Iterator[Int[np.ndarray, "n"]]:
@@ -132,8 +142,24 @@ def _draws(sentences: int, resamples: int, seed: int) -> Iterator[Int[np.ndarray
         yield np.bincount(generator.integers(sentences, size=sentences), minlength=sentences)
 
 
-def _score(rows: Float[np.ndarray, "n k"], aggregate: Aggregate) -> float:
-    return float(aggregate(rows.sum(axis=0, keepdims=True))[0])
+def _shares(runs: int, resamples: int, seed: int) -> Float[np.ndarray, "d r"]:
+    """Each run's share in each resample."""
+    if runs == 1:
+        return np.ones((resamples, 1))
+    picked = np.random.default_rng((seed, runs)).integers(runs, size=(resamples, runs))
+    return (picked[:, :, None] == np.arange(runs)).mean(axis=1)
+
+
+def _means(
+    drawn: Sequence[Float[np.ndarray, "r k"]], shares: Float[np.ndarray, "d r"], aggregate: Aggregate
+) -> Float[np.ndarray, "d"]:
+    """The mean score of the runs of each resample."""
+    scores = aggregate(np.concatenate(drawn)).reshape(shares.shape)
+    return scores[:, 0] if shares.shape[1] == 1 else (scores * shares).sum(axis=1)
+
+
+def _score(runs: Float[np.ndarray, "r n k"], aggregate: Aggregate) -> float:
+    return float(aggregate(runs.sum(axis=1)).mean())
 
 
 def _estimate(value: float, scores: Float[np.ndarray, "r"]) -> Estimate:

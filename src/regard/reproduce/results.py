@@ -22,7 +22,7 @@ class Cell:
     """A metric of a row.
 
     Attributes:
-        estimate: The mean over seeds, and its 95 % interval over resampled test sets.
+        estimate: The mean over seeds, and its 95 % interval over resampled test sets and seeds.
         seeds: Each seed's score.
         against: The difference from the table's first row and its p-value, paired; none for that row itself,
             or where it lacks a seed.
@@ -108,20 +108,13 @@ def _cell(
     resamples: int,
 ) -> Cell:
     one = SCORERS[metric.name].aggregate()
-
-    def mean_of_seeds(summed: np.ndarray) -> np.ndarray:
-        """The mean score of seeds whose columns stand side by side."""
-        parts = np.split(summed, len(counts), axis=1)
-        return np.mean([one(part) for part in parts], axis=0)
-
-    rows = np.hstack(list(counts.values()))
-    estimate = bootstrap(rows, mean_of_seeds, resamples)
+    rows = np.stack(list(counts.values()))
+    estimate = bootstrap(rows, one, resamples)
     scores = {seed: float(one(own.sum(axis=0, keepdims=True))[0]) for seed, own in counts.items()}
     against = None
     if base.keys() == counts.keys():
-        others = np.hstack([base[seed] for seed in counts])
-        against = paired_bootstrap(others, rows, mean_of_seeds, resamples)
-    return Cell(estimate, scores, against, printed, len(rows))
+        against = paired_bootstrap(np.stack([base[seed] for seed in counts]), rows, one, resamples)
+    return Cell(estimate, scores, against, printed, rows.shape[1])
 
 
 def as_data(
@@ -199,7 +192,9 @@ def as_markdown(
     # The paper's columns where it has something on this text.
     kept = [n for n, head in enumerate(heads) if not head.startswith("paper") or any(row[n] for row in rows)]
     lines += _table([heads[n] for n in kept], [[row[n] for n in kept] for row in rows])
-    lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over sentences).", ""]
+    several = any(len(cell.seeds) > 1 for result in results for cell in result.cells.values())
+    drawn = "sentences and seeds" if several else "sentences"
+    lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over {drawn}).", ""]
     if compared := [result for result in results if any(cell.against for cell in result.cells.values())]:
         heads = [f"less {table.rows[0].label}"]
         for metric in table.metrics:

@@ -121,7 +121,7 @@ def _transduction(system: System, name: str) -> SentenceCounts:
     return count_transduction(name, system.outputs(), [system.references])
 
 
-def _alignment(system: System) -> SentenceCounts:
+def _alignment(system: System, name: str, score: Aggregate) -> SentenceCounts:
     """The most attended word of each word of the references, against the gold links."""
     assert system.text.gold is not None
     gold = list(read_gold(system.text.gold))
@@ -137,7 +137,7 @@ def _alignment(system: System) -> SentenceCounts:
         check_links(truth.possible, words, where, ": is --target the language of the second?")
         weights = line.beliefs[-1][:-1].mean(axis=1)
         links.append(links_from_weights(weights, line.source_words, line.target_words))
-    return SentenceCounts("AER", "", count_links(links, gold), _error)
+    return SentenceCounts(name, "", count_links(links, gold), score)
 
 
 def _error(summed: np.ndarray) -> np.ndarray:
@@ -183,8 +183,8 @@ SCORERS = {
     "drop": Scorer(_drop, lambda: percentage),
     "accuracy": Scorer(partial(_transduction, name="accuracy"), lambda: percentage),
     "edits": Scorer(partial(_transduction, name="edits"), lambda: mean_edits),
-    "aer": Scorer(_alignment, lambda: _error),
-    "one-minus-aer": Scorer(_alignment, lambda: _agreement),
+    "aer": Scorer(partial(_alignment, name="AER", score=_error), lambda: _error),
+    "one-minus-aer": Scorer(partial(_alignment, name="1 - AER", score=_agreement), lambda: _agreement),
     "perplexity": Scorer(_perplexity, lambda: _exponential),
 }
 

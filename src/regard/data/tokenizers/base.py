@@ -23,12 +23,14 @@ class Tokenizer(ABC):
         always: Tokens known whatever the text holds, with the first ids after the specials.
         listed: All tokens, in the order of their ids, where a model was trained with these; else none.
         around: What models read around every source line beside its tokens, by name.
+        apart: Whether, of such a source, tokens of the other side count as words, for links and maps.
     """
 
     inventory: frozenset[str] | None = None
     always: tuple[str, ...] = ()
     listed: tuple[str, ...] | None = None
     around: tuple[str, ...] = ()
+    apart: bool = False
 
     @abstractmethod
     def pretokenize(self, line: str) -> list[str]:

@@ -36,6 +36,8 @@ class InflectionTokenizer(Tokenizer):
     Text without a tab is a lemma without features; `problem` tells of it where lines can be named.
     """
 
+    apart = True
+
     def __init__(self, config: InflectionConfig) -> None:
         """Nothing is learned: the configuration is enough."""
         self.config = config
