@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,6 +89,55 @@ def test_an_ensemble_is_scored_when_its_members_are_trained(data: Path, tmp_path
     # Begun only when both members were done.
     begun = done.output.index("reversed seed 1, ensemble of 2: begun")
     assert all(done.output.index(f"reversed seed {seed}: done") < begun for seed in (1, 2))
+
+
+@pytest.mark.slow
+def test_two_tables_keep_what_they_know_of_a_row(data: Path, tmp_path: Path) -> None:
+    """Hard attention from random weights is in both of Indurthi et al. (2019), and from the soft model."""
+    sizes = ["model.width=8", "model.heads=1", "model.feed_forward.width=8", "training.stop.epochs=1"]
+    words = [setting for setting in SMALL if "tokenizer" in setting or "search" in setting]
+    settings = [part for setting in [*sizes, *words] for part in ("--set", setting)]
+    out, figures = tmp_path / "out", tmp_path / "figures.json"
+
+    def reproduce(table: str, *more):
+        chosen = (table, "--data", data, "--out", out, "--jobs", "2", *settings)
+        done = run("reproduce", *chosen, *more, "--json", figures)
+        assert done.exit_code == 0, done.output
+        return {row["recipe"]: row["metrics"] for row in json.loads(figures.read_text())["rows"]}
+
+    whole = reproduce("indurthi2019-table1", "--rows", "soft,hard-soft")
+    assert set(whole) == {"soft", "hard-soft"} and all("sacrebleu" in own for own in whole.values())
+    lengths = reproduce("indurthi2019-figure2", "--rows", "soft,hard-soft")
+    assert set(lengths["soft"]) == set(lengths["hard-soft"]) > {"sacrebleu:1-10"}
+    assert sum(own["sentences"] for own in lengths["soft"].values()) == 10
+    again = reproduce("indurthi2019-table1", "--rows", "soft,hard-soft", "--show")
+    assert again == whole
+    assert reproduce("indurthi2019-figure2", "--rows", "soft,hard-soft", "--show") == lengths
+
+
+@pytest.mark.slow
+def test_links_are_scored_as_error_and_as_agreement(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "gold"
+    shutil.copytree(data, folder)
+    for path in data.glob("test.*"):
+        shutil.copy(path, folder / f"gold-{path.name}")
+    figures = tmp_path / "figures.json"
+    chosen = ("--data", folder, "--out", tmp_path / "out", "--jobs", "2", *SETTINGS, "--json", figures)
+    done = run("reproduce", "shankar2019-table3", *chosen, "--rows", "soft,prior")
+    assert done.exit_code == 0, done.output
+    for row in json.loads(figures.read_text())["rows"]:
+        (scores,) = (own["scores"] for own in row["runs"])
+        for name in ("aer", "one-minus-aer"):
+            assert scores[name] == pytest.approx(row["metrics"][name]["score"])
+        assert scores["aer"] + scores["one-minus-aer"] == pytest.approx(100.0)
+    # The table of translations has the same models, and scores what they say at two beams.
+    done = run("reproduce", "shankar2019-table1", *chosen, "--rows", "soft,prior")
+    assert done.exit_code == 0, done.output
+    for row in json.loads(figures.read_text())["rows"]:
+        (scores,) = (own["scores"] for own in row["runs"])
+        assert set(scores) == {"perplexity", "bleu-4", "bleu-10"}
+        assert scores == pytest.approx({name: own["score"] for name, own in row["metrics"].items()})
+    assert len(list((tmp_path / "out" / "runs").glob("*-seed1"))) == 2
 
 
 def test_what_needs_a_failed_model_is_not_begun(data: Path, tmp_path: Path) -> None:

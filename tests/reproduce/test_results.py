@@ -53,7 +53,7 @@ def jobs(tmp_path: Path) -> list[Job]:
     for (recipe, seed), outputs in OUTPUTS.items():
         row = RowJob(recipe, str(tmp_path / f"{recipe}-{seed}"), "d", {}, ())
         counts = count_repetitions(outputs, REFERENCES)
-        row.path("safetensors").write_bytes(counts_bytes({"rep": counts}))
+        row.path("safetensors").write_bytes(counts_bytes({"rep": counts.rows}))
         figures = {
             "digest": "d",
             "seed": seed,
@@ -137,25 +137,28 @@ def test_markdown_and_data_hold_both_numbers(jobs: list[Job]) -> None:
 def test_scores_of_lengths_say_of_how_many_sentences_they_are(tmp_path: Path) -> None:
     """As `regard analyse --by-length`: a blank where there is no sentence, no interval where there is one."""
     metrics = tuple(Metric(f"sacrebleu:{label}", label) for label in ("1-10", "11-20", "61+"))
-    table = Table("toy", "A toy", "malaviya2018", metrics, (Row("first", "softmax"),))
+    rows = (Row("first", "softmax"), Row("second", "sparsemax"))
+    table = Table("toy", "A toy", "malaviya2018", metrics, rows)
     said = ["the cat sat on the mat .", "a dog ran over the hill .", "a house by the sea ."]
     whole = count("bleu", said, [said])
     kept = {"sacrebleu:1-10": [0, 1], "sacrebleu:11-20": [2], "sacrebleu:61+": []}
-    row = RowJob("softmax", str(tmp_path / "softmax-1"), "d", {}, ())
-    counts = {
-        name: dataclasses.replace(whole, rows=whole.rows[np.array(rows, dtype=np.int64)])
-        for name, rows in kept.items()
-    }
-    row.path("safetensors").write_bytes(counts_bytes(counts))
+    counts = {name: whole.rows[np.array(rows, dtype=np.int64)] for name, rows in kept.items()}
     figures = {"digest": "d", "seed": 1, "scores": {name: 100.0 for name in kept}, **FIGURES}
-    row.path("json").write_text(json.dumps(figures))
-    results = collect(table, [Job("softmax", 1, {}, "", (), "", "test", tuple(kept), (row,))], "de-en")
+    jobs = []
+    for recipe in ("softmax", "sparsemax"):
+        row = RowJob(recipe, str(tmp_path / recipe), "d", {}, ())
+        row.path("safetensors").write_bytes(counts_bytes(counts))
+        row.path("json").write_text(json.dumps(figures))
+        jobs.append(Job(recipe, 1, {}, "", (), "", "test", tuple(kept), (row,)))
+    results = collect(table, jobs, "de-en")
     found = as_data(table, results, TEXT, "small")["rows"][0]["metrics"]
     assert {name: cell["sentences"] for name, cell in found.items()} == {
         "sacrebleu:1-10": 2,
         "sacrebleu:11-20": 1,
     }
     assert found["sacrebleu:11-20"]["interval"] is None
+    assert results[1].cells["sacrebleu:1-10"].against is not None
+    assert results[1].cells["sacrebleu:11-20"].against is None
     lines = as_markdown(table, results, TEXT, "small").splitlines()
     assert "| first | 100.00 | 100.00 to 100.00 | 100.00 |  |  |  |" in lines
     assert "| sentences | 2 |  | 1 |  | 0 |  |" in lines

@@ -148,28 +148,38 @@ def _seeds(text: str) -> list[int]:
 
 
 def _show(table: "Table", results: "list[RowResult]") -> None:
-    """The table on a terminal."""
+    """The table on a terminal; the paper's columns where it has something."""
     from rich.console import Console
     from rich.table import Table as Grid
 
-    grid = Grid(box=None, pad_edge=False, title=table.title)
+    from regard.reproduce.results import sentence_counts
+
+    printed = {name for one in results for name, cell in one.cells.items() if cell.printed is not None}
+    grid = Grid(box=None, pad_edge=False, title=table.title, title_justify="left")
     grid.add_column("", no_wrap=True)
     for metric in table.metrics:
         grid.add_column(metric.label, justify="right", no_wrap=True)
-        grid.add_column("paper", justify="right", style="dim", no_wrap=True)
+        if metric.name in printed:
+            grid.add_column("paper", justify="right", style="dim", no_wrap=True)
     for result in results:
         cells = [result.row.label]
         for metric in table.metrics:
             cell = result.cells.get(metric.name)
-            if cell is None:
-                cells += ["-", ""]
-                continue
-            mark = "*" if cell.against is not None and cell.against.p_value < 0.05 else " "
-            printed = "" if cell.printed is None else f"{cell.printed:.2f}"
-            cells += [f"{cell.estimate.value:.2f}{mark}", printed]
+            mark = "*" if cell and cell.against is not None and cell.against.p_value < 0.05 else " "
+            cells.append("- " if cell is None else f"{cell.estimate.value:.2f}{mark}")
+            if metric.name in printed:
+                cells.append("" if cell is None or cell.printed is None else f"{cell.printed:.2f}")
         grid.add_row(*cells)
+    if counts := sentence_counts(table, results):
+        cells = ["sentences"]
+        for metric, count in zip(table.metrics, counts, strict=True):
+            cells += [f"{count} ", *([""] if metric.name in printed else [])]
+        grid.add_row(*cells, style="dim")
     console = Console(highlight=False)
-    console.print(grid)
-    console.print(
-        f"* differs from {table.rows[0].label}, p < 0.05. Intervals: --output, --json.", style="dim"
-    )
+    # A row that is wider than the terminal runs on: figures that are cut say something else.
+    console.width = max(console.width, console.measure(grid).maximum)
+    console.print(grid, soft_wrap=True)
+    notes = [f"* differs from {table.rows[0].label}, p < 0.05. Intervals: --output, --json."]
+    notes += [f"Picture: {table.picture}"] if table.picture else []
+    for note in notes:
+        console.print(note, style="dim", soft_wrap=True)

@@ -118,7 +118,7 @@ class TextPair:
 
     Attributes:
         source: The source side.
-        target: The target side; where every token of the source is a word (inflection), so is every one of it.
+        target: The target side; every token of it a word where every one of the source is (inflection).
         budget: What source tokens may receive of attention; none: any amount.
     """
 

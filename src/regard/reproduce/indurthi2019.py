@@ -41,6 +41,7 @@ FIGURE2 = Table(
         Row("hard, from soft", "hard-soft", start="soft"),  # not in print
     ),
     text="raw",
+    picture="--json FILE, then regard figures by-length --from FILE",
 )
 
 TABLES = (TABLE1, FIGURE2)

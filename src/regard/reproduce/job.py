@@ -23,11 +23,11 @@ from regard.data.files import write_atomic
 from regard.decoding.config import SearchConfig
 from regard.decoding.ensemble import Ensemble
 from regard.decoding.translate import Translator
-from regard.decoding.tune import Trial, best_trial, tune
+from regard.decoding.tune import best_trial, tune
 from regard.errors import RegardError
 from regard.experiment import LoadedModel, RunConfig, load_model, train
 from regard.reproduce.plan import Job, RowJob
-from regard.reproduce.scores import SCORERS, System, counts_bytes
+from regard.reproduce.scores import SCORERS, System, counts_bytes, read_counts
 from regard.reproduce.texts import ExperimentText, read_text
 from regard.training.device import use_threads
 from regard.training.record import read_record
@@ -68,28 +68,37 @@ def run(job: Job) -> int | None:
 def _score(
     job: Job, row: RowJob, loaded: LoadedModel, text: ExperimentText, results: Sequence[Result]
 ) -> None:
-    """Translate the test text and write what it is worth; the figures, which say it is done, come last."""
-    search, trials = from_dict(SearchConfig, row.search), []
-    if row.tune:
+    """Translate the test text and write what it is worth; the figures, which say it is done, come last.
+
+    What the row has of another table, it keeps.
+    """
+    done = row.figures() or {"scores": {}, "signatures": {}}
+    search, trials = from_dict(SearchConfig, row.search), done.get("tuned", [])
+    if trials:
+        search = _with_penalties(search, done["length_penalty"], done["coverage_penalty"])
+    elif row.tune:
         search, trials = _tuned(row, loaded, search, text)
     system = System(loaded, text, job.split, search)
     begun = time.monotonic()
     outputs = system.outputs()
     seconds = time.monotonic() - begun
-    counts = {name: SCORERS[name].count(system) for name in job.metrics}
+    counts = {name: SCORERS[name].count(system) for name in job.metrics if name not in done["scores"]}
+    kept = read_counts(row.path("safetensors")) if done["scores"] else {}
     row.path("txt").parent.mkdir(parents=True, exist_ok=True)
     write_atomic(row.path("txt"), "".join(f"{line}\n" for line in outputs).encode())
-    write_atomic(row.path("safetensors"), counts_bytes(counts))
+    write_atomic(
+        row.path("safetensors"), counts_bytes(kept | {name: own.rows for name, own in counts.items()})
+    )
     figures: dict[str, Any] = {
         "digest": row.digest,
         "row": row.recipe,
         "model": job.model,
         "seed": job.seed,
-        "scores": {name: own.total().score for name, own in counts.items()},
-        "signatures": {name: own.signature for name, own in counts.items()},
+        "scores": done["scores"] | {name: own.total().score for name, own in counts.items()},
+        "signatures": done["signatures"] | {name: own.signature for name, own in counts.items()},
         "length_penalty": search.length_penalty,
         "coverage_penalty": search.coverage_penalty.weight,
-        "tuned": [dataclasses.asdict(trial) for trial in trials],
+        "tuned": trials,
         **_training(job, results),
         "search_seconds": round(seconds, 1),
         "device": _device(loaded.device),
@@ -101,15 +110,19 @@ def _score(
 
 def _tuned(
     row: RowJob, loaded: LoadedModel, search: SearchConfig, text: ExperimentText
-) -> tuple[SearchConfig, list[Trial]]:
+) -> tuple[SearchConfig, list[dict[str, Any]]]:
     """The best penalties on validation text, by tokenised BLEU."""
     sources, references = (text.lines("valid", side) for side in ("source", "target"))
     translator = Translator(loaded.model, loaded.text, search)
     trials = tune(translator, sources, references, row.tune, row.tune, "none", lowercase=True)
     best = best_trial(trials)
-    coverage = dataclasses.replace(search.coverage_penalty, weight=best.coverage_penalty)
-    chosen = dataclasses.replace(search, length_penalty=best.length_penalty, coverage_penalty=coverage)
-    return chosen, trials
+    chosen = _with_penalties(search, best.length_penalty, best.coverage_penalty)
+    return chosen, [dataclasses.asdict(trial) for trial in trials]
+
+
+def _with_penalties(search: SearchConfig, length: float, coverage: float) -> SearchConfig:
+    weighed = dataclasses.replace(search.coverage_penalty, weight=coverage)
+    return dataclasses.replace(search, length_penalty=length, coverage_penalty=weighed)
 
 
 def _training(job: Job, results: Sequence[Result]) -> dict[str, Any]:

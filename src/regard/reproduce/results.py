@@ -14,7 +14,7 @@ from regard.reproduce.scores import SCORERS, read_counts
 from regard.reproduce.tables import Metric, Row, Table
 from regard.reproduce.texts import ExperimentText
 
-__all__ = ["Cell", "RowResult", "as_data", "as_markdown", "collect"]
+__all__ = ["Cell", "RowResult", "as_data", "as_markdown", "collect", "sentence_counts"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Cell:
         estimate: The mean over seeds, and its 95 % interval over resampled test sets and seeds.
         seeds: Each seed's score.
         against: The difference from the table's first row and its p-value, paired; none for that row itself,
-            or where it lacks a seed.
+            where it lacks a seed, or of a single sentence.
         printed: The paper's number.
         sentences: How many sentences it is the score of.
     """
@@ -112,7 +112,7 @@ def _cell(
     estimate = bootstrap(rows, one, resamples)
     scores = {seed: float(one(own.sum(axis=0, keepdims=True))[0]) for seed, own in counts.items()}
     against = None
-    if base.keys() == counts.keys():
+    if base.keys() == counts.keys() and rows.shape[1] > 1:
         against = paired_bootstrap(np.stack([base[seed] for seed in counts]), rows, one, resamples)
     return Cell(estimate, scores, against, printed, rows.shape[1])
 
@@ -188,7 +188,9 @@ def as_markdown(
     for metric in table.metrics:
         printed = f"paper, {table.printed_pair or pair}"
         heads += [f"{metric.label} {arrows[metric.higher_is_better]}", "95 %", printed]
-    rows = [_scores(table, result) for result in results] + _sentences(table, results)
+    rows = [_scores(table, result) for result in results]
+    if counts := sentence_counts(table, results):
+        rows.append(["sentences", *chain.from_iterable((count, "", "") for count in counts)])
     # The paper's columns where it has something on this text.
     kept = [n for n, head in enumerate(heads) if not head.startswith("paper") or any(row[n] for row in rows)]
     lines += _table([heads[n] for n in kept], [[row[n] for n in kept] for row in rows])
@@ -240,13 +242,12 @@ def _differences(table: Table, result: RowResult) -> list[str]:
     return cells
 
 
-def _sentences(table: Table, results: Sequence[RowResult]) -> list[list[str]]:
-    """A row of how many sentences each score is of, where they are not the same ones."""
+def sentence_counts(table: Table, results: Sequence[RowResult]) -> list[str]:
+    """How many sentences each metric is of; nothing where all are of the same ones."""
     found = {name: cell.sentences for result in results for name, cell in result.cells.items()}
     if len(set(found.values())) < 2:
         return []
-    counts = (f"{found[metric.name]:,}" if metric.name in found else "0" for metric in table.metrics)
-    return [["sentences", *chain.from_iterable((count, "", "") for count in counts)]]
+    return [f"{found.get(metric.name, 0):,}" for metric in table.metrics]
 
 
 def _details(table: Table, result: RowResult) -> list[str]:

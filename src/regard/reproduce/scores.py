@@ -203,9 +203,9 @@ def available(metric: str, target: str) -> str | None:
     return None
 
 
-def counts_bytes(counts: dict[str, SentenceCounts]) -> bytes:
-    """The counts of each metric as the content of a file."""
-    return save({name: np.ascontiguousarray(own.rows) for name, own in counts.items()})
+def counts_bytes(counts: dict[str, np.ndarray]) -> bytes:
+    """The rows of counts of each metric as the content of a file."""
+    return save({name: np.ascontiguousarray(own) for name, own in counts.items()})
 
 
 def read_counts(path: Path) -> dict[str, np.ndarray]:

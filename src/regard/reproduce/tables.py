@@ -68,6 +68,7 @@ class Table:
             `tables` of forms; or parallel text tested on `gold` word links.
         printed_pair: The language pair of the paper's numbers, where there is one alone, whatever ours is.
         sized: Whether its recipes have sizes; else they are run as they are.
+        picture: The command that draws it, where one does.
     """
 
     name: str
@@ -78,3 +79,4 @@ class Table:
     text: Literal["parallel", "raw", "tables", "gold"] = "parallel"
     printed_pair: str | None = None
     sized: bool = True
+    picture: str = ""
