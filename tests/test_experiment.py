@@ -274,7 +274,14 @@ def test_text_that_learned_positions_cannot_reach_is_refused_by_line(corpus: Pat
         "heads": 2,
         "positions": {"kind": "learned", "length": 5},
     }
-    with pytest.raises(ConfigError, match=r"5 learned positions: .*\.de.*: line \d+ has 6 source tokens"):
+    with pytest.raises(
+        ConfigError, match=r"5 learned positions: .*\.de.*: line \d+ has 6 source tokens"
+    ) as e:
+        train(from_dict(RunConfig, plain), tmp_path / "model")
+    assert "model.positions.length = 6 would do, or data.max_length at the most 5" in str(e.value)
+    # Of validation text data.max_length leaves nothing out.
+    plain["data"] |= {"max_length": 4, "folder": str(tmp_path / "short")}
+    with pytest.raises(ConfigError, match=r"val.*: line \d+ has \d source tokens; .*or a shorter sentence"):
         train(from_dict(RunConfig, plain), tmp_path / "model")
 
 

@@ -131,10 +131,27 @@ def test_tables_are_read_where_they_are(tmp_path: Path) -> None:
     assert (text.pair, text.pairs) == ("de_noun", {"train": 3, "valid": 1, "test": 2})
     assert text.lines("test", "target") == ["Häuser0", "Häuser1"]
     assert find_tables(tmp_path / "de_noun", tmp_path / "text") == text == read_text(tmp_path / "text")
-    swapped = find_tables(tmp_path / "de_noun", tmp_path / "text", (1, 3, 2))  # lemma, form, features there
-    assert swapped.lines("test", "target") == ["N;PL", "N;PL"] and swapped.digest != text.digest
+    with pytest.raises(DataError, match=r"de_noun\.train\.tsv: column 2, 'N;PL', looks like features"):
+        find_tables(tmp_path / "de_noun", tmp_path / "text", (1, 3, 2))
     with pytest.raises(DataError, match=re.escape("expected de_verb.train.tsv or de_verb.train.tsv.gz")):
         find_tables(tmp_path / "de_verb", tmp_path / "other")
+
+
+def test_tables_of_sigmorphon_have_another_order_and_no_test_forms(tmp_path: Path) -> None:
+    for kind, forms in (("train-high", HELD_OUT + 5), ("train-low", 7), ("dev", 4)):
+        text = "".join(f"Haus{n}\tHäuser{n}\tN;PL\n" for n in range(forms))
+        gzip.open(tmp_path / f"de.{kind}.gz", "wt").write(text)
+    with pytest.raises(DataError, match=re.escape("want --columns 1,3,2")):
+        find_tables(tmp_path / "de", tmp_path / "text")
+    found = find_tables(tmp_path / "de", tmp_path / "text", (1, 3, 2))
+    assert found.pairs == {"train": 5, "valid": HELD_OUT, "test": 4}
+    assert found.lines("train", "target")[-1] == "Häuser4"
+    assert found.lines("valid", "source")[0] == "Haus5\tN;PL"
+    assert found.lines("test", "target")[0] == "Häuser0"
+    assert "no test table" in found.cut
+    assert find_tables(tmp_path / "de", tmp_path / "text", (1, 3, 2)) == found
+    moved = (tmp_path / "text").rename(tmp_path / "moved")
+    assert read_text(moved).lines("train", "target") == [*found.lines("test", "target"), "Häuser4"]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

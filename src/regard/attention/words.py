@@ -1,7 +1,6 @@
 """What mechanisms share whose contexts are single source words: which words, and which of them it was."""
 
 import torch
-from torch.nn import functional as F
 
 from regard.attention.base import Memory
 from regard.functional.masking import exact_dtype, hide
@@ -17,20 +16,16 @@ def masked_log_softmax(scores: Float[Tensor, "*B S"], mask: Bool[Tensor, "*#B S"
 
 
 def likeliest(log_probs: Float[Tensor, "B S"], count: int) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
-    """Log-probabilities and places of the K likeliest words; K is the same whatever the batch.
+    """Log-probabilities and places of the K likeliest words, or of all where there are no more.
 
-    Words that cannot be read, or are not there, have -inf and all stand for the first one.
+    Words that cannot be read have -inf and all stand for the first one.
 
     Args:
         log_probs: -inf where masked.
         count: K; 0: as many as there are words.
     """
     words = log_probs.shape[1]
-    count = count or words
-    found, positions = log_probs.topk(min(count, words), dim=-1)
-    if count > words:
-        found = F.pad(found, (0, count - words), value=-torch.inf)
-        positions = F.pad(positions, (0, count - words))
+    found, positions = log_probs.topk(min(count or words, words), dim=-1)
     return found, positions.masked_fill(torch.isneginf(found), 0)
 
 

@@ -1,15 +1,19 @@
 """Sentence pairs as a model reads them, in blocks of bounded memory and batches of little padding."""
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from regard.data.batch import Batch
 from regard.data.text import TextPair
+from regard.data.tokenizers.actions import STEP, ActionsTokenizer
 from regard.data.vocabulary import EOS
 from regard.decoding.blocks import blocks, sorted_batches, too_long
 from regard.decoding.config import Limits, SearchBatchConfig
 
 __all__ = ["TokenPair", "pair_batches", "pair_blocks"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ def pair_blocks(
 ) -> Iterator[list[TokenPair]]:
     """Lines and their translations as tokens, a block at a time.
 
+    Where the model writes actions and a translation has no step, a warning says so, once.
+
     Args:
         text: How the two sides are written.
         pairs: Source lines and their translations.
@@ -41,8 +47,20 @@ def pair_blocks(
         longest: The most tokens that the model can read; see `TranslationModel.longest`.
     """
     limits = config.limits(longest, len(text.sink))
+    actions = isinstance(text.target.tokenizer, ActionsTokenizer)
     for block in blocks(enumerate(pairs, 1), config.block):
-        yield [_read(number, *pair, text, limits) for number, pair in block]
+        found = [_read(number, *pair, text, limits) for number, pair in block]
+        plain = next((pair for pair in found if not pair.problem and STEP not in pair.target), None)
+        if actions and plain is not None:
+            actions = False  # said once
+            _log.warning(
+                "line %d: the model writes actions, and there is no step (%s) in %r: "
+                "`regard actions` makes them of plain text",
+                plain.number,
+                STEP,
+                "".join(plain.target),
+            )
+        yield found
 
 
 def pair_batches(

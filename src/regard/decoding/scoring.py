@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from regard.data.links import Links
 from regard.data.text import TextPair
-from regard.data.tokenizers.actions import STEP, ActionsTokenizer
 from regard.decoding.config import SearchConfig
 from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis
@@ -56,7 +55,6 @@ def score_lines(
     """
     scorer = Scorer.of(search)
     device = next(model.parameters()).device
-    actions = isinstance(text.target.tokenizer, ActionsTokenizer)
     for block in pair_blocks(text, pairs, search.batch, model.longest):
         found: list[Hypothesis | None] = [None] * len(block)
         for rows, batch in pair_batches(text, block, search.batch):
@@ -65,15 +63,6 @@ def score_lines(
         for pair, hypothesis in zip(block, found, strict=True):
             if pair.problem:
                 _log.warning("line %d has no score: %s", pair.number, pair.problem)
-            elif actions and STEP not in pair.target:
-                actions = False  # said once
-                _log.warning(
-                    "line %d: the model writes actions, and there is no step (%s) in %r: "
-                    "`regard actions` makes them of plain text",
-                    pair.number,
-                    STEP,
-                    "".join(pair.target),
-                )
             links = frozenset() if hypothesis is None else _links(pair, hypothesis, text)
             yield LineScore(pair.number, pair.source, pair.target, hypothesis, links)
 

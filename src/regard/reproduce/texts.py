@@ -6,8 +6,8 @@
 
 Parallel text that is tokenised already is taken as it is, other text goes through the tokenizer of Moses;
 everything is lowercased; raw text stays as it is. Where a corpus has no test set, its validation set is the
-test set, and the last training pairs are held out to validate on. Tables are read where they are. When the
-files of origin have changed the folder is made anew.
+test set, and the last training pairs are held out to validate on. Tables are read where they are, but for
+those that are held out. When the files of origin have changed the folder is made anew.
 """
 
 import hashlib
@@ -15,11 +15,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from regard.config import from_dict
-from regard.data.corpus import CorpusConfig, read_pairs
+from regard.data.corpus import CorpusConfig, read_lines, read_pairs
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.folders import whole_folder
 from regard.data.tokenizer import MosesConfig, start_tokenizers
@@ -34,6 +35,8 @@ GOLD_LINKS = "gold-test.talp"
 HELD_OUT = 1000
 TABLE = (1, 2, 3)
 """Lemma, features, form, as in Durrett & DeNero (2013)."""
+TABLES = {"train": ("train", "train-high"), "valid": ("dev",), "test": ("test",)}
+FEATURES = re.compile("[;=]")
 FILE = "text.json"
 PATHS = ("source", "target", "tsv")
 LANGUAGE = re.compile("[a-z]{2,3}([-_][A-Za-z]+)?")
@@ -157,34 +160,69 @@ def find_tables(data: Path, folder: Path, columns: Sequence[int] = TABLE) -> Exp
     """Tables of inflection.
 
     Args:
-        data: What their names begin with: `DIR/de_noun` for `DIR/de_noun.train.tsv.gz`, `.dev` and `.test`.
+        data: What their names begin with: `DIR/de_noun` for `DIR/de_noun.train.tsv.gz`, `.dev` and `.test`;
+            `.tsv` and `.gz` may be absent, and `train-high` is a name of the training table (SIGMORPHON).
+            Without `.test` the last training forms validate, and `.dev` is tested on.
         folder: Where `text.json` goes.
         columns: Where lemma, features (any number of columns) and form stand, from 1.
 
     Raises:
-        DataError: if one is missing or cannot be read; names it.
+        DataError: if one is missing or cannot be read, or has its features where forms should be; names it.
     """
-    corpora: dict[str, dict[str, Any]] = {}
-    for split, kind in (("train", "train"), ("valid", "dev"), ("test", "test")):
-        names = [f"{data.name}.{kind}.tsv{end}" for end in ("", ".gz")]
-        found = [data.parent / name for name in names if (data.parent / name).is_file()]
-        if not found:
-            raise DataError(f"{data.parent}: expected {names[0]} or {names[1]}")
-        corpora[split] = {"tsv": str(found[0].resolve()), "columns": list(columns)}
-    paths = {split: Path(corpus["tsv"]) for split, corpus in corpora.items()}
-    digest, tests = _digest([paths["train"], paths["valid"]]), {"test": file_digest(paths["test"])}
+    found = {split: _find_table(data, kinds) for split, kinds in TABLES.items()}
+    for split in ("train", "valid"):
+        if found[split] is None:
+            kind = TABLES[split][0]
+            raise DataError(f"{data.parent}: expected {data.name}.{kind}.tsv or {data.name}.{kind}.tsv.gz")
+    paths = {split: path for split, path in found.items() if path is not None}
+    _check_columns(paths["train"], columns)
+    digest = _digest([paths["train"], paths["valid"]])
     if tuple(columns) != TABLE:
         digest = hashlib.sha256(f"{digest} {list(columns)}".encode()).hexdigest()
+    cut, held = "characters", {}
+    if "test" not in paths:
+        cut += "; no test table: dev is the test table, and training forms validate"
+        lines = list(read_lines(paths["train"]))
+        held = {"train": lines[:-HELD_OUT], "valid": lines[-HELD_OUT:]}
+        paths = {split: folder / f"{split}.tsv" for split in held} | {"test": paths["valid"]}
+    tests = {"test": file_digest(paths["test"])}
     if (known := _known(folder, digest, tests)) is not None:
         return known
-    pairs = {
-        split: sum(1 for _ in read_pairs(from_dict(CorpusConfig, one))) for split, one in corpora.items()
-    }
-    name = data.name
-    text = ExperimentText(folder, name, name, name, pairs, corpora, "characters", digest, tests)
+    corpora = {split: {"tsv": str(paths[split].resolve()), "columns": list(columns)} for split in SPLITS[:3]}
+    name, pairs = data.name, {split: len(lines) for split, lines in held.items()}
+    for split in corpora.keys() - held.keys():
+        pairs[split] = sum(1 for _ in read_pairs(from_dict(CorpusConfig, corpora[split])))
+    pairs = {split: pairs[split] for split in corpora}
+    text = ExperimentText(folder, name, name, name, pairs, corpora, cut, digest, tests)
     with whole_folder(folder) as into:
+        for split, lines in held.items():
+            write_atomic(into / f"{split}.tsv", "".join(f"{line}\n" for line in lines).encode())
         _describe(text, into)
     return text
+
+
+def _find_table(data: Path, kinds: Sequence[str]) -> Path | None:
+    ends = ((kind, tsv, gz) for kind in kinds for tsv in (".tsv", "") for gz in ("", ".gz"))
+    files = (data.parent / f"{data.name}.{kind}{tsv}{gz}" for kind, tsv, gz in ends)
+    return next(filter(Path.is_file, files), None)
+
+
+def _check_columns(path: Path, columns: Sequence[int]) -> None:
+    """See that features are not taken for forms: SIGMORPHON has its columns in another order.
+
+    Raises:
+        DataError: if most of the first forms look like features, and what are called features do not.
+    """
+    lines = islice(read_lines(path), 100)
+    rows = [fields for fields in (line.split("\t") for line in lines) if len(fields) >= max(columns)]
+    forms, features = (
+        [row[place - 1] for row in rows if FEATURES.search(row[place - 1])] for place in columns[:0:-1][:2]
+    )
+    if len(forms) > len(rows) / 2 > len(features):
+        raise DataError(
+            f"{path}: column {columns[-1]}, {forms[0]!r}, looks like features and not like a form; "
+            "tables of lemma, form and features want --columns 1,3,2"
+        )
 
 
 def read_text(folder: Path) -> ExperimentText:

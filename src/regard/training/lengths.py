@@ -22,7 +22,10 @@ def check_lengths(model: TranslationModel, prepared: Prepared) -> None:
             row = int(lengths.argmax())
             tokens = int(lengths[row]) + (sink if side == "source" else 0)
             if tokens > model.longest:
+                most = model.longest - (sink if side == "source" else 1)
+                remedy = f"data.max_length at the most {most}" if split == "train" else "a shorter sentence"
                 raise ConfigError(
                     f"the model has {model.longest} learned positions: {examples.where(row)} has {tokens} "
-                    f"{side} tokens; raise the positions' length or lower data.max_length"
+                    f"{side} tokens{' with the end symbol' if side == 'target' else ''}; "
+                    f"model.positions.length = {tokens} would do, or {remedy}"
                 )
