@@ -13,7 +13,7 @@ from regard.functional.estimators import sample_bernoulli
 from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models.base import Outcome
 from regard.training.objectives import reinforce
-from regard.training.rewards import returns_of, rewarded
+from regard.training.rewards import EXPECTATION, returns_of, rewarded
 
 BATCH, STEPS, WORDS, WIDTH = 2, 3, 4, 6
 MASK = torch.tensor([[True] * 4, [True, True, False, False]])
@@ -202,5 +202,5 @@ def test_a_learned_baseline_learns_the_returns_and_nothing_else() -> None:
     torch.testing.assert_close(found.advantage, returns - guess.detach())
     (gradient,) = torch.autograd.grad(reinforce(found).total, guess)
     real = REFERENCE.mask
-    torch.testing.assert_close(gradient[real], 2 * (guess - returns).detach()[real])
+    torch.testing.assert_close(gradient[real], 2 * EXPECTATION * (guess - returns).detach()[real])
     assert (gradient[~real] == 0).all()

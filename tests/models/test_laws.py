@@ -3,14 +3,22 @@
 import numpy as np
 import pytest
 import torch
-from wirings import MODELS, batch, bounds
+from wirings import CONVS, LSTMS, MODELS, TRANSFORMERS, batch, bounds
 
+from regard.attention.registry import MECHANISMS
 from regard.data.batch import collate
 from regard.data.vocabulary import BOS, EOS
 from regard.functional import linear_log_likelihood
 from regard.models import output
 
 every = pytest.mark.parametrize("name", MODELS)
+
+
+@pytest.mark.parametrize("wirings", [LSTMS, TRANSFORMERS, CONVS], ids=["lstm", "transformer", "conv"])
+def test_every_mechanism_that_a_model_takes_is_in_it_here(wirings) -> None:
+    chosen = [getattr(one, "attentions", None) or (one.attention,) for one in wirings.values()]
+    taken = {config for config, made in MECHANISMS.items() if wirings is LSTMS or not made.enters}
+    assert {type(config) for own in chosen for config in own} == taken
 
 
 @every

@@ -82,6 +82,7 @@ LSTMS = {
     "zero start": config(decoder=decoder(bridge="zero")),
     "tied": config(embedding=8, tied="target"),
     "constrained": config(attention=ConstrainedAttentionConfig()),
+    "constrained softmax": config(attention=ConstrainedAttentionConfig(map="softmax")),
     "pointer": config(decoder=decoder(query="previous", feed="context"), attention=PointerAttentionConfig()),
     "prior-joint": config(attention=PosteriorAttentionConfig(passes="prior", contexts=3, beyond="drop")),
     "postr-joint": config(

@@ -4,7 +4,7 @@
 
 y' being the likeliest token of each step under teacher forcing and R as in `regard.metrics.prefix_bleu`. The
 advantage is w (G_t - b_t), b_t the mean G_t of the batch's other sentences, or what a network of the
-mechanism expects, which is trained by its squared error.
+mechanism expects, which is trained by its squared error, as `EXPECTATION` of the loss.
 """
 
 import dataclasses
@@ -20,6 +20,14 @@ from regard.models.base import Outcome
 from regard.types import Float, Int, Tensor
 
 __all__ = ["returns_of", "rewarded"]
+
+EXPECTATION = 1e-3
+"""What the squared error of an expected return weighs beside likelihood.
+
+Returns are as large as sentences are long, and errors squared: at their full weight they are most of the
+gradient's norm, and clipping it takes nearly all of the model's own. To the network that expects them, under
+Adam, the weight makes no difference.
+"""
 
 
 def returns_of(tokens: Int[Tensor, "B T"], reference: Sequences) -> Float[Tensor, "B T"]:
@@ -51,7 +59,7 @@ def rewarded(outcome: Outcome, reference: Sequences, reward: Reward) -> Outcome:
     penalty = outcome.penalty
     if outcome.expected is not None:
         baseline = outcome.expected.detach()
-        penalty = penalty + (outcome.expected - found) ** 2
+        penalty = penalty + EXPECTATION * (outcome.expected - found) ** 2
     elif reward.of_others:
         baseline = leave_one_out(found, reference.mask)
     else:
