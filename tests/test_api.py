@@ -16,6 +16,7 @@ from regard.data.text import Side, TextPair
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.decoding.mbr import expected_utilities
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig
 from regard.metrics.translation import bleu, chrf
@@ -209,10 +210,26 @@ def test_prefixes_and_terms_are_kept(model):
     assert second.text == model.translate(TEXT).text
 
 
+def test_samples_are_drawn_and_compared(model):
+    drawn, again, other = (
+        [one.text for one in model.translate(TEXT, sample={"seed": seed}, nbest=4).nbest]
+        for seed in (3, 3, 4)
+    )
+    assert len(drawn) == 4 and again == drawn and other != drawn
+    # The best of the beam on average, and what the command line's options give.
+    beam = model.translate(TEXT, beam=6, nbest=6).nbest
+    best = model.translate(TEXT, beam=6, mbr={"utility": "bleu", "weights": "uniform"})
+    rows = expected_utilities([one.text for one in beam], np.full(6, 1 / 6), "bleu")
+    assert best.score == pytest.approx(rows.max()) and best.text == beam[int(rows.argmax())].text
+    assert model.translate(TEXT, sample=True, mbr="chrf").score > 0
+
+
 @pytest.mark.parametrize(
     "call",
     [
         lambda m: m.translate(3),
+        lambda m: m.translate(TEXT, beam=1, mbr="chrf"),
+        lambda m: m.translate(TEXT, sample=True, terms=["A"]),
         lambda m: m.translate([TEXT, None]),
         lambda m: m.translate("\ud800"),
         lambda m: m.translate(TEXT, terms="A"),

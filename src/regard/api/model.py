@@ -18,9 +18,11 @@ from regard.api.found import Looked, scored, translated
 from regard.api.loading import load_models, search_settings
 from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability, phrase_search
 from regard.api.result import TranslationResult
+from regard.config import from_dict
 from regard.data.text import TextPair
 from regard.decoding.by_hand import check_bounded
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import SamplingConfig, SearchConfig
+from regard.decoding.mbr import MbrConfig
 from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.scoring import score_lines
 from regard.decoding.translate import Line, Translator
@@ -99,6 +101,8 @@ class Model:
         fertilities: Wanted | None = None,
         prefix: str = "",
         terms: Sequence[str] = (),
+        sample: bool | Mapping[str, Any] = False,
+        mbr: str | Mapping[str, Any] | None = None,
         look: Looked = "source",
         **search: Any,
     ) -> TranslationResult: ...
@@ -111,6 +115,8 @@ class Model:
         fertilities: Wanted | Sequence[Wanted | None] | None = None,
         prefix: str | Sequence[str] = "",
         terms: Sequence[str] | Sequence[Sequence[str]] = (),
+        sample: bool | Mapping[str, Any] = False,
+        mbr: str | Mapping[str, Any] | None = None,
         look: Looked = "source",
         **search: Any,
     ) -> list[TranslationResult]: ...
@@ -122,6 +128,8 @@ class Model:
         fertilities: Any = None,
         prefix: Any = "",
         terms: Any = (),
+        sample: bool | Mapping[str, Any] = False,
+        mbr: str | Mapping[str, Any] | None = None,
         look: Looked = "source",
         **search: Any,
     ) -> TranslationResult | list[TranslationResult]:
@@ -136,6 +144,11 @@ class Model:
             prefix: What the translation must start with; of several sentences one for all, or a list.
             terms: Words and phrases that it must hold; of several sentences the same for all, or a list of
                 lists.
+            sample: Draw from the model instead of searching for the best: true, or `temperature`, `top_k`,
+                `top_p` and `seed` by name. `nbest` are drawn.
+            mbr: Of the beam, or of samples, give the translation that is best on average if any of them may
+                be right (minimum Bayes risk): `bleu`, `chrf` or `rep`; or `utility`, `candidates` and
+                `weights` by name, see `regard.decoding.mbr`.
             look: `all` looks at the encoder's and the decoder's attention to themselves too, where the model
                 is one Transformer.
             search: Search settings for this call, by name, such as `beam` and `nbest`; see `load`. A beam is
@@ -155,14 +168,18 @@ class Model:
         single = isinstance(text, str)
         texts = sentences([text] if single else text, "text")
         lines = self._lines(texts, single, fertilities, prefix, terms)
+        if sample and any(line.terms for line in lines):
+            raise UsageError("terms shape beam search: leave sample out")
         if isinstance(self.model, PhraseModel):
             if look == "all":
                 raise UsageError(
                     f"look='all': {self.folders[0]} is phrase-based: it has no attention to itself"
                 )
+            if sample or mbr:
+                raise UsageError(f"sample and mbr: not for phrase-based models; {self.folders[0]} is one")
             neural, translator = None, PhraseTranslator(self.model, self._search(search))
         else:
-            neural, translator = self.model, Translator(self.model, self.text, self._search(search))
+            neural, translator = self.model, self._translator(search, sample, mbr)
         with self._lock:
             step = translator.search.batch.block
             blocks = [lines[start : start + step] for start in range(0, len(lines), step)]
@@ -232,6 +249,22 @@ class Model:
         if isinstance(nbest, int) and options.get("beam") is None:
             options = {**options, "beam": max(self.search.beam, nbest)}  # as many are kept as are returned
         return search_settings(self.search, options) if options else self.search
+
+    def _translator(
+        self, options: dict[str, Any], sample: bool | Mapping[str, Any], mbr: str | Mapping[str, Any] | None
+    ) -> Translator:
+        """What searches, draws or compares, as a call asks."""
+        sampling = choice = None
+        if sample:
+            given = dict(sample) if isinstance(sample, Mapping) else {}
+            sampling = from_dict(SamplingConfig, given, where="sample")
+        if mbr:
+            given = dict(mbr) if isinstance(mbr, Mapping) else {"utility": mbr}
+            choice = from_dict(MbrConfig, given, where="mbr")
+        wanted = max(options.get("nbest") or 1, 0 if choice is None else choice.candidates)
+        if options.get("beam") is None:
+            options = {**options, "beam": max(self.search.beam, wanted)}
+        return Translator(self.model, self.text, self._search(options), sampling, mbr=choice)
 
     def _lines(self, texts: list[str], single: bool, fertilities: Any, prefix: Any, terms: Any) -> list[Line]:
         """The sentences with what is asked of each."""

@@ -51,9 +51,12 @@ class MbrConfig:
             sampled: Whether they are drawn.
 
         Raises:
-            UsageError: if there are to be more of them than the beam holds.
+            UsageError: if there are to be more of them than the beam holds, or one, which is nothing to
+                choose from.
         """
         count = max(self.candidates or (_SAMPLES if sampled else search.beam), search.nbest)
+        if count < 2:
+            raise UsageError("minimum Bayes risk compares translations: one has nothing to be compared with")
         if sampled:
             return replace(search, nbest=count, beam=max(search.beam, count))
         if count > search.beam:
