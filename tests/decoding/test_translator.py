@@ -127,6 +127,14 @@ def test_a_term_that_no_translation_has_room_for_is_left_out(build):
     assert result.lacking == ("'A B A B A B A B'",)
 
 
+def test_a_term_that_another_rule_forbids_leaves_the_translation_as_it_is_without_it(build):
+    options = search(min_length=1, no_repeat_ngram=1)
+    translator = Translator(build(), TEXT, options)
+    with_term, without = translator.translate([Line(1, "a b", terms="A A\tE"), Line(2, "a b", terms="E")])
+    assert with_term.lacking == ("'A A'",) and with_term.line.terms == "A A\tE"
+    assert with_term.text == without.text and "E" in without.text.split() and not without.lacking
+
+
 def test_every_result_has_tokens_scores_attention_and_links(build):
     options = search(nbest=2)
     for sampling in (None, SamplingConfig()):

@@ -168,8 +168,6 @@ class Model:
         single = isinstance(text, str)
         texts = sentences([text] if single else text, "text")
         lines = self._lines(texts, single, fertilities, prefix, terms)
-        if sample and any(line.terms for line in lines):
-            raise UsageError("terms shape beam search: leave sample out")
         if isinstance(self.model, PhraseModel):
             if look == "all":
                 raise UsageError(

@@ -17,12 +17,13 @@ from regard.decoding.beam import beam_search, beam_searches
 from regard.decoding.blocks import blocks, sorted_batches, too_long
 from regard.decoding.by_hand import given_fertilities
 from regard.decoding.config import Limits, SamplingConfig, SearchConfig
+from regard.decoding.demands import Demands
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.mbr import MbrConfig, rank
 from regard.decoding.parallel import each_batch
 from regard.decoding.penalties import Scorer
 from regard.decoding.sampling import sample
-from regard.decoding.terms import Boundaries, Terms, holds
+from regard.decoding.terms import Terms
 from regard.decoding.unknown import map_weights, replace_unknown
 from regard.errors import DataError, UsageError
 from regard.metrics.alignment import links_from_weights
@@ -173,9 +174,18 @@ class Translator:
                 result = results[row]
                 written = self._chosen([self._write(result, hypothesis) for hypothesis in found])
                 read = (*result.source_tokens, *self.text.sink)
-                lacking = self._lacking(result.line, written)
+                said = [one.hypothesis.tokens for one in written]
+                lacking = self._demands.lacking(result.line.terms, said)
                 results[row] = LineResult(result.line, read, written, None, result.fertilities, lacking)
-        return results
+        return [self._without_terms(result) if result.lacking else result for result in results]
+
+    def _without_terms(self, result: LineResult) -> LineResult:
+        """The translation without the terms that the best one lacks: what runs on for them is none."""
+        held = self._demands.held(result.line.terms, result.translations[0].hypothesis.tokens)
+        if held is None:
+            return result
+        (found,) = self.block([replace(result.line, terms=held)])
+        return replace(found, line=result.line, lacking=result.lacking)
 
     def variants(self, lines: Sequence[Line], scorers: Sequence[Scorer]) -> list[list[str]]:
         """The best translations of lines held together under each of several scorers, from one search.
@@ -249,13 +259,14 @@ class Translator:
         search = self.search
         if self.mbr is not None:
             search = self.mbr.search(search, self.sampling is not None)
-        demanded = [self._sayable(result.line) for result in read]
+        room = self._limits.target
+        demanded = [self._demands.sayable(result.line.terms, room) for result in read]
         if self.sampling is not None:
             if any(demanded):
                 raise UsageError("translations that are drawn cannot be made to hold terms")
             numbers = [result.line.number for result in read]
             return partial(sample, self.model, source, search, self.sampling, numbers, prefixes, *bounds)
-        terms = Terms(demanded, self._boundaries.to(source.tokens.device)) if any(demanded) else None
+        terms = Terms(demanded, self._demands.boundaries.to(source.tokens.device)) if any(demanded) else None
         return partial(beam_search, self.model, source, search, prefixes, *bounds, terms=terms)
 
     def _chosen(self, found: Sequence[Translation]) -> tuple[Translation, ...]:
@@ -274,36 +285,8 @@ class Translator:
         return self.search.batch.limits(self.model.longest, len(self.text.sink))
 
     @cached_property
-    def _boundaries(self) -> Boundaries:
-        return Boundaries.of(self.text.target)
-
-    def _terms(self, line: Line) -> dict[str, list[int]]:
-        """The terms of a line and their tokens."""
-        terms = (" ".join(term.split()) for term in line.terms.split("\t"))
-        return {term: self.text.target.encode(term) for term in terms if term}
-
-    def _sayable(self, line: Line) -> list[list[int]]:
-        """The tokens of those terms that the model has words for and a translation has room for."""
-        found: list[list[int]] = []
-        room = self._limits.target
-        for tokens in self._terms(line).values() if line.terms else ():
-            if 0 < len(tokens) <= room and UNK not in tokens:
-                found.append(tokens)
-                room -= len(tokens)
-        return found
-
-    def _lacking(self, line: Line, written: Sequence[Translation]) -> tuple[str, ...]:
-        """The terms of a line that one of its translations does not hold."""
-        if not line.terms:
-            return ()
-        said = [one.hypothesis.tokens for one in written]
-        found: list[str] = []
-        for term, tokens in self._terms(line).items():
-            if UNK in tokens:
-                found.append(f"{term!r}: the model cannot write it")
-            elif not all(holds(one, tokens, self._boundaries) for one in said):
-                found.append(repr(term))
-        return tuple(found)
+    def _demands(self) -> Demands:
+        return Demands(self.text.target)
 
     def _write(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
         """A hypothesis as text."""
