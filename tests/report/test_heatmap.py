@@ -116,3 +116,11 @@ def test_a_ramp_passes_through_its_stops():
         "#ffffff",
         "#ffffff",
     ]
+
+
+def test_two_maps_of_a_long_sentence_stand_side_by_side_and_many_in_rows():
+    words = [f"w{n}" for n in range(30)]
+    root = ET.fromstring(svg_map(np.ones((2, 5, 30)) / 30, words, words[:5], captions=["one", "two"]))
+    assert float(root.get("width")) > 2 * 24 * 30 > float(root.get("height"))
+    many = ET.fromstring(svg_map(np.ones((4, 5, 30)) / 30, words, words[:5], captions=list("abcd")))
+    assert float(many.get("width")) <= 1200

@@ -107,7 +107,9 @@ def draw_grid(
     lean = max((_CELL * (s + 0.5) + reach - across for s, reach in enumerate(slanted)), default=0.0)
     panel_width, panel_height = left + across + max(lean, 0.0) + _MARGIN, top + down + _MARGIN
 
-    columns = max(1, min(len(grid.weights), int(_WIDTH // panel_width)))
+    # As many side by side as fit; two, which are there to be compared, while each of them does.
+    fitting = int(_WIDTH // panel_width) * (2 if len(grid.weights) == 2 else 1)
+    columns = max(1, min(len(grid.weights), fitting))
     rows = -(-len(grid.weights) // columns)
     head = _MARGIN + (_LINE if title else 0)
     width = max(
