@@ -20,6 +20,11 @@ class Elm:
     kind: Literal["elm"] = option(default="elm", help="An elm.")
     bark: str = option(default="rough", help="Its bark.")
 
+    def __post_init__(self) -> None:
+        """A rule of its own."""
+        if not self.bark:
+            raise ValueError("an elm has bark")
+
 
 @config
 class Corpus:
@@ -64,6 +69,7 @@ def test_a_whole_number_is_a_float_where_one_is_wanted(tmp_path) -> None:
         ("[tree]\nkind = 'ash'", "tree: expected a table with kind = 'oak' or 'elm'; got {'kind': 'ash'}"),
         ("[tree]\nkind = [1]", "tree: expected a table with kind = 'oak' or 'elm'"),
         ("tree = 'elm'", "tree: expected a table with kind = 'oak' or 'elm'; got 'elm'"),
+        ("[tree]\nkind = 'elm'\nbark = ''", "tree: an elm has bark; got"),
         ("size = 1979-01-01", "size: input should be a valid integer; got '1979-01-01'"),
         ("size = ", "not valid TOML"),
     ],

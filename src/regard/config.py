@@ -254,7 +254,8 @@ def _explain(cls: type[Any], error: ValidationError) -> Iterator[str]:
         else:
             message = problem["msg"].removeprefix("Value error, ")
             message = f"{message[:1].lower()}{message[1:]}"
-            # A rule over several keys of the whole names them itself.
+            # A rule over several keys of the whole names them itself; the kind of a table is no key.
+            shown = ".".join(_walk(cls, path)[1])
             yield f"{shown}: {message}; got {_clip(problem.get('input'))}" if shown else message
 
 

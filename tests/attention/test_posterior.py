@@ -245,8 +245,9 @@ def test_teacher_forcing_of_its_own_translation_gives_the_score_of_search() -> N
 
 
 def test_a_chain_that_only_goes_on_is_exact_or_refused() -> None:
-    with pytest.raises(ConfigError, match="coupling 'forward' is exact"):
-        from_dict(PosteriorAttentionConfig, {"kind": "posterior", "coupling": "forward"})
+    for more in ({"contexts": 0}, {"mix": 1.0}, {"mix": 1.0, "contexts": 0, "passes": "prior"}):
+        with pytest.raises(ConfigError, match="coupling 'forward' is exact"):
+            from_dict(PosteriorAttentionConfig, {"kind": "posterior", "coupling": "forward", **more})
 
 
 @pytest.mark.parametrize(("coupling", "parameters"), [("proximity", 5), ("monotonic", 1), ("none", 0)])

@@ -89,8 +89,8 @@ class PosteriorAttentionConfig:
 
     def __post_init__(self) -> None:
         """Refuse a chain that goes only forward in belief but not in what it passes on."""
-        if self.coupling == "forward" and (self.passes == "prior" or self.mix < 1):
-            raise ValueError("coupling 'forward' is exact: passes = 'posterior' and mix = 1")
+        if self.coupling == "forward" and (self.passes == "prior" or self.mix < 1 or self.contexts):
+            raise ValueError("coupling 'forward' is exact: passes = 'posterior', mix = 1 and contexts = 0")
 
 
 @dataclass(frozen=True)
