@@ -177,7 +177,8 @@ class Model:
                 raise UsageError(f"sample and mbr: not for phrase-based models; {self.folders[0]} is one")
             neural, translator = None, PhraseTranslator(self.model, self._search(search))
         else:
-            neural, translator = self.model, self._translator(search, sample, mbr)
+            neural = self.model
+            translator = self._translator(neural, search, sample, mbr)
         with self._lock:
             step = translator.search.batch.block
             blocks = [lines[start : start + step] for start in range(0, len(lines), step)]
@@ -239,17 +240,22 @@ class Model:
             raise DataError(f"the translation cannot be scored: {results[0].refused}")
         return results[0] if single else results
 
-    def _search(self, options: dict[str, Any]) -> SearchConfig:
-        """The search settings of a call."""
+    def _search(self, options: dict[str, Any], least: int = 1) -> SearchConfig:
+        """The search settings of a call, the beam as wide as what is returned or compared unless it is given."""
         if isinstance(self.model, PhraseModel):
             return phrase_search(self.search, options)
         nbest = options.get("nbest")
-        if isinstance(nbest, int) and options.get("beam") is None:
-            options = {**options, "beam": max(self.search.beam, nbest)}  # as many are kept as are returned
+        wanted = max(least, nbest) if isinstance(nbest, int) else least
+        if wanted > 1 and options.get("beam") is None:
+            options = {**options, "beam": max(self.search.beam, wanted)}
         return search_settings(self.search, options) if options else self.search
 
     def _translator(
-        self, options: dict[str, Any], sample: bool | Mapping[str, Any], mbr: str | Mapping[str, Any] | None
+        self,
+        model: TranslationModel,
+        options: dict[str, Any],
+        sample: bool | Mapping[str, Any],
+        mbr: str | Mapping[str, Any] | None,
     ) -> Translator:
         """What searches, draws or compares, as a call asks."""
         sampling = choice = None
@@ -259,10 +265,8 @@ class Model:
         if mbr:
             given = dict(mbr) if isinstance(mbr, Mapping) else {"utility": mbr}
             choice = from_dict(MbrConfig, given, where="mbr")
-        wanted = max(options.get("nbest") or 1, 0 if choice is None else choice.candidates)
-        if options.get("beam") is None:
-            options = {**options, "beam": max(self.search.beam, wanted)}
-        return Translator(self.model, self.text, self._search(options), sampling, mbr=choice)
+        settings = self._search(options, 1 if choice is None else choice.candidates)
+        return Translator(model, self.text, settings, sampling, mbr=choice)
 
     def _lines(self, texts: list[str], single: bool, fertilities: Any, prefix: Any, terms: Any) -> list[Line]:
         """The sentences with what is asked of each."""
