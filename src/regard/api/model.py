@@ -241,7 +241,7 @@ class Model:
         return results[0] if single else results
 
     def _search(self, options: dict[str, Any], least: int = 1) -> SearchConfig:
-        """The search settings of a call, the beam as wide as what is returned or compared unless it is given."""
+        """The settings of a call, the beam as wide as what is returned or compared unless it is given."""
         if isinstance(self.model, PhraseModel):
             return phrase_search(self.search, options)
         nbest = options.get("nbest")
