@@ -145,6 +145,7 @@ def test_tables_of_sigmorphon_have_another_order_and_no_test_forms(tmp_path: Pat
         find_tables(tmp_path / "de", tmp_path / "text")
     found = find_tables(tmp_path / "de", tmp_path / "text", (1, 3, 2))
     assert found.pairs == {"train": 5, "valid": HELD_OUT, "test": 4}
+    assert find_tables(tmp_path / "de", tmp_path / "forms", (1, 2)).lines("test", "target")[0] == "Häuser0"
     assert found.lines("train", "target")[-1] == "Häuser4"
     assert found.lines("valid", "source")[0] == "Haus5\tN;PL"
     assert found.lines("test", "target")[0] == "Häuser0"

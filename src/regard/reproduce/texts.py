@@ -215,10 +215,9 @@ def _check_columns(path: Path, columns: Sequence[int]) -> None:
     """
     lines = islice(read_lines(path), 100)
     rows = [fields for fields in (line.split("\t") for line in lines) if len(fields) >= max(columns)]
-    forms, features = (
-        [row[place - 1] for row in rows if FEATURES.search(row[place - 1])] for place in columns[:0:-1][:2]
-    )
-    if len(forms) > len(rows) / 2 > len(features):
+    forms = [row[columns[-1] - 1] for row in rows if FEATURES.search(row[columns[-1] - 1])]
+    described = [row for row in rows if any(FEATURES.search(row[place - 1]) for place in columns[1:-1])]
+    if len(forms) > len(rows) / 2 > len(described):
         raise DataError(
             f"{path}: column {columns[-1]}, {forms[0]!r}, looks like features and not like a form; "
             "tables of lemma, form and features want --columns 1,3,2"
