@@ -66,6 +66,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "monotonic": {"attention": PosteriorAttentionConfig(coupling="monotonic", beyond="drop")},
     "posterior-linear": {"attention": PosteriorAttentionConfig(beyond="drop"), "decoder": LINEAR},
     "posterior-linear-mean": {"attention": PosteriorAttentionConfig(), "decoder": LINEAR},
+    "posterior-linear-all": {"attention": PosteriorAttentionConfig(contexts=0), "decoder": LINEAR},
     "monotonic-linear": {
         "attention": PosteriorAttentionConfig(coupling="monotonic", beyond="drop"),
         "decoder": LINEAR,
