@@ -1,5 +1,7 @@
 """Sequence-level losses: their gradients, and what they are estimates of."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from regard.attention.hard import HardAttentionConfig
 from regard.attention.variational import VariationalAttentionConfig
 from regard.config import from_dict
 from regard.data.batch import Sequences, collate
-from regard.data.vocabulary import EOS, UNK
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import ConfigError
 from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models import build_model
@@ -114,6 +116,36 @@ def test_the_gradients_mean_is_that_of_the_expected_score(reward) -> None:
     assert ((estimates.mean(0) - truth).abs() < 4 * error).all()
 
 
+def test_an_end_that_is_no_draw_does_not_count(monkeypatch) -> None:
+    """Translations of at most two tokens, the expected score enumerated; the end is certain after the second."""
+    monkeypatch.setattr("regard.training.sequence.TALL", 0.0)
+    monkeypatch.setattr("regard.training.sequence.MORE", 2)
+    one, reference = model().double().eval(), [5, 6, EOS]
+    with torch.no_grad():
+        one.output_bias[[PAD, BOS, SINK]] = -30.0  # never said, so that the model's probabilities are the draws'
+    words = [UNK, 5, 6, 7, 8]
+    every = [[*said, EOS] for size in range(3) for said in itertools.product(words, repeat=size)]
+    whole = collate([[5, 7]] * len(every), every, range(len(every)))
+    assert whole.target is not None
+    drawn = torch.arange(3) < 2  # of the three steps, the third end symbol is certain
+    probability = (one(whole).log_likelihood * drawn).sum(1).exp()
+    torch.testing.assert_close(probability.sum().item(), 1.0)
+    scores = torch.from_numpy(bleu(whole.target, sequences([reference] * len(every))))
+    final = scores.gather(1, whole.target.lengths.unsqueeze(1) - 1).squeeze(1)
+    (truth,) = torch.autograd.grad((probability * final).sum(), one.output_bias)
+    config = SequenceConfig(loss="reinforce", count=40)
+    batch = collate([[5, 7]] * 8, [reference] * 8, range(8))
+    found, cut = [], 0
+    for seed in range(40):
+        judged = Judged.of(batch, draw_candidates(one, batch, config, seed), config)
+        cut += int(judged.cut.sum())
+        found.append(-torch.autograd.grad(judged.loss(one(judged.batch)) / 8, one.output_bias)[0])
+    estimates = torch.stack(found)
+    error = estimates.std(0) / len(found) ** 0.5
+    assert cut > 1000
+    assert ((estimates.mean(0) - truth).abs() < 4 * error + 1e-12).all()
+
+
 def model(attention=None):
     torch.manual_seed(1)
     config = LstmConfig(
@@ -136,7 +168,7 @@ def test_candidates_are_the_models_and_as_many_as_asked_for(candidates) -> None:
     config = SequenceConfig(candidates=candidates, count=3)
     found = draw_candidates(model(), data(), config, 7)
     assert [len(own) for own in found] == [3, 3]
-    assert all(one[-1] == EOS for own in found for one in own)
+    assert all(one.tokens[-1] == EOS for own in found for one in own)
     assert draw_candidates(model(), data(), config, 7) == found
     if candidates == "sample":
         assert draw_candidates(model(), data(), config, 8) != found

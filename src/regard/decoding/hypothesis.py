@@ -20,6 +20,8 @@ class Hypothesis:
         token_log_probs: Its parts: one for each token and one for the end symbol.
         attention: For each attending layer the weights [T, H, S] in float32: T steps, the last one that of
             the end symbol; H heads; S source tokens, without padding.
+        cut: Of one that was drawn: whether its end was no draw, nothing else being allowed there (it is as
+            long as may be, or its attention is used up).
     """
 
     tokens: tuple[int, ...]
@@ -27,3 +29,4 @@ class Hypothesis:
     log_probability: float
     token_log_probs: tuple[float, ...]
     attention: tuple[Float[np.ndarray, "T _ S"], ...]
+    cut: bool = False

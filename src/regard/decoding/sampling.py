@@ -5,6 +5,7 @@ draws depends neither on its batch nor on the device's generator.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -62,7 +63,7 @@ def sample(
     noise = _noise(sampling.seed, lines, draws, rules.longest + 1).to(device)
     rows = torch.arange(len(source), device=device).repeat_interleave(draws)
     live = torch.arange(len(rows), device=device)  # the draws in the batch
-    ends = np.zeros((3, len(rows)))  # step, row and log-probability of the end symbol
+    ends = np.zeros((4, len(rows)))  # step, row, log-probability of the end symbol, whether it was no draw
     with evaluating(model):
         memories, state = model.begin(source, upper, lower)
         memories, state = select_rows(memories, rows), select_rows(state, rows)
@@ -87,6 +88,7 @@ def sample(
                 ends[0, live[at].cpu()] = step
                 ends[1, live[at].cpu()] = at.cpu()
                 ends[2, live[at].cpu()] = logs[at].cpu()
+                ends[3, live[at].cpu()] = (values[at, 1:] == _NEVER).all(dim=1).cpu()
             done = done | ending
             leaving = int(done.sum())
             if leaving == len(live):
@@ -103,7 +105,10 @@ def sample(
     steps, places, last = ends[0].astype(np.int64), ends[1].astype(np.int64), ends[2]
     paths = trace.paths(steps, places, last, np.repeat(source.lengths.cpu().numpy(), draws))
     words = source.words.cpu().repeat_interleave(draws, dim=0)
-    found = [path.hypothesis(_score(scorer, path, words[row])) for row, path in enumerate(paths)]
+    found = [
+        replace(path.hypothesis(_score(scorer, path, words[row])), cut=bool(ends[3, row]))
+        for row, path in enumerate(paths)
+    ]
     return [found[start : start + draws] for start in range(0, len(found), draws)]
 
 

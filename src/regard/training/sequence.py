@@ -8,7 +8,8 @@ For each sentence n candidates y' are drawn from the model or are its beam's bes
 
 G_t being R(y') (terminal) or what the words from t on add to it, R(y') - R(y'_1..t-1) (shaped), and b_t the
 mean of the other candidates' G_t. Minimised is m times the model's own objective and 1 - m times this.
-Candidates of a beam are no draws: their estimate is biased.
+Candidates of a beam are no draws: their estimate is biased. Nor is the end symbol of a drawn candidate that is
+as long as may be: its log p is left out.
 """
 
 import dataclasses
@@ -28,12 +29,12 @@ from regard.decoding.sampling import sample
 from regard.functional.estimators import leave_one_out, reinforce
 from regard.metrics.prefix_bleu import prefix_bleu
 from regard.models.base import Outcome, TranslationModel
-from regard.types import Float, Tensor
+from regard.types import Bool, Float, Tensor
 
-__all__ = ["Judged", "SequenceConfig", "draw_candidates", "part", "sequence_loss"]
+__all__ = ["Candidate", "Judged", "SequenceConfig", "draw_candidates", "part", "sequence_loss"]
 
-TALL = 1.5
-"""Candidates have at most so many tokens for each source token, and 10 more."""
+TALL, MORE = 1.5, 10
+"""Candidates have at most so many tokens for each source token, and so many more."""
 
 
 @config
@@ -65,10 +66,23 @@ class SequenceConfig:
             raise ValueError("a risk compares candidates: count must be 2 or more")
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """A translation to be judged.
+
+    Attributes:
+        tokens: Its tokens, `EOS` the last.
+        cut: Whether `EOS` was no draw, nothing else being allowed there.
+    """
+
+    tokens: tuple[int, ...]
+    cut: bool = False
+
+
 def draw_candidates(
     model: TranslationModel, batch: Batch, config: SequenceConfig, seed: int
-) -> list[list[list[int]]]:
-    """The candidates of each sentence, each ending in `EOS`; of a beam with too few the best comes again.
+) -> list[list[Candidate]]:
+    """The candidates of each sentence; of a beam with too few the best comes again.
 
     Args:
         model: Is put into evaluation mode meanwhile.
@@ -81,14 +95,14 @@ def draw_candidates(
         nbest=config.count,
         length_penalty=0.0,
         max_length_ratio=TALL,
-        max_length_extra=10,
+        max_length_extra=MORE,
     )
     if config.candidates == "beam":
         found = beam_search(model, batch.source, search, None, batch.upper, batch.lower)
     else:
         sampling, lines = SamplingConfig(seed=seed), batch.rows.tolist()
         found = sample(model, batch.source, search, sampling, lines, None, batch.upper, batch.lower)
-    made = [[[*one.tokens, EOS] for one in hypotheses] for hypotheses in found]
+    made = [[Candidate((*one.tokens, EOS), one.cut) for one in hypotheses] for hypotheses in found]
     return [[*own, *own[:1] * (config.count - len(own))] for own in made]
 
 
@@ -99,16 +113,18 @@ class Judged:
     Attributes:
         batch: The B sentences with their references, then the candidates, sentence by sentence.
         reference: The reference of each candidate.
+        cut: [N], of each candidate whether its end was no draw.
         config: How they are judged.
     """
 
     batch: Batch
     reference: Sequences
+    cut: Bool[Tensor, "N"]
     config: SequenceConfig
 
     @classmethod
     def of(
-        cls, batch: Batch, candidates: Sequence[Sequence[Sequence[int]]], config: SequenceConfig
+        cls, batch: Batch, candidates: Sequence[Sequence[Candidate]], config: SequenceConfig
     ) -> "Judged":
         """Put it together.
 
@@ -119,7 +135,8 @@ class Judged:
         """
         assert batch.target is not None
         tokens, device = batch.target.tokens, batch.target.tokens.device
-        flat = [one for own in candidates for one in own]
+        flat = [one.tokens for own in candidates for one in own]
+        cut = torch.tensor([one.cut for own in candidates for one in own], device=device)
         owners = torch.arange(len(batch), device=device).repeat_interleave(config.count)
         rows = torch.cat([torch.arange(len(batch), device=device), owners])
         width = max(tokens.shape[1], *(len(one) for one in flat))
@@ -130,7 +147,7 @@ class Judged:
         upper, lower = (None if x is None else x[rows] for x in (batch.upper, batch.lower))
         source = Sequences(batch.source.tokens[rows], batch.source.lengths[rows])
         whole = Batch(source, target, batch.rows[rows.to(batch.rows.device)], upper, lower)
-        return cls(whole, Sequences(tokens[owners], batch.target.lengths[owners]), config)
+        return cls(whole, Sequences(tokens[owners], batch.target.lengths[owners]), cut, config)
 
     def loss(self, outcome: Outcome) -> Float[Tensor, ""]:
         """The loss of the candidates, given the outcome of the whole batch."""
@@ -138,11 +155,15 @@ class Judged:
         own = slice(len(self.batch) - len(self.reference), None)
         target = self.batch.target
         candidates = Sequences(target.tokens[own], target.lengths[own])
-        return sequence_loss(part(outcome, own), candidates, self.reference, self.config)
+        return sequence_loss(part(outcome, own), candidates, self.reference, self.config, self.cut)
 
 
 def sequence_loss(
-    outcome: Outcome, candidates: Sequences, reference: Sequences, config: SequenceConfig
+    outcome: Outcome,
+    candidates: Sequences,
+    reference: Sequences,
+    config: SequenceConfig,
+    cut: Bool[Tensor, "N"] | None = None,
 ) -> Float[Tensor, ""]:
     """The loss, summed over sentences.
 
@@ -152,6 +173,7 @@ def sequence_loss(
         candidates: Their tokens.
         reference: Each candidate's reference, in the same order.
         config: Which loss.
+        cut: Of which candidates the end was no draw; none: of none.
     """
     log_p = outcome.log_likelihood  # (N, T)
     said, steps = candidates.tokens.cpu().numpy(), candidates.lengths.cpu().numpy()
@@ -174,7 +196,11 @@ def sequence_loss(
     if config.reward == "terminal":
         real = torch.ones_like(real)
     expected = leave_one_out(grouped, real, dim=1).reshape(returns.shape)
-    gained = reinforce(log_p, returns, expected).masked_fill(~mask, 0.0)
+    drawn = mask
+    if cut is not None:
+        last = candidates.lengths.unsqueeze(1) - 1 == torch.arange(mask.shape[1], device=mask.device)
+        drawn = mask & ~(last & cut.unsqueeze(1))
+    gained = reinforce(log_p, returns, expected).masked_fill(~drawn, 0.0)
     return -gained.sum() / config.count
 
 

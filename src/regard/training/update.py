@@ -211,7 +211,7 @@ class Updater:
             (loss.total * (scale * weight)).backward()
         # Without its graph, which holds the activations.
         found = Loss(loss.total.detach() * weight, loss.nll * weight)
-        return found, weight * self.state.model.flops(batch)
+        return found, weight * self.state.model.flops(batch if judged is None else judged.batch)
 
     def _judged(self, batch: Batch, seed: int) -> Judged:
         """The batch with candidates for its sentences."""
