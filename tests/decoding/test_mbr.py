@@ -100,6 +100,29 @@ def test_a_translator_chooses_among_its_candidates(build, sampling):
         assert found.translations[0].hypothesis.log_probability in log_probs
 
 
+def test_samples_that_weigh_by_probability_are_counted_once(build):
+    model, text = build(), pair()
+    drawn = Translator(
+        model, text, search(beam=40, nbest=40, max_length_ratio=0.0, max_length_extra=1), SamplingConfig()
+    )
+    (candidates,) = drawn.translate(number_lines(["a b"]))
+    once = {one.hypothesis.tokens: one for one in candidates.translations}
+    assert len(once) < len(candidates.translations)
+    probabilities = np.exp([one.hypothesis.log_probability for one in once.values()])
+    weights = probabilities / probabilities.sum()
+    expected = expected_utilities([one.text for one in once.values()], weights, "chrf")
+    setting = config(candidates=40, weights="probability")
+    chosen = Translator(
+        model,
+        text,
+        search(beam=40, nbest=1, max_length_ratio=0.0, max_length_extra=1),
+        SamplingConfig(),
+        mbr=setting,
+    )
+    (found,) = chosen.translate(number_lines(["a b"]))
+    assert found.translations[0].score == pytest.approx(expected.max())
+
+
 def test_there_are_32_samples_or_the_whole_beam_unless_told():
     assert config().search(search(), sampled=True).nbest == 32
     assert config().search(search(), sampled=False).nbest == 4

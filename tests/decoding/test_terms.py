@@ -12,7 +12,13 @@ from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.text import Side, TextPair
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
-from regard.data.tokenizers.words import CharactersConfig, CharactersTokenizer, WordsConfig, WordsTokenizer
+from regard.data.tokenizers.words import (
+    SPACE,
+    CharactersConfig,
+    CharactersTokenizer,
+    WordsConfig,
+    WordsTokenizer,
+)
 from regard.data.vocabulary import EOS, SINK, SPECIALS, UNK, Vocabulary
 from regard.decoding.beam import beam_search
 from regard.decoding.config import SamplingConfig, SearchConfig
@@ -194,6 +200,29 @@ def test_terms_are_words_and_no_parts_of_words(side, text, term, held):
         progress = progress.after(last, torch.tensor([[token]]), torch.tensor([0]))
         last = torch.tensor([token])
     assert bool(progress.held.all()) == held
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "held"),
+    [
+        ("Bankett", "Bank", False),
+        ("Cafe\u0301s", "Cafe", False),  # a combining accent
+        ("ספרים", "ספר", False),
+        ("כל ספר", "ספר", True),
+        ("كتابها", "كتاب", False),
+        ("हिन्दी", "हिन्द", False),  # a vowel sign
+        ("학교에서", "학교", False),
+        ("3000", "300", False),
+        ("我们喜欢银行", "喜欢", True),
+        ("カタカナ語です", "語", True),
+        ("ธนาคารไทย", "ธนาคาร", True),
+        ("(Bank)", "Bank", True),
+    ],
+)
+def test_words_end_at_spaces_in_scripts_that_have_them(text, term, held):
+    tokenizer = CharactersTokenizer(CharactersConfig())
+    target = Side(tokenizer, Vocabulary((*SPECIALS, *dict.fromkeys(text.replace(" ", SPACE)))))
+    assert holds(target.encode(text), target.encode(term), Boundaries.of(target)) == held
 
 
 @settings(max_examples=100, deadline=None)

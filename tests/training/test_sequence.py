@@ -117,12 +117,13 @@ def test_the_gradients_mean_is_that_of_the_expected_score(reward) -> None:
 
 
 def test_an_end_that_is_no_draw_does_not_count(monkeypatch) -> None:
-    """Translations of at most two tokens, the expected score enumerated; the end is certain after the second."""
+    """Translations of at most two tokens, after which the end is certain; the expected score enumerated."""
     monkeypatch.setattr("regard.training.sequence.TALL", 0.0)
     monkeypatch.setattr("regard.training.sequence.MORE", 2)
     one, reference = model().double().eval(), [5, 6, EOS]
     with torch.no_grad():
-        one.output_bias[[PAD, BOS, SINK]] = -30.0  # never said, so that the model's probabilities are the draws'
+        # These are never said: the model's probabilities have to be those of what is drawn.
+        one.output_bias[[PAD, BOS, SINK]] = -30.0
     words = [UNK, 5, 6, 7, 8]
     every = [[*said, EOS] for size in range(3) for said in itertools.product(words, repeat=size)]
     whole = collate([[5, 7]] * len(every), every, range(len(every)))

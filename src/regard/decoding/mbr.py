@@ -6,7 +6,7 @@ Kumar & Byrne (2004), over an n-best list; Eikema & Aziz (2020), over samples:
 
 y and y' going over the same candidates, itself included, u one of `regard.metrics.utility`. Each sample
 weighs the same: one drawn twice counts twice. A hypothesis of an n-best list weighs what it has of the list's
-probability.
+probability; where samples are to weigh that, one drawn twice counts once.
 """
 
 from collections.abc import Sequence
@@ -97,7 +97,7 @@ def rank(
 
     Args:
         texts: The candidates, at least one.
-        log_probs: The log-probability of each.
+        log_probs: The log-probability of each; of one that was drawn several times, each time its part.
         config: Utility and weights.
         sampled: Whether they were drawn.
     """

@@ -7,8 +7,9 @@ second best of each... A hypothesis ends only when it holds all terms. So the fu
 step, and every term is said, unless something forbids it: where no hypothesis can go on or end, those that
 hold most of the terms end without the rest.
 
-A term is held where its tokens stand side by side between two word boundaries: `Bank` not by `Bankett`. Terms
-may overlap, and one that is demanded twice need be said once.
+A term is held where its tokens stand side by side between two word boundaries: `Bank` not by `Bankett`. In
+scripts that put no spaces between words, every place between two letters is one. Terms may overlap, and one
+that is demanded twice need be said once.
 """
 
 import unicodedata
@@ -26,6 +27,8 @@ from regard.types import Bool, Float, Int, Tensor
 __all__ = ["Boundaries", "Progress", "Terms", "holds"]
 
 _NEVER = -float("inf")
+_UNSPACED = frozenset("BOPOMOFO CJK HIRAGANA IDEOGRAPHIC KATAKANA KHMER LAO MYANMAR THAI YI".split())
+"""Scripts written without spaces between words: the first words of their characters' names in Unicode."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,9 @@ class Boundaries:
 
 
 def _joins(character: str) -> bool:
-    """Whether it makes a word with letters beside it; scripts without capitals need no spaces."""
-    return character.isalnum() and unicodedata.category(character) != "Lo"
+    """Whether it makes a word with letters beside it: letters, digits and marks of scripts with spaces."""
+    script = unicodedata.name(character, "").split(" ")[0].split("-")[0]
+    return unicodedata.category(character)[0] in "LMN" and script not in _UNSPACED
 
 
 def holds(tokens: Sequence[int], term: Sequence[int], boundaries: Boundaries) -> bool:

@@ -1,6 +1,8 @@
 """From lines of text to translations of them, in order and in bounded memory."""
 
 import logging
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -273,7 +275,8 @@ class Translator:
         """Translations as search ranks them, or those of the highest expected utility."""
         if self.mbr is None:
             return tuple(found)
-        log_probs = [one.hypothesis.log_probability for one in found]
+        times = Counter(one.hypothesis.tokens for one in found)  # drawn so often: each time a part of it
+        log_probs = [one.hypothesis.log_probability - math.log(times[one.hypothesis.tokens]) for one in found]
         ranked = rank([one.text for one in found], log_probs, self.mbr, self.sampling is not None)
         return tuple(
             replace(found[place], hypothesis=replace(found[place].hypothesis, score=utility))
