@@ -285,6 +285,21 @@ def test_text_that_learned_positions_cannot_reach_is_refused_by_line(corpus: Pat
         train(from_dict(RunConfig, plain), tmp_path / "model")
 
 
+def test_two_vocabularies_of_one_size_do_not_share_embeddings(corpus: Path, tmp_path: Path) -> None:
+    _write_corpus(tmp_path)
+    for split in ("train", "valid"):
+        path = tmp_path / f"{split}.en"
+        path.write_text(path.read_text().replace("w", "v"))
+    plain = _plain(tmp_path)
+    plain["model"]["tied"] = "all"
+    with pytest.raises(ConfigError, match=r"of 14 and 14 words: set data.joint_vocabulary = true"):
+        train(from_dict(RunConfig, plain), tmp_path / "model")
+    plain["data"]["joint_vocabulary"] = True
+    plain["data"]["folder"] = str(tmp_path / "joint")
+    train(from_dict(RunConfig, plain), tmp_path / "model")
+    assert load_model(tmp_path / "model", "cpu").model.output is None
+
+
 def test_folders_that_a_config_does_not_name_are_named_after_its_file(tmp_path) -> None:
     path = tmp_path / "first.toml"
     path.write_text(

@@ -13,7 +13,7 @@ from regard.kernels.versions import using
 @given(
     rows=st.integers(1, 5),
     size=st.integers(1, 2000),
-    count=st.integers(1, 12),
+    count=st.one_of(st.integers(1, 12), st.integers(100, 2000)),
     ties=st.booleans(),
     seed=st.integers(0, 1000),
 )

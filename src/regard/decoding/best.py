@@ -5,6 +5,9 @@ from regard.types import Float, Int, Tensor
 
 __all__ = ["best_tokens"]
 
+MANY = 128
+"""The kernel's time grows with the vocabulary times the count; for more than these PyTorch's is faster."""
+
 
 def best_tokens(
     log_probs: Float[Tensor, "R V"], count: int
@@ -21,4 +24,5 @@ def best_tokens(
         Their log-probabilities, and the tokens.
     """
     count = min(count, log_probs.shape[1])
-    return largest(log_probs, count) if fits(log_probs) else log_probs.topk(count, dim=1)
+    kernel = count <= MANY and fits(log_probs)
+    return largest(log_probs, count) if kernel else log_probs.topk(count, dim=1)

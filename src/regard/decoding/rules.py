@@ -67,18 +67,19 @@ class Rules:
     def candidates(
         self,
         log_probs: Float[Tensor, "R V"],
-        count: int,
+        count: int | None,
         step: int,
         sentences: Int[Tensor, "R"],
         history: Int[Tensor, "R T"] | None,
         ending: Ending | None = None,
         wanted: Int[Tensor, "R K"] | None = None,
     ) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-        """The end symbol and the best `count` other tokens of each row.
+        """The end symbol and the best `count` other tokens of each row, or all.
 
         Args:
             log_probs: What the model says.
             count: How many tokens are wanted; there may be more, and at the end of a small vocabulary fewer.
+                None: all.
             step: How many tokens each row has.
             sentences: The sentence of each row.
             history: Those tokens, where `remembers`.
@@ -87,12 +88,16 @@ class Rules:
 
         Returns:
             Log-probabilities, minus infinity where a token may not follow, and the tokens: the end symbol
-            in the first column, the others from the best down, then what is wanted and not among them.
+            in the first column, the others from the best down (all: in the vocabulary's order), then what is
+            wanted and not among them.
         """
         allowed = log_probs
         if history is not None and step >= self.config.no_repeat_ngram:
             allowed = _block_repeats(log_probs, history, self.config.no_repeat_ngram)
-        values, tokens = best_tokens(allowed, count + _SPECIALS)
+        if count is None:
+            values, tokens = allowed, torch.arange(allowed.shape[1], device=allowed.device).expand_as(allowed)
+        else:
+            values, tokens = best_tokens(allowed, count + _SPECIALS)
         if wanted is not None:
             values, tokens = _with_wanted(values, tokens, allowed, wanted)
         hidden = tokens < _SPECIALS

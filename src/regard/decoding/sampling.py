@@ -73,10 +73,9 @@ def sample(
         for step in range(rules.longest + 1):
             prediction = model.step(tokens, memories, state)
             trace.read(tuple(reading.weights for reading in prediction.readings))
-            count = sampling.top_k or prediction.log_probs.shape[1]
             said = history if rules.remembers else None
             values, ids = rules.candidates(
-                prediction.log_probs, count, step, live // draws, said, prediction.ending
+                prediction.log_probs, sampling.top_k or None, step, live // draws, said, prediction.ending
             )
             columns = _draw(values, sampling, noise[live, step]).unsqueeze(1)
             tokens, logs = (item.gather(1, columns).squeeze(1) for item in (ids, values))
@@ -135,13 +134,18 @@ def _draw(
     values: Float[Tensor, "R C"], sampling: SamplingConfig, noise: Float[Tensor, "R"]
 ) -> Int[Tensor, "R"]:
     """The column each row draws."""
-    ordered, columns = values.sort(dim=1, descending=True, stable=True)
+    columns = None
+    if sampling.top_k or sampling.top_p < 1:
+        values, columns = values.sort(dim=1, descending=True, stable=True)
     if sampling.top_k:
-        ordered = ordered[:, : sampling.top_k]
+        values = values[:, : sampling.top_k]
     # The best token is subtracted first: a tiny temperature must not overflow.
-    probabilities = torch.softmax((ordered - ordered[:, :1]).double() / sampling.temperature, dim=1)
-    cumulative = probabilities.cumsum(dim=1)
-    kept = cumulative - probabilities < sampling.top_p
-    reach = probabilities.masked_fill(~kept, 0.0).cumsum(dim=1)
-    place = (reach <= noise.unsqueeze(1) * reach[:, -1:]).sum(dim=1, keepdim=True)
-    return columns.gather(1, place.clamp_max(ordered.shape[1] - 1)).squeeze(1)
+    best = values.amax(dim=1, keepdim=True)
+    probabilities = torch.softmax((values - best).double() / sampling.temperature, dim=1)
+    if sampling.top_p < 1:
+        before = probabilities.cumsum(dim=1) - probabilities
+        probabilities = probabilities.masked_fill(before >= sampling.top_p, 0.0)
+    reach = probabilities.cumsum(dim=1)
+    place = torch.searchsorted(reach, noise.unsqueeze(1) * reach[:, -1:], right=True)
+    place = place.clamp_max(reach.shape[1] - 1)
+    return (place if columns is None else columns.gather(1, place)).squeeze(1)

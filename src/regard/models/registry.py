@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from regard.config import Kinds
 from regard.data.text import TextPair
+from regard.errors import ConfigError
 from regard.models.base import TranslationModel
 from regard.models.conv import ConvModel
 from regard.models.conv_config import ConvConfig
@@ -51,8 +52,14 @@ def assemble(config: ModelConfig, text: TextPair, kept: Path | None = None) -> T
 
     Raises:
         CheckpointError: if a folder is missing or broken.
-        ConfigError: if parts do not fit together.
+        ConfigError: if parts do not fit together, or embeddings are to be shared by two vocabularies.
     """
+    words = [side.vocabulary.tokens for side in (text.source, text.target)]
+    if kept is None and getattr(config, "tied", "none") == "all" and words[0] != words[1]:
+        raise ConfigError(
+            f"model.tied = 'all' needs one vocabulary for both sides, and these are two, of {len(words[0])} and "
+            f"{len(words[1])} words: set data.joint_vocabulary = true"
+        )
     if type(config) in PRETRAINED:
         return PRETRAINED[type(config)](config, text, kept)
     return build_model(config, len(text.source.vocabulary), len(text.target.vocabulary))
