@@ -57,8 +57,8 @@ def assemble(config: ModelConfig, text: TextPair, kept: Path | None = None) -> T
     words = [side.vocabulary.tokens for side in (text.source, text.target)]
     if kept is None and getattr(config, "tied", "none") == "all" and words[0] != words[1]:
         raise ConfigError(
-            f"model.tied = 'all' needs one vocabulary for both sides, and these are two, of {len(words[0])} and "
-            f"{len(words[1])} words: set data.joint_vocabulary = true"
+            "model.tied = 'all' needs one vocabulary for both sides, and these are two, "
+            f"of {len(words[0])} and {len(words[1])} words: set data.joint_vocabulary = true"
         )
     if type(config) in PRETRAINED:
         return PRETRAINED[type(config)](config, text, kept)

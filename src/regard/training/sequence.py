@@ -9,8 +9,8 @@ For each sentence n candidates y' are drawn from the model or are its beam's bes
 G_t being R(y') (terminal) or what the words from t on add to it, R(y') - R(y'_1..t-1) (shaped), and b_t the
 mean of the other candidates' G_t. Minimised is m times the model's own objective and 1 - m times this.
 Candidates of a beam are no draws: their estimate is biased. Nor is the end symbol of a drawn candidate that
-is as long as may be: its log p is left out. Candidates are made as in translation, without dropout, and by hard
-attention without chance, while log p is that of training: what comes of that is a bias too.
+is as long as may be: its log p is left out. Candidates are made as in translation, without dropout, and by
+hard attention without chance, while log p is that of training: what comes of that is a bias too.
 """
 
 import dataclasses
