@@ -25,7 +25,7 @@ import torch
 
 from regard.attention.base import Attention, Ending, Likelihood, Memory, Reading, Reference, State, one_step
 from regard.attention.expectation import ReceivedState, expectation, nothing_received
-from regard.attention.scorers import ScorerKind, build_scorer
+from regard.attention.scorers import HIDDEN_HELP, SCORER_HELP, ScorerKind, build_scorer
 from regard.config import config, option
 from regard.errors import ConfigError
 from regard.functional import (
@@ -61,13 +61,8 @@ class ConstrainedAttentionConfig:
     map: Literal["softmax", "sparsemax"] = option(
         default="sparsemax", help="From scores and bounds to weights."
     )
-    scorer: ScorerKind | None = option(
-        default=None,
-        help="How a query is compared with a source word; absent: scaled_general, in heads scaled.",
-    )
-    hidden: int | None = option(
-        default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
-    )
+    scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
+    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1)
     exhaustion: float = option(
         default=0.0, help="c: times what is left of a word's fertility, added to its score.", ge=0
     )

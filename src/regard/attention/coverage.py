@@ -18,7 +18,7 @@ from torch import nn
 
 from regard.attention.base import Attention, Memory, Reading, Reference, State, one_step
 from regard.attention.expectation import ReceivedState, expectation, nothing_received
-from regard.attention.scorers import ScaledGeneralScorer, build_scorer
+from regard.attention.scorers import SCORER_HELP, ScaledGeneralScorer, build_scorer
 from regard.attention.soft import MAPS
 from regard.config import config, option
 from regard.functional.masking import exact_dtype
@@ -40,8 +40,7 @@ class CoverageAttentionConfig:
         default="softmax", help="From scores to weights, from the fullest to the sparsest."
     )
     scorer: Literal["dot", "general", "scaled", "scaled_general"] | None = option(
-        default=None,
-        help="How a query is compared with a source word; absent: scaled_general, in heads scaled.",
+        default=None, help=SCORER_HELP
     )
 
 

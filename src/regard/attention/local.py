@@ -20,7 +20,7 @@ from torch import nn
 
 from regard.attention.base import Attention, Likelihood, Memory, Reading, Reference, State, one_step
 from regard.attention.expectation import expectation
-from regard.attention.scorers import ScorerKind, build_scorer
+from regard.attention.scorers import HIDDEN_HELP, SCORER_HELP, ScorerKind, build_scorer
 from regard.attention.soft import MAPS
 from regard.config import config, option
 from regard.functional.masking import exact_dtype
@@ -46,13 +46,8 @@ class LocalAttentionConfig:
     map: Literal["softmax", "entmax15", "sparsemax"] = option(
         default="softmax", help="From scores to weights, from the fullest to the sparsest."
     )
-    scorer: ScorerKind | None = option(
-        default=None,
-        help="How a query is compared with a source word; absent: scaled_general, in heads scaled.",
-    )
-    hidden: int | None = option(
-        default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
-    )
+    scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
+    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ import torch
 from torch import nn
 
 from regard.attention.base import Attention, Likelihood, Memory, Reading, Reference, State
-from regard.attention.scorers import ScorerKind, build_scorer
+from regard.attention.scorers import HIDDEN_HELP, SCORER_HELP, ScorerKind, build_scorer
 from regard.attention.words import bayes, likeliest, masked_log_softmax, words_at
 from regard.config import config, option
 from regard.functional.chain import chain_prior, forward_prior
@@ -79,13 +79,8 @@ class PosteriorAttentionConfig:
         ge=0,
         le=1,
     )
-    scorer: ScorerKind | None = option(
-        default=None,
-        help="How a query is compared with a source word; absent: scaled_general, in heads scaled.",
-    )
-    hidden: int | None = option(
-        default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
-    )
+    scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
+    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1)
 
     def __post_init__(self) -> None:
         """Refuse a chain that goes only forward in belief but not in what it passes on."""

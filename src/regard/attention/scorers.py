@@ -28,6 +28,8 @@ from regard.layers.steps import StepProduct
 from regard.types import Float, Tensor
 
 __all__ = [
+    "HIDDEN_HELP",
+    "SCORER_HELP",
     "AdditiveScorer",
     "DotScorer",
     "GeneralScorer",
@@ -39,6 +41,11 @@ __all__ = [
 ]
 
 ScorerKind = Literal["dot", "scaled", "general", "scaled_general", "additive"]
+SCORER_HELP = (
+    "How a query is compared with a source word; absent: scaled_general, in heads scaled, in a convolutional "
+    "model dot."
+)
+HIDDEN_HELP = "Width of the additive scorer's tanh layer; the query's if absent."
 
 
 class Scorer(nn.Module, ABC):

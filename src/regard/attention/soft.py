@@ -12,7 +12,7 @@ from typing import Literal
 
 from regard.attention.base import Attention, Likelihood, Memory, Reading, State, one_step
 from regard.attention.expectation import expectation
-from regard.attention.scorers import DotScorer, ScorerKind, build_scorer
+from regard.attention.scorers import HIDDEN_HELP, SCORER_HELP, DotScorer, ScorerKind, build_scorer
 from regard.config import config, option
 from regard.functional import entmax15, fusedmax, softmax, sparsemax
 from regard.functional.masking import exact_dtype
@@ -44,13 +44,8 @@ class SoftAttentionConfig:
         ge=0,
         lt=float("inf"),
     )
-    scorer: ScorerKind | None = option(
-        default=None,
-        help="How a query is compared with a source word; absent: scaled_general, in heads scaled.",
-    )
-    hidden: int | None = option(
-        default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
-    )
+    scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
+    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1)
 
     def __post_init__(self) -> None:
         """Refuse a strength that no map has."""

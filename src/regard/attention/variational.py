@@ -26,7 +26,7 @@ from typing import Literal
 import torch
 
 from regard.attention.base import Attention, Memory, Reading, Reference, State
-from regard.attention.scorers import GeneralScorer, ScorerKind, build_scorer
+from regard.attention.scorers import HIDDEN_HELP, SCORER_HELP, GeneralScorer, ScorerKind, build_scorer
 from regard.attention.words import bayes, likeliest, masked_log_softmax, words_at
 from regard.config import config, option
 from regard.functional.estimators import gumbel_softmax, sample_categorical
@@ -59,13 +59,8 @@ class VariationalAttentionConfig:
     inference: int | None = option(
         default=None, help="Width of the network that reads the target, even; the encoder's if absent.", ge=2
     )
-    scorer: ScorerKind | None = option(
-        default=None,
-        help="How a query is compared with a source word; absent: scaled_general, in heads scaled.",
-    )
-    hidden: int | None = option(
-        default=None, help="Width of the additive scorer's tanh layer; the query's if absent.", ge=1
-    )
+    scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
+    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1)
 
     def __post_init__(self) -> None:
         """Refuse a width that two directions cannot share, and settings of draws where none is made."""
