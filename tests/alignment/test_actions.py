@@ -70,7 +70,14 @@ def test_copied_characters_are_aligned_to_themselves():
     assert right > 0.95 * len(pairs)
 
 
-@pytest.mark.parametrize("pair", [("", "a"), ("a", ""), ("a", "a→b")])
+def test_white_space_is_what_the_tokenizers_make_of_it():
+    pairs = [("ab cd", "ab cd e"), ("ba", "ba e")] * 20
+    wide = [(f"  {source.replace(' ', '   ')} ", target.replace(" ", "  ")) for source, target in pairs]
+    setting = Setting(threads=1)
+    assert align_actions(wide, HMMConfig(), setting) == align_actions(pairs, HMMConfig(), setting)
+
+
+@pytest.mark.parametrize("pair", [("", "a"), ("a", ""), (" ", "a"), ("a", "a→b")])
 def test_pairs_that_cannot_be_actions_are_named(pair):
     with pytest.raises(DataError, match="pair 2"):
         align_actions([("a", "b"), pair])

@@ -80,6 +80,26 @@ def figures(models, files, *arguments):
     return json.loads((files / "figures.json").read_text(encoding="utf-8"))
 
 
+def test_links_of_a_posterior_model_are_of_the_posterior(files, tmp_path):
+    folder = save_model(tmp_path / "posterior")
+    with_attention(folder, PosteriorAttentionConfig(coupling="monotonic", mix=1.0))
+    (found,) = figures([folder], files)["models"].values()
+    (before,) = figures([folder], files, "--prior")["models"].values()
+    links = files / "links.txt"
+    run("score", folder, files / "in.txt", files / "ref.txt", "--alignment", links)
+    drawn = [line for line in links.read_text().splitlines() if line]
+    assert [line["links"] for line in found["lines"]] == drawn
+    assert [line["links"] for line in before["lines"]] != drawn
+
+
+def test_what_nothing_can_be_said_of_has_no_perplexity_and_no_map(models, files):
+    for name in ("in.txt", "ref.txt"):
+        (files / name).write_text("\n\n", encoding="utf-8")
+    result = run("score", models[0], files / "in.txt", files / "ref.txt", "--json", files / "s.json")
+    assert result.exit_code == 0 and "0 sentences, 0 tokens, no perplexity" in result.output
+    assert json.loads((files / "s.json").read_text())["perplexity"] is None
+
+
 @pytest.mark.parametrize("which", [0, 2])
 def test_it_says_what_score_and_evaluate_say(models, files, which):
     found = figures([models[which]], files, "--gold", files / "gold.talp")["models"]

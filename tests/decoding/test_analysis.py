@@ -12,8 +12,10 @@ from regard.data.text import Side, TextPair
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import EOS, SPECIALS, Vocabulary
 from regard.decoding.analysis import force_lines
-from regard.decoding.config import SearchBatchConfig
+from regard.decoding.config import SamplingConfig, SearchBatchConfig, SearchConfig
 from regard.decoding.forced import likeliest
+from regard.decoding.scoring import score_lines
+from regard.decoding.translate import Translator, number_lines
 from regard.metrics.attention import look, summarise
 
 PRIOR = {"kind": "posterior", "passes": "prior"}
@@ -112,3 +114,25 @@ def test_each_line_has_as_many_steps_as_its_tokens_and_an_end(build):
         assert line.beliefs[-1].shape == line.weights[-1].shape == shape
         assert line.right.shape == line.log_probs.shape == shape[:1]
         assert (line.source, line.target) == (tuple(source.split()), tuple(target.split()))
+
+
+@pytest.mark.parametrize("sampling", [None, SamplingConfig()], ids=["beam", "sample"])
+@pytest.mark.parametrize("attention", [{**POSTERIOR, "coupling": "monotonic"}, {"kind": "soft"}])
+def test_what_translation_and_scoring_show_is_what_analysis_finds(build, attention, sampling):
+    model, sources = build(seed=3, attention=attention), [source for source, _ in PAIRS]
+    search = from_dict(SearchConfig, {"beam": 3, "nbest": 2, "forbid_unknown": True, "max_length_ratio": 1.0})
+    learns, apart = attention["kind"] == "posterior", 0
+    for result in Translator(model, TEXT, search, sampling).translate(number_lines(sources)):
+        pairs = [(result.line.text, one.text) for one in result.translations]
+        scored = score_lines(model, TEXT, pairs, search)
+        lines = zip(result.translations, forced(model, pairs), scored, strict=True)
+        for one, expected, score in lines:
+            assert expected is not None and score.hypothesis is not None
+            for found in (one.hypothesis, score.hypothesis):
+                np.testing.assert_allclose(found.attention[0], expected.weights[0], atol=1e-6)
+                np.testing.assert_allclose(found.believed[0], expected.beliefs[0], atol=1e-6)
+                assert bool(found.beliefs) == learns
+            np.testing.assert_allclose(one.weights, expected.beliefs[0][:-1, 0], atol=1e-6)
+            assert one.links == score.links
+            apart += not np.allclose(expected.weights[0], expected.beliefs[0], atol=1e-2)
+    assert bool(apart) == learns

@@ -108,8 +108,10 @@ def test_a_posterior_is_kept_beside_its_prior_on_request():
     results = list(translator.translate(number_lines(source for source, _ in PAIRS)))
     for shown, result in zip(system.sentences, results, strict=True):
         if shown.own is not None:
-            # What search saw before each token was known is the prior.
-            assert abs(shown.own.weights[1] / 255 - result.translations[0].weights).max() <= 1 / 255
+            best = result.translations[0]
+            prior = best.hypothesis.attention[0][:-1, 0]  # what search saw before each token was known
+            assert abs(shown.own.weights[0] / 255 - best.weights).max() <= 1 / 255
+            assert abs(shown.own.weights[1] / 255 - prior).max() <= 1 / 255
     assert any((one.own.weights[0] != one.own.weights[1]).any() for one in system.sentences if one.own)
     assert system_maps(collect(translator), forced=False) == (MapKind(1, None),)
 

@@ -42,6 +42,8 @@ def align_actions(
         DataError: if there is no pair, a side is empty or holds the step symbol; names the pair.
     """
     setting = setting or Setting()
+    # As the tokenizers read them: runs of white space are one.
+    pairs = [(" ".join(source.split()), " ".join(target.split())) for source, target in pairs]
     for number, pair in enumerate(pairs, 1):
         if not all(pair) or STEP in pair[1]:
             raise DataError(f"pair {number}: {pair!r}: expected two texts, the second without {STEP}")

@@ -62,6 +62,7 @@ def _one(
         log_probability=one.hypothesis.log_probability,
         token_log_probs=np.array(one.hypothesis.token_log_probs),
         attention=one.hypothesis.attention,
+        beliefs=one.hypothesis.beliefs,
         source_word_ids=one.source_words,
         word_ids=one.target_words,
         encoder=encoder,
@@ -112,6 +113,7 @@ def scored(
         log_probability=found.hypothesis.log_probability,
         token_log_probs=np.array(found.hypothesis.token_log_probs),
         attention=found.hypothesis.attention,
+        beliefs=found.hypothesis.beliefs,
         source_word_ids=(*text.source.word_ids(found.source_tokens), *[-1] * len(text.sink)),
         word_ids=tuple(text.target.word_ids(found.tokens)),
     )

@@ -36,6 +36,7 @@ class TranslationResult:
         log_probability: log p(tokens, end symbol | source).
         token_log_probs: [T + 1], its parts, the end symbol's last.
         attention: For each attending layer [T + 1, H, S]: every step, the end symbol's last, and every head.
+        beliefs: The same once the tokens were known, where attention learns from them; else none.
         source_word_ids: The word that each source token is part of, counted from 0; -1 for the sink.
         word_ids: The same of `tokens`.
         encoder: For each layer of a Transformer's encoder [H, S, S], where all was looked at: what token i
@@ -57,6 +58,7 @@ class TranslationResult:
     log_probability: float = float("nan")
     token_log_probs: Float[np.ndarray, "N"] = field(default_factory=lambda: np.zeros(0))
     attention: tuple[Float[np.ndarray, "N _ S"], ...] = ()
+    beliefs: tuple[Float[np.ndarray, "N _ S"], ...] = ()
     source_word_ids: tuple[int, ...] = ()
     word_ids: tuple[int, ...] = ()
     encoder: tuple[Float[np.ndarray, "_ S S"], ...] = ()
@@ -67,10 +69,10 @@ class TranslationResult:
 
     @cached_property
     def weights(self) -> Float[np.ndarray, "T S"]:
-        """One map of all attention, the end symbol left out: the last layer, the mean of its heads."""
+        """One map, its tokens known, the end symbol left out: the last layer, the mean of its heads."""
         if not self.attention:
             return np.zeros((len(self.tokens), len(self.source_tokens)), dtype=np.float32)
-        return map_weights(self.attention)[: len(self.tokens)]
+        return map_weights(self.beliefs or self.attention)[: len(self.tokens)]
 
     @cached_property
     def word_weights(self) -> Float[np.ndarray, "V W"]:
@@ -135,7 +137,7 @@ class TranslationResult:
             return self.source_tokens, self.source_tokens, list(self.encoder)
         if of == "decoder":
             return (*self.tokens, _END), (_START, *self.tokens), list(self.decoder)
-        layers = [layer[: len(self.tokens)].transpose(1, 0, 2) for layer in self.attention]
+        layers = [layer[: len(self.tokens)].transpose(1, 0, 2) for layer in self.beliefs or self.attention]
         return self.tokens, self.source_tokens, layers
 
     def __repr__(self) -> str:

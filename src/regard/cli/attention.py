@@ -134,7 +134,7 @@ def show_attention(analysed: Analysed, options: AttentionOptions) -> None:
         write_json(analysed.json_file, figures)
     if options.svg is not None:
         pictures = _charts({name: one.figures for name, one in found.items()})
-        for line in options.lines or [_most_different(list(found.values()))]:
+        for line in options.lines or _most_different(list(found.values())):
             pictures |= _maps(line, models, pairs, gold, options)
         write_pictures(options.svg, pictures)
 
@@ -240,15 +240,18 @@ def _charts(models: "dict[str, AttentionFigures]") -> dict[str, str]:
     return {"entropy.svg": svg_entropy(models), "coverage.svg": svg_coverage(models)}
 
 
-def _most_different(found: list[_Found]) -> int:
-    """The line, not too long to look at, whose entropies differ most in sum between first and last model."""
+def _most_different(found: list[_Found]) -> list[int]:
+    """The line, not too long to look at, whose entropies differ most in sum between first and last model.
+
+    None where there is no line that both could read.
+    """
     first, last = found[0].sentences, found[-1].sentences
     apart: dict[int, float] = {}
     for number, (one, other) in enumerate(zip(first, last, strict=True), 1):
         if one is not None and other is not None:
             long = len(one.entropies) > _LONGEST
             apart[number] = -1 if long else abs(float(one.entropies.sum() - other.entropies.sum()))
-    return max(apart, key=apart.__getitem__)
+    return [max(apart, key=apart.__getitem__)] if apart else []
 
 
 def _maps(

@@ -92,10 +92,10 @@ def score(
                 file.write(" ".join(f"{name}|{value:.4f}" for name, value in named) + "\n")
             else:
                 file.write(f"{found.score:.4f}\n")
-    mean = figures["log_probability"] / max(1, figures["tokens"])
-    figures["perplexity"] = math.exp(-mean) if mean > -700 else None
-    shown = "above e^700" if figures["perplexity"] is None else f"{figures['perplexity']:.4f}"
-    print(
-        f"{figures['sentences']} sentences, {figures['tokens']} tokens, perplexity {shown}", file=sys.stderr
-    )
+    figures["perplexity"], shown = None, "no perplexity"
+    if figures["tokens"]:
+        mean = figures["log_probability"] / figures["tokens"]
+        figures["perplexity"] = math.exp(-mean) if mean > -700 else None
+        shown = "perplexity " + ("above e^700" if mean <= -700 else f"{figures['perplexity']:.4f}")
+    print(f"{figures['sentences']} sentences, {figures['tokens']} tokens, {shown}", file=sys.stderr)
     write_json(json_file, figures)

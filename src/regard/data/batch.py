@@ -42,6 +42,19 @@ class Sequences:
         """True at real words: neither padding nor a sink."""
         return self.mask & (self.tokens != SINK)
 
+    @classmethod
+    def of(cls, sentences: Sequence[Ids]) -> "Sequences":
+        """Pad sentences.
+
+        Args:
+            sentences: The ids of each.
+        """
+        lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+        tokens = np.full((len(sentences), int(lengths.max(initial=0))), PAD, dtype=np.int64)
+        for row, sentence in enumerate(sentences):
+            tokens[row, : len(sentence)] = sentence
+        return cls(torch.from_numpy(tokens), torch.from_numpy(lengths))
+
     def to(self, device: torch.device | str) -> "Sequences":
         """The same on another device."""
         return Sequences(self.tokens.to(device), self.lengths.to(device))
@@ -100,9 +113,9 @@ def collate(
         upper: The most attention each source token may receive.
         lower: The least it must receive.
     """
-    target = None if targets is None else _pad(targets)
+    target = None if targets is None else Sequences.of(targets)
     bounds = (None if one is None else _pad_numbers(one) for one in (upper, lower))
-    return Batch(_pad(sources), target, torch.from_numpy(np.array(rows, dtype=np.int64)), *bounds)
+    return Batch(Sequences.of(sources), target, torch.from_numpy(np.array(rows, dtype=np.int64)), *bounds)
 
 
 def _pad_numbers(sentences: Sequence[np.ndarray]) -> Float[Tensor, "B S"]:
@@ -110,14 +123,6 @@ def _pad_numbers(sentences: Sequence[np.ndarray]) -> Float[Tensor, "B S"]:
     for row, sentence in enumerate(sentences):
         numbers[row, : len(sentence)] = sentence
     return torch.from_numpy(numbers)
-
-
-def _pad(sentences: Sequence[Ids]) -> Sequences:
-    lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-    tokens = np.full((len(sentences), int(lengths.max(initial=0))), PAD, dtype=np.int64)
-    for row, sentence in enumerate(sentences):
-        tokens[row, : len(sentence)] = sentence
-    return Sequences(torch.from_numpy(tokens), torch.from_numpy(lengths))
 
 
 @config

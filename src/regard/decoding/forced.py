@@ -1,9 +1,13 @@
 """Forced decoding: what a model thinks of translations that are given."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import torch
 
-from regard.data.batch import Batch
-from regard.data.vocabulary import BOS
+from regard.attention.base import Attention
+from regard.data.batch import Batch, Sequences
+from regard.data.vocabulary import BOS, EOS
 from regard.decoding.beam import evaluating
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.penalties import Scorer
@@ -11,7 +15,7 @@ from regard.decoding.trace import Path
 from regard.models.base import Outcome, TranslationModel
 from regard.types import Int, Tensor
 
-__all__ = ["force", "likeliest"]
+__all__ = ["believe", "force", "likeliest"]
 
 
 def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -> list[Hypothesis]:
@@ -29,15 +33,44 @@ def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -
         outcome = model(batch)
         found = outcome.log_likelihood.double().cpu().tolist()
         weights = [layer.float().cpu().numpy() for layer in outcome.weights]
+        learned = outcome.beliefs if _learns(model) else ()
+        beliefs = [layer.float().cpu().numpy() for layer in learned]
         added = _added(scorer, batch, outcome)
     results: list[Hypothesis] = []
     lengths = zip(batch.target.lengths.tolist(), batch.source.lengths.tolist(), strict=True)
     for row, (steps, words) in enumerate(lengths):
         tokens = tuple(batch.target.tokens[row, : steps - 1].tolist())
         log_probs = tuple(found[row][:steps])
-        attention = tuple(layer[row, :steps, :, :words].copy() for layer in weights)
-        results.append(Path(tokens, log_probs, attention).hypothesis(scorer.one(log_probs) + added[row]))
+        attention, believed = (
+            tuple(layer[row, :steps, :, :words].copy() for layer in layers) for layers in (weights, beliefs)
+        )
+        made = Path(tokens, log_probs, attention).hypothesis(scorer.one(log_probs) + added[row])
+        results.append(replace(made, beliefs=believed))
     return results
+
+
+def believe(
+    model: TranslationModel, batch: Batch, found: Sequence[Sequence[Hypothesis]]
+) -> list[list[Hypothesis]]:
+    """The hypotheses with their `beliefs`, for which a model that has any is led through them once more.
+
+    Args:
+        model: What found them.
+        batch: The sentences, on the model's device.
+        found: The hypotheses of each.
+    """
+    made = [list(own) for own in found]
+    device = batch.source.tokens.device
+    for place in range(max(map(len, made), default=0) if _learns(model) else 0):
+        rows = [row for row, own in enumerate(made) if place < len(own)]
+        index = torch.tensor(rows, device=device)
+        target = Sequences.of([[*made[row][place].tokens, EOS] for row in rows]).to(device)
+        source = Sequences(batch.source.tokens[index], batch.source.lengths[index])
+        upper, lower = (None if x is None else x[index] for x in (batch.upper, batch.lower))
+        chosen = Batch(source, target, batch.rows[index.to(batch.rows.device)], upper, lower)
+        for row, forced in zip(rows, force(model, chosen), strict=True):
+            made[row][place] = replace(made[row][place], beliefs=forced.beliefs)
+    return made
 
 
 def likeliest(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
@@ -60,6 +93,11 @@ def likeliest(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
             state = model.observe(prediction, rows, token)
             before = token
     return torch.stack(found, dim=1)
+
+
+def _learns(model: TranslationModel) -> bool:
+    """Whether any of its attention is another once a token is known."""
+    return any(isinstance(part, Attention) and part.observes for part in model.modules())
 
 
 def _added(scorer: Scorer, batch: Batch, outcome: Outcome) -> list[float]:

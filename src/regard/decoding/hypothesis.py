@@ -20,6 +20,8 @@ class Hypothesis:
         token_log_probs: Its parts: one for each token and one for the end symbol.
         attention: For each attending layer the weights [T, H, S] in float32: T steps, the last one that of
             the end symbol; H heads; S source tokens, without padding.
+        beliefs: The same once its tokens were known, where attention learns from them; else none. Of what was
+            searched for, the `Translator` says it.
         cut: Of one that was drawn: whether its end was no draw, nothing else being allowed there (it is as
             long as may be, or its attention is used up).
     """
@@ -29,4 +31,10 @@ class Hypothesis:
     log_probability: float
     token_log_probs: tuple[float, ...]
     attention: tuple[Float[np.ndarray, "T _ S"], ...]
+    beliefs: tuple[Float[np.ndarray, "T _ S"], ...] = ()
     cut: bool = False
+
+    @property
+    def believed(self) -> tuple[Float[np.ndarray, "T _ S"], ...]:
+        """Where each token was read from, as far as that is known: `beliefs`, else `attention`."""
+        return self.beliefs or self.attention

@@ -29,7 +29,7 @@ class LineScore:
         source_tokens: The tokens of the source.
         tokens: The tokens of the translation; an end symbol follows them.
         hypothesis: Their probabilities and attention; none where the source is empty or a side is too long.
-        links: The most attended source word of each target word, both counted from 0.
+        links: The most attended source word of each target word, both counted from 0; the tokens known.
     """
 
     number: int
@@ -69,6 +69,6 @@ def score_lines(
 
 def _links(pair: TokenPair, hypothesis: Hypothesis, text: TextPair) -> Links:
     """The links of the attention; the end symbol's is left out, and nothing links to a sink."""
-    weights = map_weights(hypothesis.attention)[: len(pair.target)]
+    weights = map_weights(hypothesis.believed)[: len(pair.target)]
     source_words = (*text.source.word_ids(pair.source), *[-1] * len(text.sink))
     return links_from_weights(weights, source_words, text.target.word_ids(pair.target))

@@ -20,6 +20,7 @@ from regard.decoding.blocks import blocks, sorted_batches, too_long
 from regard.decoding.by_hand import given_fertilities
 from regard.decoding.config import Limits, SamplingConfig, SearchConfig
 from regard.decoding.demands import Demands
+from regard.decoding.forced import believe
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.mbr import MbrConfig, rank
 from regard.decoding.parallel import each_batch
@@ -84,8 +85,8 @@ class Translation:
 
     @cached_property
     def weights(self) -> Float[np.ndarray, "T S"]:
-        """One map, the end symbol left out: the last layer, the mean of its heads."""
-        return map_weights(self.hypothesis.attention)[: len(self.tokens)]
+        """One map, its tokens known, the end symbol left out: the last layer, the mean of its heads."""
+        return map_weights(self.hypothesis.believed)[: len(self.tokens)]
 
     @cached_property
     def links(self) -> Links:
@@ -267,9 +268,12 @@ class Translator:
             if any(demanded):
                 raise UsageError("translations that are drawn cannot be made to hold terms")
             numbers = [result.line.number for result in read]
-            return partial(sample, self.model, source, search, self.sampling, numbers, prefixes, *bounds)
-        terms = Terms(demanded, self._demands.boundaries.to(source.tokens.device)) if any(demanded) else None
-        return partial(beam_search, self.model, source, search, prefixes, *bounds, terms=terms)
+            way = partial(sample, self.model, source, search, self.sampling, numbers, prefixes, *bounds)
+        else:
+            boundaries = self._demands.boundaries.to(source.tokens.device)
+            terms = Terms(demanded, boundaries) if any(demanded) else None
+            way = partial(beam_search, self.model, source, search, prefixes, *bounds, terms=terms)
+        return lambda: believe(self.model, batch, way())
 
     def _chosen(self, found: Sequence[Translation]) -> tuple[Translation, ...]:
         """Translations as search ranks them, or those of the highest expected utility."""
@@ -300,7 +304,7 @@ class Translator:
         written = [*given, *said[len(given) :]]
         if self.search.replace_unknown and UNK in hypothesis.tokens[len(given) :]:
             unknown = [token == UNK and i >= len(given) for i, token in enumerate(hypothesis.tokens)]
-            weights = map_weights(hypothesis.attention)
+            weights = map_weights(hypothesis.believed)
             written = replace_unknown(unknown, written, weights, result.source_tokens, self.text)
         return Translation(
             text=target.tokenizer.decode(written),

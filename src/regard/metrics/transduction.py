@@ -90,6 +90,5 @@ def _plain(lines: Sequence[str], lowercase: bool) -> list[str]:
 
 
 def mean_edits(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
-    """Edits a word, of rows of summed counts."""
-    """Rows of summed counts: the first by the second."""
+    """Edits a word, of rows of summed counts: the first by the second."""
     return summed[:, 0] / np.maximum(summed[:, 1], 1)

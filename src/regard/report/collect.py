@@ -13,13 +13,10 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from regard.attention.base import Attention
 from regard.data.links import Links
 from regard.data.text import Side, TextPair
-from regard.data.vocabulary import EOS, UNK
+from regard.data.vocabulary import UNK
 from regard.decoding.analysis import force_lines, words_of
-from regard.decoding.beam import evaluating
-from regard.decoding.blocks import sorted_batches
 from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.translate import LineResult, Translation, Translator, number_lines
 from regard.metrics.alignment import join_words
@@ -269,8 +266,7 @@ def _show(
     lowercase: bool,
 ) -> Iterator[Shown]:
     """A block of translated lines with their attention."""
-    beliefs = _beliefs(results, translator)
-    for result, believed in zip(results, beliefs, strict=True):
+    for result in results:
         source, reference = pairs[result.line.number - 1]
         sentence = examine(result, reference, translator, lowercase)
         if result.refused:
@@ -282,6 +278,7 @@ def _show(
         best = result.translations[0]
         logs = best.hypothesis.token_log_probs
         shown = Shown(sentence, best.text, log_prob=sum(logs) / len(logs) if logs else None)
+        believed = best.hypothesis.believed
         if sentence.received is None or not believed:
             yield shown
             continue
@@ -300,36 +297,6 @@ def _show(
 
 def _without_end(layers: Layers) -> Layers:
     return [layer[:-1] for layer in layers]
-
-
-def _beliefs(results: Sequence[LineResult], translator: Translator | PhraseTranslator) -> list[Layers]:
-    """Where each line's best translation looked once its tokens were known."""
-    found: list[Layers] = [
-        result.translations[0].hypothesis.attention if result.translations else () for result in results
-    ]
-    if isinstance(translator, PhraseTranslator):
-        return found  # its links are known
-    model, text = translator.model, translator.text
-    if not any(isinstance(module, Attention) and module.observes for module in model.modules()):
-        return found  # nothing is learned from a token
-    device = next(model.parameters()).device
-    own = [len(result.source_tokens) - len(text.sink) for result in results]
-    said = [result.translations[0].hypothesis.tokens if result.translations else () for result in results]
-    lengths = [
-        max(one, len(tokens) + 1) if layers else 0
-        for one, tokens, layers in zip(own, said, found, strict=True)
-    ]
-    for rows in sorted_batches(lengths, translator.search.batch):
-        sources = [text.source.vocabulary.ids(results[row].source_tokens[: own[row]]) for row in rows]
-        targets = [[*said[row], EOS] for row in rows]
-        numbers = [results[row].line.number for row in rows]
-        with evaluating(model):
-            outcome = model(text.batch(sources, targets, numbers).to(device))
-            layers = [layer.float().cpu().numpy() for layer in outcome.beliefs]
-        for place, row in enumerate(rows):
-            shape = len(said[row]) + 1, len(results[row].source_tokens)
-            found[row] = tuple(layer[place, : shape[0], :, : shape[1]].copy() for layer in layers)
-    return found
 
 
 def _led(

@@ -67,7 +67,7 @@ def _translation(one: Translation, ids: list[int], job: SentenceJob, text: TextP
         last = max(ids, default=-1) + 1
         places = [last if place < 0 else place for place in one.source_words]
         answer["attention"] = _numbers(join_words(one.weights, places, one.target_words))
-        answer["received"] = _numbers(_by_word(map_weights(one.hypothesis.attention).sum(axis=0), places))
+        answer["received"] = _numbers(_by_word(map_weights(one.hypothesis.believed).sum(axis=0), places))
     if seen and job.tokens:
         answer["token_attention"] = _numbers(one.weights)
     return answer
