@@ -134,15 +134,13 @@ class Judged:
         """
         assert batch.target is not None
         tokens, device = batch.target.tokens, batch.target.tokens.device
-        flat = [one.tokens for own in candidates for one in own]
+        flat = Sequences.of([one.tokens for own in candidates for one in own]).to(device)
         cut = torch.tensor([one.cut for own in candidates for one in own], device=device)
         owners = torch.arange(len(batch), device=device).repeat_interleave(config.count)
         rows = torch.cat([torch.arange(len(batch), device=device), owners])
-        width = max(tokens.shape[1], *(len(one) for one in flat))
-        references = F.pad(tokens, (0, width - tokens.shape[1]), value=PAD)
-        padded = torch.tensor([[*one, *[PAD] * (width - len(one))] for one in flat], device=device)
-        lengths = torch.tensor([len(one) for one in flat], device=device)
-        target = Sequences(torch.cat([references, padded]), torch.cat([batch.target.lengths, lengths]))
+        width = max(tokens.shape[1], flat.tokens.shape[1])
+        padded = [F.pad(one, (0, width - one.shape[1]), value=PAD) for one in (tokens, flat.tokens)]
+        target = Sequences(torch.cat(padded), torch.cat([batch.target.lengths, flat.lengths]))
         upper, lower = (None if x is None else x[rows] for x in (batch.upper, batch.lower))
         source = Sequences(batch.source.tokens[rows], batch.source.lengths[rows])
         whole = Batch(source, target, batch.rows[rows.to(batch.rows.device)], upper, lower)
