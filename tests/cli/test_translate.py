@@ -1,6 +1,7 @@
 """`regard translate` and `regard score` on a model folder, as a user runs them."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,18 @@ def test_a_line_goes_in_and_a_line_comes_out(model):
     lines = translate(model)
     assert [line == "" for line in lines] == [line == "" for line in LINES]
     assert all(set(line.split()) <= {*TARGET.split(), "<unk>"} for line in lines)
+
+
+def test_the_share_of_unknown_tokens_is_reported_where_they_can_be_generated(model):
+    def report(*arguments):
+        result = run("translate", model, *arguments, input="a b\nc\n")
+        found = re.findall(r"^(\d+) of (\d+) generated tokens are unknown", result.stderr, re.MULTILINE)
+        return result.stdout.split(), [tuple(map(int, pair)) for pair in found]
+
+    words, shares = report()
+    assert shares == [(words.count("<unk>"), len(words))]
+    words, shares = report("--forbid-unknown")
+    assert "<unk>" not in words and shares == []
 
 
 def test_files_give_what_streams_give_and_appear_whole(model, text, tmp_path):

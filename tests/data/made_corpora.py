@@ -9,8 +9,8 @@ KINDS = {
     "words": {"kind": "words"},
     "moses": {"kind": "moses", "language": "de"},
     "bpe": {"kind": "bpe", "merges": 40},
-    "sentencepiece": {"kind": "sentencepiece", "size": 60},
-    "unigram": {"kind": "sentencepiece", "size": 60, "model": "unigram", "joint": False, "sample": 20},
+    "sentencepiece": {"kind": "sentencepiece", "size": 330},
+    "unigram": {"kind": "sentencepiece", "size": 330, "model": "unigram", "joint": False, "sample": 20},
     "characters": {"kind": "characters"},
 }
 NOUNS = "Hund Katze Haus Baum Auto Vogel Fisch Tisch".split()

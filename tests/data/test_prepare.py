@@ -1,6 +1,7 @@
 import gzip
 import json
 import logging
+import re
 import tracemalloc
 from pathlib import Path
 
@@ -161,7 +162,7 @@ def test_splits_that_are_not_there_are_named(data):
 def test_the_manifest_says_what_the_data_is(data):
     prepared = prepare(configure(data, **both("sentencepiece")))
     manifest = json.loads((prepared.folder / "manifest.json").read_text())
-    assert manifest["wanted"]["settings"]["source_tokenizer"]["size"] == 60
+    assert manifest["wanted"]["settings"]["source_tokenizer"]["size"] == 330
     assert "sentencepiece" in manifest["wanted"]["libraries"]
     assert set(manifest["inputs"]) == {f"{n}.{s}" for n in ("train.0", "valid") for s in ("source", "target")}
     assert manifest["splits"]["train"]["corpora"][0]["kept"] == 60
@@ -215,3 +216,36 @@ def test_real_captions_survive_preparing(tmp_path):
     split = prepared.split("valid")
     for row, line in enumerate(split.raw()[0][:300]):
         assert prepared.text.source.decode(split.example(row)[0].tolist()) == " ".join(line.split())
+
+
+def test_preparing_reports_unknown_tokens_and_characters_of_each_split(data, caplog):
+    config = configure(data, **both("words"))
+    lines = Path(config.valid.source).read_text().splitlines()
+    Path(config.valid.source).write_text(
+        "".join(f"{line}\n" for line in [*lines[:-1], "Der H\u00fcnd H\u00fcnd"])
+    )
+    total = sum(len(line.split()) for line in lines[:-1]) + 3
+    for _ in range(2):  # when it is made, and when it is found
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            prepared = prepare(config)
+        expected = f"valid: 2 of {total:,} source tokens are unknown ({200 / total:.2f} %)"
+        assert expected + ", most frequent unknown characters: \u00fc (2);" in caplog.text
+        assert re.search(r"train: 0 of [\d,]+ source tokens are unknown \(0.00 %\);", caplog.text)
+    about = prepared.manifest["splits"]["valid"]["unknown"]["source"]
+    assert about == {"tokens": total, "unknown": 2, "characters": {"\u00fc": 2}}
+
+
+def test_pieces_leave_no_token_unknown_and_report_characters_written_as_bytes(data):
+    config = configure(data, **both("sentencepiece"), min_count=3)
+    lines = Path(config.valid.source).read_text().splitlines()
+    Path(config.valid.source).write_text("".join(f"{line}\n" for line in [*lines[:-1], "\u65e5\u65e5\u672c"]))
+    prepared = prepare(config)
+    about = prepared.manifest["splits"]["valid"]["unknown"]["source"]
+    assert about["unknown"] == 0 and about["characters"] == {"\u65e5": 2, "\u672c": 1}
+    split = prepared.split("valid")
+    source = prepared.text.source
+    found = [source.decode(split.example(row)[0]) for row in range(len(split))]
+    assert found == split.raw()[0]
+    for other in map(prepared.split, prepared):
+        assert all(UNK not in ids for row in range(len(other)) for ids in other.example(row))

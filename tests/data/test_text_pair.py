@@ -15,7 +15,7 @@ def words(tmp_path):
 
 @pytest.fixture
 def pair():
-    pieces = SentencePieceConfig(size=30)
+    pieces = SentencePieceConfig(size=290)
     source = SentencePieceTokenizer(pieces, learn_pieces(["ein Haus", "zwei Häuser"] * 4, pieces))
     target = BytePairTokenizer(BytePairConfig(), learn_merges({"house": 4, "houses": 4}, 10))
     return TextPair(

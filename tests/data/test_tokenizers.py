@@ -28,7 +28,7 @@ from regard.data.tokenizer import (
 )
 from regard.data.tokenizers.bpe import BytePairTokenizer, learn_merges
 from regard.data.tokenizers.pieces import learn_pieces
-from regard.data.vocabulary import Vocabulary
+from regard.data.vocabulary import UNK, Vocabulary
 from regard.errors import DataError
 
 TEXT = [
@@ -42,8 +42,8 @@ CONFIGS = {
     "moses": MosesConfig(language="de"),
     "bpe": BytePairConfig(language="de", merges=30),
     "bpe-words": BytePairConfig(merges=30, tokenized=True),
-    "sentencepiece-bpe": SentencePieceConfig(size=60),
-    "sentencepiece-unigram": SentencePieceConfig(size=60, model="unigram"),
+    "sentencepiece-bpe": SentencePieceConfig(size=320),
+    "sentencepiece-unigram": SentencePieceConfig(size=320, model="unigram"),
     "characters": CharactersConfig(),
     "inflection": InflectionConfig(),
     "actions": ActionsConfig(),
@@ -62,15 +62,53 @@ def tokenizer(request):
 
 
 lines = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\u2581"), max_size=40)
+any_lines = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=40)
 
 
 @given(line=lines)
-@pytest.mark.parametrize(
-    "kind", ["words", "characters", "bpe-words", "sentencepiece-bpe", "sentencepiece-unigram"]
-)
+@pytest.mark.parametrize("kind", ["words", "characters", "bpe-words"])
 def test_decoding_gives_the_line_back_up_to_white_space(kind, line):
     tokenizer = _cached(kind)
     assert tokenizer.decode(tokenizer.encode(line)) == " ".join(line.split())
+
+
+@given(
+    line=any_lines | st.sampled_from(["<0x41> <unk>", "\u2581 a\u2581\u2581", "\ue000\u2581\ue001", "\u2585"])
+)
+@pytest.mark.parametrize("kind", ["sentencepiece-bpe", "sentencepiece-unigram"])
+def test_ids_of_pieces_give_any_line_back_up_to_white_space(kind, line):
+    tokenizer = _cached(kind)
+    # The smallest vocabulary that preparing can choose: what every text holds, and nothing that was counted.
+    for vocabulary in (
+        Vocabulary.build({}, always=tokenizer.always),
+        Vocabulary.build({}, always=tokenizer.inventory),
+    ):
+        side = Side(tokenizer, vocabulary)
+        ids = side.encode(line)
+        assert UNK not in ids
+        assert side.decode(ids) == " ".join(line.split())
+
+
+def test_every_character_of_the_text_gets_a_piece_but_in_scripts_of_thousands():
+    def characters(text):
+        inventory = learned(SentencePieceConfig(size=3000), text).inventory
+        return {piece for piece in inventory if len(piece) == 1} - {"\u2581"}
+
+    rare = ["ab " * 500] * 10 + ["\u00dc"]
+    assert characters(rare) == {"a", "b", "\u00dc"}
+    many = ["".join(chr(0x4E00 + 10 * k + i) for i in range(10)) for k in range(200)] * 20 + ["\u00dc"]
+    assert "\u00dc" not in characters(many)
+
+
+def test_bytes_that_are_no_text_are_shown_as_such():
+    tokenizer = _cached("sentencepiece-bpe")
+    assert tokenizer.decode(["\u2581Zwei", "<0xC3>", "\u2581xyz"]) == "Zwei\ufffd xyz"
+
+
+def test_without_byte_fallback_characters_without_a_piece_stay_as_they_are():
+    tokenizer = learned(SentencePieceConfig(size=60, byte_fallback=False))
+    assert tokenizer.encode("\u65e5")[-1] == "\u65e5"
+    assert not tokenizer.always
 
 
 _made = {}
@@ -128,7 +166,7 @@ def test_learning_twice_gives_the_same_tokens(kind):
 
 @pytest.mark.parametrize("model", ["bpe", "unigram"])
 def test_sentencepiece_learns_the_same_bytes(model):
-    config = SentencePieceConfig(size=70, model=model)
+    config = SentencePieceConfig(size=330, model=model)
     assert learn_pieces(TEXT, config) == learn_pieces(iter(TEXT), config)
 
 
@@ -189,8 +227,9 @@ def test_word_ids_follow_the_spaces_of_pieces():
     line = "Zwei Spielhaus xyz"
     tokens = tokenizer.encode(line)
     words = tokenizer.word_ids(tokens)
-    joined = ["".join(t for t, w in zip(tokens, words, strict=True) if w == word) for word in range(3)]
-    assert joined == ["\u2581Zwei", "\u2581Spielhaus", "\u2581xyz"]
+    groups = [[t for t, w in zip(tokens, words, strict=True) if w == word] for word in range(3)]
+    assert [group[0][0] for group in groups] == ["\u2581"] * 3
+    assert [tokenizer.decode(group) for group in groups] == ["Zwei", "Spielhaus", "xyz"]
     assert _cached("characters").word_ids(["a", "b", "\u2581", "c"]) == [0, 0, 1, 1]
 
 
@@ -207,11 +246,11 @@ def test_a_piece_model_that_cannot_be_learned_says_why():
 
 
 def test_joint_pieces_are_learned_from_both_sides():
-    config = SentencePieceConfig(size=60)
+    config = SentencePieceConfig(size=300)
     source, target = start_tokenizers(config, config, (["abcab"] * 5, ["xyxy"] * 5))
     assert source.model == target.model
     assert {"b", "y"} <= source.inventory
-    apart = SentencePieceConfig(size=60, joint=False)
+    apart = SentencePieceConfig(size=300, joint=False)
     source, target = start_tokenizers(apart, apart, (["abcab"] * 5, ["xyxy"] * 5))
     assert "y" not in source.inventory and "b" not in target.inventory
 
@@ -233,7 +272,8 @@ def test_a_broken_file_is_named(tmp_path, name, config, content):
 
 
 def test_a_tag_is_one_token_whatever_the_tokenizer(tokenizer):
-    side = Side(tokenizer, Vocabulary.build({"a": 1}, always=["<2de>"]), ("<2de>",))
+    known = Counter(tokenizer.encode("Zwei Männer"))
+    side = Side(tokenizer, Vocabulary.build(known, always=["<2de>"]), ("<2de>",))
     tokens = side.tokenize("<2de> Zwei Männer")
     assert tokens == ["<2de>", *tokenizer.encode("Zwei Männer")]
     assert side.encode("<2de>") == [5]

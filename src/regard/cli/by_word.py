@@ -9,7 +9,7 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from regard.decoding.translate import LineResult, Translator
 
-__all__ = ["told_unseen", "word_fertilities"]
+__all__ = ["told_unknown", "told_unseen", "word_fertilities"]
 
 
 def word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -44,3 +44,17 @@ def told_unseen(results: "Iterator[LineResult]", translator: "Translator") -> "I
     for word in translator.fertilities:
         if word in left:
             say(f"--word-fertility {word}: no such word in the text")
+
+
+def told_unknown(results: "Iterator[LineResult]") -> "Iterator[LineResult]":
+    """The results; at the end, the share of unknown tokens in the best translations."""
+    from regard.data.vocabulary import UNK
+
+    tokens = unknown = 0
+    for result in results:
+        for best in result.translations[:1]:
+            tokens += len(best.hypothesis.tokens)
+            unknown += best.hypothesis.tokens.count(UNK)
+        yield result
+    if tokens:
+        say(f"{unknown:,} of {tokens:,} generated tokens are unknown ({100 * unknown / tokens:.2f} %)")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.by_word import told_unseen, word_fertilities
+from regard.cli.by_word import told_unknown, told_unseen, word_fertilities
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,7 +102,12 @@ def translate(
     ] = None,
     max_length_extra: Annotated[int | None, typer.Option(help="... and so many more.")] = None,
     forbid_unknown: Annotated[
-        bool | None, typer.Option("--forbid-unknown", help="Never say the unknown word.", show_default=False)
+        bool | None,
+        typer.Option(
+            "--forbid-unknown/--allow-unknown",
+            help="Whether the unknown token is never generated. Default: as the model's configuration says.",
+            show_default=False,
+        ),
     ] = None,
     replace_unknown: Annotated[
         bool | None,
@@ -236,6 +241,8 @@ def translate(
             return
         if isinstance(translator, Translator) and translator.fertilities:
             results = told_unseen(results, translator)
+        if translator.search.forbid_unknown is False and not interactive:
+            results = told_unknown(results)
         with ExitStack() as files:
             writer = _Writer(files, output, nbest > 1, scores, alignment, attention, show, svg)
             for result in _watched(results, quiet=interactive or (output is None and sys.stdout.isatty())):

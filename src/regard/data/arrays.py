@@ -3,7 +3,7 @@
 Everything goes by chunks of rows, read from the temporary files of `units` and appended to the final ones.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from regard.data.tokenizer import Tokenizer
 from regard.data.units import TAG, TOO_LONG
+from regard.data.unknown import UnknownCounts
 from regard.data.vocabulary import EOS
 
 __all__ = ["Kept", "Segments", "count_units", "kept_tokens", "write_split"]
@@ -45,6 +46,19 @@ class Segments:
             flat += [numbers.setdefault(token, len(numbers)) for token in tokens]
             starts.append(len(flat))
         return cls(list(numbers), np.array(flat, dtype=np.int32), np.array(starts, dtype=np.int64))
+
+    def spelled(self, spell: Callable[[str], Sequence[str]]) -> "Segments":
+        """The same text in other tokens.
+
+        Args:
+            spell: The tokens that stand for a token, most often itself alone.
+        """
+        numbers: dict[str, int] = {}
+        parts = [[numbers.setdefault(p, len(numbers)) for p in spell(token)] for token in self.tokens]
+        sizes = np.array([len(part) for part in parts], dtype=np.int64)[self.flat]
+        flat = [number for token in self.flat for number in parts[token]]
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        return Segments(list(numbers), np.array(flat, dtype=np.int32), ends[self.starts])
 
     @property
     def sizes(self) -> np.ndarray:
@@ -140,6 +154,7 @@ def write_split(
     ids: tuple[np.ndarray, np.ndarray],
     longest: int,
     into: Path,
+    unknown: tuple[UnknownCounts, UnknownCounts],
 ) -> Kept:
     """Write the final arrays of a split: tokens, offsets and line numbers.
 
@@ -151,6 +166,7 @@ def write_split(
         longest: Pairs with more tokens on a side are dropped.
         into: Where `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64, one more than rows) and
             `SPLIT.lines` (int64, the place in the corpora of each row, from 0) are written.
+        unknown: What counts the tokens of each side.
 
     Returns:
         What became of every pair of the corpora.
@@ -167,7 +183,9 @@ def write_split(
             kept = _decide(*pair, longest)
             decisions.append(kept)
             for side, rows in enumerate(pair):
-                tokens, sizes = _final(rows, kept.keep, segments[side], ids[side], end=side == 1)
+                numbers = segments[side].expand(rows.units[np.repeat(kept.keep, rows.sizes)])
+                unknown[side].add(numbers)
+                tokens, sizes = _final(ids[side][numbers], rows.tokens[kept.keep], end=side == 1)
                 files[2 * side].write(tokens.astype("<i4").tobytes())
                 files[2 * side + 1].write((totals[side] + np.cumsum(sizes)).astype("<i8").tobytes())
                 totals[side] += len(tokens)
@@ -181,12 +199,8 @@ def write_split(
     )
 
 
-def _final(
-    rows: _Rows, keep: np.ndarray, segments: Segments, ids: np.ndarray, end: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _final(tokens: np.ndarray, sizes: np.ndarray, end: bool) -> tuple[np.ndarray, np.ndarray]:
     """The ids of the rows that stay, and how many each has, with `EOS` after each on request."""
-    tokens = ids[segments.expand(rows.units[np.repeat(keep, rows.sizes)])]
-    sizes = rows.tokens[keep]
     if end:
         tokens = np.insert(tokens, np.cumsum(sizes), EOS)
         sizes = sizes + 1

@@ -22,7 +22,9 @@ from regard.data.folders import refuse_foreign, whole_folder
 from regard.data.manifest import MANIFEST
 from regard.data.text import Side, TextPair
 from regard.data.tokenizer import SentencePieceConfig, Tokenizer, finish_tokenizers, start_tokenizers
+from regard.data.tokenizers.pieces import BYTES
 from regard.data.units import TAG, Progress, Units, number_units
+from regard.data.unknown import UnknownCounts
 from regard.data.vocabulary import SPECIALS, Vocabulary
 from regard.errors import DataError
 
@@ -101,15 +103,21 @@ class _Builder:
         segments = (Segments.of(names[0], tokenizers[0]), Segments.of(names[1], tokenizers[1]))
         text = self._vocabularies(tokenizers, segments)
         text.save(self.into)
+        sides = (text.source, text.target)
+        segments = (segments[0].spelled(sides[0].spell), segments[1].spelled(sides[1].spell))
         ids = tuple(
             np.array(side.vocabulary.ids(s.tokens), dtype=np.int32)
-            for side, s in zip((text.source, text.target), segments, strict=True)
+            for side, s in zip(sides, segments, strict=True)
         )
         splits = {}
         for split, corpora in self.corpora.items():
             longest = self._longest(split)
-            kept = write_split(self.scratch, split, segments, (ids[0], ids[1]), longest, self.into)
-            splits[split] = {"corpora": _report(split, corpora, pairs[split], kept, longest)}
+            unknown = (_unknown(segments[0], sides[0]), _unknown(segments[1], sides[1]))
+            kept = write_split(self.scratch, split, segments, (ids[0], ids[1]), longest, self.into, unknown)
+            splits[split] = {
+                "corpora": _report(split, corpora, pairs[split], kept, longest),
+                "unknown": {name: side.describe() for name, side in zip(SIDES, unknown, strict=True)},
+            }
             if split != "train":
                 self._write_raw(split, kept)
         return splits
@@ -170,10 +178,11 @@ class _Builder:
         choose = partial(_vocabulary, min_count=self.config.min_count)
         if self.config.joint_vocabulary:
             both = {token: counts[0].get(token, 0) + counts[1].get(token, 0) for c in counts for token in c}
-            always = (*tokenizers[1].always, *tags)
+            always = (*tokenizers[1].always, *_fallback(tokenizers[0]), *tags)
             source = target = choose(None, both, size=self.config.source_size, always=always)
         else:
-            source = choose(tokenizers[0].listed, counts[0], size=self.config.source_size, always=tags)
+            always = (*_fallback(tokenizers[0]), *tags)
+            source = choose(tokenizers[0].listed, counts[0], size=self.config.source_size, always=always)
             always = tokenizers[1].always
             target = choose(tokenizers[1].listed, counts[1], size=self.config.target_size, always=always)
         text = TextPair(Side(tokenizers[0], source, tags), Side(tokenizers[1], target))
@@ -196,6 +205,15 @@ def _processors() -> int:
 def _table(names: Sequence[str], counts: np.ndarray) -> dict[str, int]:
     """Counts by unit, of those the training text has; tags are no text."""
     return {n: int(c) for n, c in zip(names, counts, strict=True) if c and not n.startswith(TAG)}
+
+
+def _fallback(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """The characters and bytes in which a tokenizer can write any text; none where it cannot."""
+    return tokenizer.always if set(BYTES) <= set(tokenizer.always) else ()
+
+
+def _unknown(segments: Segments, side: Side) -> UnknownCounts:
+    return UnknownCounts(segments.tokens, side.vocabulary, bool(_fallback(side.tokenizer)))
 
 
 def _known(segments: Segments, counts: np.ndarray, tokenizer: Tokenizer) -> dict[str, int]:

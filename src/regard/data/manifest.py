@@ -28,7 +28,7 @@ from regard.errors import DataError
 __all__ = ["MANIFEST", "describe_inputs", "describe_settings", "is_current", "read_manifest"]
 
 MANIFEST = "manifest.json"
-FORMAT = 1
+FORMAT = 2
 RACY = 2_000_000_000
 """Nanoseconds after a change in which a file may change again without a new time stamp."""
 

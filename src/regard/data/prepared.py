@@ -20,6 +20,7 @@ from regard.data.files import read_bytes
 from regard.data.manifest import describe_inputs, describe_settings, is_current, read_manifest, verify
 from regard.data.text import TextPair
 from regard.data.units import Progress
+from regard.data.unknown import report_unknown
 from regard.errors import ConfigError, DataError
 
 __all__ = ["Prepared", "Split", "prepare"]
@@ -255,11 +256,16 @@ def prepare(
         for corpus, weight in zip(manifest["splits"]["train"]["corpora"], weights, strict=True):
             corpus["weight"] = weight
         try:
-            return Prepared(folder, TextPair.load(folder), manifest)
+            prepared = Prepared(folder, TextPair.load(folder), manifest)
         except DataError as error:
             _log.warning("%s; preparing again", error)
+        else:
+            report_unknown(manifest["splits"])
+            return prepared
     build(config, folder, {"wanted": wanted, "inputs": inputs}, progress or _silent, processes)
-    return Prepared.open(folder)
+    prepared = Prepared.open(folder)
+    report_unknown(prepared.manifest["splits"])
+    return prepared
 
 
 def _silent(stage: str, done: int, total: int | None) -> None:

@@ -57,7 +57,11 @@ class Side:
         tag, rest = self._tag(line)
         tokens = self.tokenizer.encode(rest)
         self.tell_unknown(tokens)
-        return [*tag, *tokens]
+        return [*tag, *(part for token in tokens for part in self.spell(token))]
+
+    def spell(self, token: str) -> Sequence[str]:
+        """Return the token, or smaller tokens for the same text where the vocabulary lacks it."""
+        return (token,) if token in self.vocabulary else self.tokenizer.spell(token)
 
     def problem(self, line: str) -> str | None:
         """Why a line is not text of the tokenizer's form; none where it is."""

@@ -1,6 +1,6 @@
 """What a search is told: how wide, how long, what it must not say, how many sentences at once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from regard.config import config, option
@@ -91,7 +91,11 @@ class SearchConfig:
         help="A sentence is done when no unfinished hypothesis beats the n-best finished ones as it "
         "stands (likely), or could if it went on to the maximum length at no cost (certain; slow).",
     )
-    forbid_unknown: bool = option(default=False, help="Never say the unknown word.")
+    forbid_unknown: bool | None = option(
+        default=None,
+        help="Never generate the unknown token. Default: true with subword tokenizers, unless "
+        "replace_unknown is set.",
+    )
     replace_unknown: bool = option(
         default=False, help="Put the most attended source word in the place of an unknown word."
     )
@@ -103,6 +107,16 @@ class SearchConfig:
         """Refuse to return more than is kept."""
         if self.nbest > self.beam:
             raise ValueError(f"nbest = {self.nbest} translations cannot come from a beam of {self.beam}")
+
+    def for_text(self, subword: bool) -> "SearchConfig":
+        """Return these settings with `forbid_unknown` decided.
+
+        Args:
+            subword: Whether the target tokenizer cuts words into subword tokens.
+        """
+        if self.forbid_unknown is not None:
+            return self
+        return replace(self, forbid_unknown=subword and not self.replace_unknown)
 
 
 @config

@@ -155,6 +155,10 @@ class Translator:
     fertilities: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     mbr: MbrConfig | None = None
 
+    def __post_init__(self) -> None:
+        """Decide what the settings leave to the tokenizer."""
+        object.__setattr__(self, "search", self.search.for_text(self.text.target.tokenizer.subword))
+
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
         """Translate lines, a block of `search.batch.block` at a time; results come in order.
 

@@ -121,8 +121,10 @@ class ExportedTranslator:
     search: SearchConfig
 
     def __post_init__(self) -> None:
-        """Refuse what would mean something else there."""
+        """Refuse what would mean something else there; decide what the settings leave to the tokenizer."""
         search, plain = self.search, "with --engine ctranslate2"
+        subword = self.model.text.target.tokenizer.subword
+        object.__setattr__(self, "search", search.for_text(subword))
         if search.coverage_penalty.weight:
             raise UsageError(
                 f"--coverage-penalty (search.coverage_penalty.weight) = {search.coverage_penalty.weight}: "

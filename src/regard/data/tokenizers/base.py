@@ -24,6 +24,7 @@ class Tokenizer(ABC):
         listed: All tokens, in the order of their ids, where a model was trained with these; else none.
         around: What models read around every source line beside its tokens, by name.
         apart: Whether, of such a source, tokens of the other side count as words, for links and maps.
+        subword: Whether words are cut into parts, so that an unknown token need never be generated.
     """
 
     inventory: frozenset[str] | None = None
@@ -31,6 +32,7 @@ class Tokenizer(ABC):
     listed: tuple[str, ...] | None = None
     around: tuple[str, ...] = ()
     apart: bool = False
+    subword: bool = False
 
     @abstractmethod
     def pretokenize(self, line: str) -> list[str]:
@@ -43,6 +45,13 @@ class Tokenizer(ABC):
     def encode(self, line: str) -> list[str]:
         """The tokens of a line."""
         return [token for unit in self.pretokenize(line) for token in self.segment(unit)]
+
+    def spell(self, token: str) -> Sequence[str]:
+        """Return smaller tokens that stand for the same text, for a token that a vocabulary lacks.
+
+        Most tokenizers have none, and return the token itself.
+        """
+        return (token,)
 
     @abstractmethod
     def decode(self, tokens: Sequence[str]) -> str:

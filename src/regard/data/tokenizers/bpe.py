@@ -69,6 +69,8 @@ def learn_merges(counts: Mapping[str, int], merges: int) -> str:
 class BytePairTokenizer(Tokenizer):
     """Moses tokens, or words as they stand, cut by learned merges."""
 
+    subword = True
+
     def __init__(self, config: BytePairConfig, codes: str) -> None:
         """Take the merges as a codes file of subword-nmt, as `learn_merges` gives them."""
         from subword_nmt.apply_bpe import BPE

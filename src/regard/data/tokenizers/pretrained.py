@@ -63,6 +63,8 @@ class PretrainedTokenizer(Tokenizer):
         UsageError: if the library is not installed, or the tokenizer has no such language.
     """
 
+    subword = True
+
     def __init__(
         self, config: PretrainedTokenizerConfig, archive: bytes, side: str, where: str = "the tokenizer"
     ) -> None:
