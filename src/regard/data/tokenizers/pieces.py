@@ -129,10 +129,11 @@ class SentencePieceTokenizer(Tokenizer):
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)  # type: ignore[call-arg]
         # Id 0 is the unknown piece.
         pieces = range(1, self._processor.get_piece_size())
-        self.inventory = frozenset(self._processor.id_to_piece(i) for i in pieces)
-        self._bytes = self.inventory.issuperset(BYTES)
+        self._pieces = frozenset(self._processor.id_to_piece(i) for i in pieces)
+        self.inventory = self._pieces
+        self._bytes = self._pieces.issuperset(BYTES)
         if self._bytes:
-            characters = sorted(piece for piece in self.inventory if len(piece) == 1)
+            characters = sorted(piece for piece in self._pieces if len(piece) == 1)
             self.always = (*BYTES, *characters)
 
     def __reduce__(self) -> tuple[type["SentencePieceTokenizer"], tuple[SentencePieceConfig, bytes]]:
@@ -151,7 +152,7 @@ class SentencePieceTokenizer(Tokenizer):
 
         A private character that occurs nowhere else stands for it, and its bytes are then exchanged.
         """
-        taken = set(line).union(*self.inventory)
+        taken = set(line).union(*self._pieces)
         other = next(chr(code) for code in _PRIVATE if chr(code) not in taken)
         pieces = self._processor.encode(line.replace(SPACE, other), out_type=str)
         written = _spelled_in_bytes(other)
@@ -164,11 +165,11 @@ class SentencePieceTokenizer(Tokenizer):
         """Return the characters of a token, and the bytes of those without a piece."""
         if not self._bytes or token in _BYTE_OF:
             return (token,)
-        known = self.inventory
+        pieces = self._pieces
         return [
             part
             for character in token
-            for part in ((character,) if character in known else _spelled_in_bytes(character))
+            for part in ((character,) if character in pieces else _spelled_in_bytes(character))
         ]
 
     def decode(self, tokens: Sequence[str]) -> str:
