@@ -1,8 +1,11 @@
 """METEOR: the figures are the reference program's own, and text cannot break its protocol."""
 
+import hashlib
+import importlib
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +14,9 @@ import pytest
 from regard.errors import DataError, UsageError
 from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor
 from regard.metrics.significance import paired_bootstrap
+
+# `regard.metrics.meteor` is the function.
+meteor_module = importlib.import_module("regard.metrics.meteor")
 
 REFERENCES = [
     "The cat is sitting on the mat .",
@@ -84,6 +90,9 @@ def jar(tmp_path, monkeypatch):
     (folder / "data" / "paraphrase-en.gz").touch()
     (folder / "meteor-1.5.jar").touch()
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
+    nothing = hashlib.sha256().hexdigest()
+    for name in ("meteor-1.5.jar", "data/paraphrase-en.gz"):
+        monkeypatch.setitem(meteor_module._DIGESTS, name, nothing)
     return folder / "meteor-1.5.jar"
 
 
@@ -195,3 +204,21 @@ def test_a_java_that_cannot_be_run_is_one_message(java, jar):
     java("").write_bytes(b"\x7fELF nothing")
     with pytest.raises(UsageError, match="java cannot be run"):
         meteor(["a"], [["a"]])
+
+
+def test_a_java_that_never_ends_is_stopped(java, jar, monkeypatch):
+    java("exec sleep 60")
+    monkeypatch.setattr(meteor_module, "_START_SECONDS", 0.2)
+    started = time.monotonic()
+    with pytest.raises(UsageError, match=r"did not end within 1.2 s for 2 sentences, and was stopped"):
+        meteor(["a", "b"], [["a", "b"]])
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize("name", ["meteor-1.5.jar", "data/paraphrase-en.gz"])
+def test_a_program_that_is_not_the_published_one_is_not_run(java, jar, tmp_path, name):
+    java(f"touch {tmp_path / 'ran'}")
+    (jar.parent / name).write_bytes(b"another")
+    with pytest.raises(UsageError, match=rf"{name} is not the published file.*install it anew"):
+        meteor(["a"], [["a"]])
+    assert not (tmp_path / "ran").exists()

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from regard.data.files import file_digest
 from regard.errors import UsageError
 from regard.metrics.counts import Score, SentenceCounts, check_lengths
 
@@ -31,6 +32,15 @@ __all__ = ["count_meteor", "find_jar", "find_java", "meteor", "score_counts"]
 _ALPHA, _BETA, _GAMMA, _DELTA = 0.85, 0.2, 0.6, 0.75
 # Of a match by equal word, stem, synonym, paraphrase.
 _WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])
+
+# What runs, and what it reads: SHA-256 of the files of pycocoevalcap 1.2, by their path beside the program.
+_DIGESTS = {
+    "meteor-1.5.jar": "1e57b4c72c0830ebe68558f1c799a624e96cbc1b6045c9f6330e26dcff6eafc2",
+    "data/paraphrase-en.gz": "c147ac7d2c91f2fbb3ad31e4b352235061eb83145e0434daf217ee9ca5975f48",
+}
+# Seconds that Java may take: to start and read its paraphrases, and for each sentence. An idle machine needs
+# a tenth of them.
+_START_SECONDS, _LINE_SECONDS = 300.0, 0.5
 
 # What the program counts in a sentence: lengths of output and reference; function words of both; then, for
 # each kind of match, content words of both and function words of both; chunks; matched words of both.
@@ -55,7 +65,8 @@ def meteor(
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
-        UsageError: if the language is another one, or Java or the program is not there or fails.
+        UsageError: if the language is another one, or Java or the program is not there, is not the authors',
+            fails or does not end.
     """
     return count_meteor(hypotheses, references, normalize, language).total()
 
@@ -97,18 +108,31 @@ def find_java() -> str:
 
 
 def find_jar() -> Path:
-    """The path of METEOR's program.
+    """The path of METEOR's program, whose content is verified: it is run as it is.
 
     Raises:
-        UsageError: if pycocoevalcap is not installed or lacks it; says what to install.
+        UsageError: if pycocoevalcap is not installed or lacks it, or a file is not the one that METEOR 1.5
+            was published with; says what to install.
     """
     # Found, not imported: importing it would load what it needs for images.
     package = importlib.util.find_spec("pycocoevalcap")
     for folder in (package.submodule_search_locations or ()) if package else ():
         jar = Path(folder) / "meteor" / "meteor-1.5.jar"
         if jar.is_file() and _paraphrases(jar).is_file():
+            _verify(jar)
             return jar
     raise UsageError("METEOR's program comes with the package pycocoevalcap: pip install 'regard[meteor]'")
+
+
+def _verify(jar: Path) -> None:
+    """Raises UsageError if the program, or its data, is not what was published."""
+    for name, expected in _DIGESTS.items():
+        path = jar.parent / name
+        if file_digest(path) != expected:
+            raise UsageError(
+                f"METEOR: {path} is not the published file (its SHA-256 is another one), and is not run: "
+                "install it anew with pip install --force-reinstall --no-deps pycocoevalcap==1.2"
+            )
 
 
 def _paraphrases(jar: Path) -> Path:
@@ -126,13 +150,19 @@ def _run(lines: Sequence[str], normalize: bool) -> Float[np.ndarray, "n 23"]:
     command = [java, "-Xmx2G", "-Dfile.encoding=UTF-8", "-Duser.language=en", "-Duser.country=US"]
     command += ["-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-a", str(_paraphrases(jar))]
     text = "".join(f"{line}\n" for line in lines)
+    seconds = _START_SECONDS + _LINE_SECONDS * len(lines)
     try:
         done = subprocess.run(
             command + (["-norm"] if normalize else []),
             input=text.encode(errors="replace"),
             capture_output=True,
             check=False,
+            timeout=seconds,
         )
+    except subprocess.TimeoutExpired:
+        raise UsageError(
+            f"METEOR: {java} did not end within {seconds:g} s for {len(lines)} sentences, and was stopped"
+        ) from None
     except OSError as error:
         raise UsageError(f"METEOR: {java} cannot be run: {error.strerror or error}") from None
     answers = done.stdout.decode("utf-8", "replace").splitlines()
