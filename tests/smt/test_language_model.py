@@ -129,6 +129,15 @@ def test_an_arpa_file_gives_the_model_back(tmp_path: Path, name: str) -> None:
         assert again.score(words) == pytest.approx(model.score(words), abs=1e-5)
 
 
+def test_a_packed_arpa_file_holds_neither_the_clock_nor_a_name(tmp_path: Path) -> None:
+    write_arpa(estimate(TEXT, 2), tmp_path / "m.arpa.gz")
+    write_arpa(estimate(TEXT, 2), tmp_path / "other.gz")
+    content = (tmp_path / "m.arpa.gz").read_bytes()
+    # RFC 1952: flags, then four bytes of time; 0 is none.
+    assert content[3:8] == bytes(5)
+    assert content == (tmp_path / "other.gz").read_bytes()
+
+
 def test_a_folder_gives_the_model_back_exactly(tmp_path: Path) -> None:
     model = estimate(TEXT, 3)
     model.save(tmp_path)

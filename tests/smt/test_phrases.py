@@ -99,6 +99,8 @@ def test_a_table_as_text_is_the_same_table(tmp_path: Path) -> None:
     table = train_table(corpus, link_table(links), 3)
     words = corpus.source.words, corpus.target.words
     write_table(table, words[0].spelling, words[1].spelling, tmp_path / "table.gz")
+    # RFC 1952: flags, then four bytes of time; 0 is none.
+    assert (tmp_path / "table.gz").read_bytes()[3:8] == bytes(5)
     again = read_table(tmp_path / "table.gz", *words)
     assert len(again) == len(table)
     for source, _ in text:

@@ -10,6 +10,7 @@ LOG10_PROBABILITY <tab> WORDS <tab> LOG10_BACKOFF (left out where there is none)
 """
 
 import gzip
+import io
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,7 +51,12 @@ def write_arpa(model: LanguageModel, path: Path) -> None:
 @contextmanager
 def _writing(path: Path, zipped: bool) -> Iterator[TextIO]:
     if zipped:
-        with gzip.open(path, "wt", compresslevel=4, encoding="utf-8", newline="\n") as file:
+        # Neither the clock nor the temporary name goes into the file: equal models are equal bytes.
+        with (
+            open(path, "wb") as raw,
+            gzip.GzipFile("", "wb", compresslevel=4, fileobj=raw, mtime=0) as packed,
+            io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as file,
+        ):
             yield file
     else:
         with open(path, "w", encoding="utf-8", newline="\n") as file:

@@ -65,7 +65,9 @@ def write_table(table: PhraseTable, source: Sequence[str], target: Sequence[str]
             )
             lines.append(f" {SEPARATOR} ".join(fields) + "\n")
     content = "".join(lines).encode()
-    write_atomic(path, gzip.compress(content, compresslevel=4) if path.suffix == ".gz" else content)
+    if path.suffix == ".gz":
+        content = gzip.compress(content, compresslevel=4, mtime=0)  # equal tables are equal bytes
+    write_atomic(path, content)
 
 
 def read_table(path: Path | str, source: Words, target: Words) -> PhraseTable:
