@@ -23,8 +23,13 @@ PAIRS = [
 ]
 
 
-def make_system(name: str, shift: int, outputs: list[str], heads: int = 1, every: bool = False) -> System:
-    """A system that looks at the word `shift` places on, with 0.75 or all of a step's attention."""
+def make_system(
+    name: str, shift: int, outputs: list[str], heads: int = 1, every: bool = False, sink: bool = False
+) -> System:
+    """A system that looks at the word `shift` places on, with 0.75 or all of a step's attention.
+
+    With a sink, half of every step's attention goes there.
+    """
     sentences, attention = [], []
     for number, ((source, reference), output) in enumerate(zip(PAIRS, outputs, strict=True), 1):
         read, wanted, said = (tuple(text.split()) for text in (source, reference, output))
@@ -39,16 +44,20 @@ def make_system(name: str, shift: int, outputs: list[str], heads: int = 1, every
             continue
         for key, words in (("own", said), ("forced", wanted)):
             layer = attend(len(words) + 1, len(read), shift, heads)
-            prior = np.full_like(layer, 1 / len(read))
-            ids = list(range(len(read))), list(range(len(words)))
+            if sink:
+                layer = np.concatenate([layer / 2, np.full((*layer.shape[:2], 1), 0.5)], axis=2)
+            prior = np.full_like(layer, 1 / layer.shape[2])
+            ids = [*range(len(read)), *[-1] * sink], list(range(len(words)))
             priors = [prior[:-1]] if every else [layer[:-1]]
             maps[key] = word_maps(words, read, [layer[:-1]], priors, *ids, every)
             if key == "own":
-                received = layer[:-1].mean(axis=1).sum(axis=0)
+                received = layer[:-1].mean(axis=1).sum(axis=0)[: len(read)]
                 looked = entropy(layer).mean(), coverage(layer[:-1].mean(axis=1))
             else:
                 attention.append(look(layer, np.ones(len(words) + 1, dtype=bool), *ids))
-        got = Received(tuple(received.tolist()), None, (1.0,) * len(read) if every else None)
+        got = Received(
+            tuple(received.tolist()), len(said) / 2 if sink else None, (1.0,) * len(read) if every else None
+        )
         sentence = Sentence(number, read, wanted, said, got, links)
         figures = {"entropy": float(looked[0]), "coverage": looked[1], "log_prob": -0.25 * number}
         sentences.append(Shown(sentence, output, **maps, **figures))

@@ -295,6 +295,21 @@ def test_a_plot_is_the_map_as_a_picture(model, tmp_path):
             result.plot(**wrong)
 
 
+def test_a_model_with_a_sink_is_compared_with_one_without(model, bounded):
+    one, other = model.score("a b", "A B"), bounded.score("a b", "A B")
+    assert other.source_tokens[-1] == "<sink>" and "<sink>" not in one.source_tokens
+    apart = other.difference(one)
+    assert apart.columns == ("a", "b", "<sink>") and apart.target == ("A", "B")
+    np.testing.assert_allclose(apart.weights[:, :2], other.word_weights - one.word_weights, atol=1e-6)
+    np.testing.assert_allclose(apart.weights[:, 2], other.weights[:, 2], atol=1e-6)
+    np.testing.assert_array_equal(apart.weights, -one.difference(other).weights)
+    assert "more in bounded" in other.plot_difference(one, ("bounded", "soft")).svg
+    with pytest.raises(
+        DataError, match="word 2 of the translation: it is 'B' in this one, it is 'C' in the other"
+    ):
+        one.difference(bounded.score("a b", "A C"))
+
+
 def test_words_that_would_break_a_picture_show_as_text(model):
     result = model.translate('<script>alert("1")</script> & \u202eb')
     root = ET.fromstring(result.plot().svg)

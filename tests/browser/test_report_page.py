@@ -2,13 +2,17 @@
 
 import re
 
+import numpy as np
 import pytest
 
 pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
 
 from playwright.sync_api import Locator, Page, expect
 
-from made_report import PAIRS, make_page
+from made_report import PAIRS, make_page, make_system
+from regard.metrics.maps import AttentionMap, map_difference
+from regard.report.page import Report, render
+from regard.report.scores import score_systems
 
 
 @pytest.fixture(scope="module")
@@ -130,11 +134,34 @@ def test_a_step_is_chosen_and_what_it_looked_at_is_said(page, address):
 
 def test_two_systems_are_subtracted_where_they_say_the_same(page, address):
     open_line(page, address, 1)
-    expect(page.locator("#s1 .apart")).to_contain_text("translations differ")
+    expect(page.locator("#s1 .apart")).to_have_text(
+        "Their translations differ (word 2 of the translation is “dog” in soft, and “red” in "
+        "<b>bounded</b>), so their maps cannot be subtracted: look at both led through the reference."
+    )
     page.get_by_role("button", name="Led through the reference").click()
     named = page.locator("#s1 .map").filter(has_text="soft − <b>bounded</b>")
     expect(named).to_have_count(1)
     expect(cell(named, 0, 1)).to_have_attribute("data-weight", re.compile(r"^-0\.37"))
+
+
+def test_a_system_with_a_sink_is_subtracted_from_one_without(page, tmp_path):
+    same = [reference for _, reference in PAIRS]
+    systems = [make_system("soft", 0, same), make_system("sunk", 1, same, sink=True)]
+    report = Report("r", "in.txt", "ref.txt", PAIRS, systems, score_systems(systems, PAIRS, resamples=2))
+    (tmp_path / "sink.html").write_text(render(report), encoding="utf-8")
+    open_line(page, (tmp_path / "sink.html").as_uri(), 1)
+    expect(page.locator("#s1 .apart")).to_have_count(0)
+    named = page.locator("#s1 .map").filter(has_text="soft − sunk")
+    expect(named.locator(".column-label").last).to_contain_text("<sink>")
+    found = named.locator("rect[data-row]").evaluate_all(
+        "all => all.map((one) => Number(one.dataset.weight))"
+    )
+    # What Python subtracts, to the 8 bits that a page keeps of each weight.
+    words = tuple(PAIRS[0][0].split()), tuple(PAIRS[0][1].split())
+    maps = [
+        AttentionMap(*words, one.sentences[0].own.weights[0] / 255) for one in systems if one.sentences[0].own
+    ]
+    np.testing.assert_allclose(found, map_difference(*maps).weights.ravel(), atol=1e-6)
 
 
 def test_attention_received_stands_against_fertility(page, address):

@@ -299,6 +299,7 @@ def folders(tmp_path_factory):
     written(root / "ref.txt", "A B C\n\n")
     save_model(root / "one")
     save_model(root / "two", seed=1)
+    save_model(root / "bound", fertility=0.75)
     return root
 
 
@@ -319,6 +320,26 @@ def test_models_are_drawn_on_their_own_translations_and_on_given_ones(folders) -
     assert "--reference" in str(looked(folders, "difference", *two).exception)
     assert "--layer 2" in str(looked(folders, "translations", *two, "--layer", 2).exception)
     assert "--names" in str(looked(folders, "translations", *two, "--names", "a,a").exception)
+
+
+def test_a_model_with_a_sink_is_subtracted_from_one_without(folders) -> None:
+    two = ("--from", folders / "one", "--from", folders / "bound", "--reference", folders / "ref.txt")
+    result = looked(folders, "difference", *two, "--json", folders / "difference.json", "--table")
+    assert result.exit_code == 0, result.exception
+    systems = json.loads((folders / "difference.json").read_text())["systems"]
+    assert systems["one"]["source"] == ["a", "b", "c", "d"]
+    assert systems["bound"]["source"] == ["a", "b", "c", "d", "<sink>"]
+    assert [sum(row) for row in systems["bound"]["weights"]] == pytest.approx([1, 1, 1])
+    # All that the sink received is more than nothing.
+    soft = [[*row, 0.0] for row in systems["one"]["weights"]]
+    apart = [
+        abs(x - y)
+        for one, own in zip(soft, systems["bound"]["weights"], strict=True)
+        for x, y in zip(one, own, strict=True)
+    ]
+    total, most = map(float, result.stdout.splitlines()[1].split("\t")[2:])
+    assert (total, most) == (pytest.approx(sum(apart), abs=1e-3), pytest.approx(max(apart), abs=1e-3))
+    assert "<sink>" in texts(folders / "out" / "difference-1.svg")
 
 
 def test_self_attention_is_that_of_one_word_in_every_head(folders) -> None:

@@ -18,7 +18,6 @@ from regard.metrics.attention import (
     coverage,
     entropy,
     look,
-    map_difference,
     summarise,
     support,
 )
@@ -73,18 +72,6 @@ def test_attention_beyond_a_whole_step_covers_no_more():
 @given(maps)
 def test_coverage_is_never_more_than_steps_by_words(weights):
     assert 0 <= coverage(weights) <= min(1.0, len(weights) / weights.shape[1]) + 1e-9
-
-
-@given(maps)
-def test_the_difference_of_two_maps_is_antisymmetric(weights):
-    other = weights[::-1]
-    assert (map_difference(weights, other) == -map_difference(other, weights)).all()
-    assert not map_difference(weights, weights).any()
-
-
-def test_maps_of_other_words_have_no_difference():
-    with pytest.raises(DataError, match=r"\(2, 3\) and \(2, 2\)"):
-        map_difference(np.ones((2, 3)), np.ones((2, 2)))
 
 
 def test_the_end_symbol_counts_in_entropy_and_not_in_coverage_and_links():

@@ -10,6 +10,8 @@ from jaxtyping import Float, Int
 from regard.decoding.unknown import map_weights
 from regard.errors import UsageError
 from regard.metrics.alignment import join_words, links_from_weights
+from regard.metrics.maps import AttentionMap, map_difference
+from regard.report.difference import svg_difference
 from regard.report.heatmap import svg_map
 from regard.report.picture import Picture
 
@@ -78,6 +80,38 @@ class TranslationResult:
     def word_weights(self) -> Float[np.ndarray, "V W"]:
         """The same of words: the sum over a source word's pieces, the mean over a target word's."""
         return join_words(self.weights, self.source_word_ids, self.word_ids).astype(np.float32)
+
+    @cached_property
+    def word_map(self) -> AttentionMap:
+        """The same with its words, and with the sink's column where the model has one."""
+        ids = self.source_word_ids, self.word_ids
+        return AttentionMap.of_tokens(self.weights, self.source_words, self.words, *ids)
+
+    def difference(self, other: "TranslationResult") -> AttentionMap:
+        """Where this model attended more than another to the same words (positive), and where less.
+
+        Args:
+            other: The same translation by another model; a sink that only one of them has counts as 0.
+
+        Raises:
+            DataError: if the two have other words; says which word is the first that differs.
+        """
+        return map_difference(self.word_map, other.word_map, ("this one", "the other"))
+
+    def plot_difference(
+        self, other: "TranslationResult", names: tuple[str, str] = ("this one", "the other")
+    ) -> Picture:
+        """Draw `difference`: red where this model attended more, blue where the other did.
+
+        Args:
+            other: The same translation by another model.
+            names: What to call the two.
+
+        Raises:
+            DataError: if the two have other words, or the same name.
+        """
+        apart = map_difference(self.word_map, other.word_map, names)
+        return Picture(svg_difference(apart.weights, apart.columns, apart.target, names))
 
     @cached_property
     def alignment(self) -> Int[np.ndarray, "L 2"]:

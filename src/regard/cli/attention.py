@@ -262,22 +262,20 @@ def _maps(
     options: AttentionOptions,
 ) -> dict[str, str]:
     """The maps of a line side by side, and the difference of each model and the first."""
-    from regard.metrics.alignment import join_words
+    from regard.metrics.maps import AttentionMap
     from regard.report.difference import difference_pictures
 
-    words: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    maps: dict[str, np.ndarray] = {}
+    maps: dict[str, AttentionMap] = {}
     for model in models:
         (line,) = model.lines([pairs[number - 1]])
         if line is None:
             say(f"line {number} is not drawn: {model.name} cannot read it")
             return {}
-        if words is not None and words != (line.source, line.target):
-            say(f"line {number} is not drawn: {model.name} cuts it into other words than {models[0].name}")
-            return {}
-        words = (line.source, line.target)
         weights = options.weights(line, model.name)[:-1].mean(axis=1)
-        maps[model.name] = join_words(weights, line.source_words, line.target_words)
-    assert words is not None
-    links = None if gold is None else gold[number - 1]
-    return difference_pictures(number, maps, *words, gold=links)
+        words = line.source, line.target, line.source_words, line.target_words
+        maps[model.name] = AttentionMap.of_tokens(weights, *words)
+    try:
+        return difference_pictures(number, maps, None if gold is None else gold[number - 1])
+    except DataError as error:
+        say(f"line {number} is not drawn: {error}")
+        return {}

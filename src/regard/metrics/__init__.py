@@ -3,6 +3,7 @@
 from regard.metrics.alignment import AlignmentScore, alignment_score, links_from_weights
 from regard.metrics.counts import Score, SentenceCounts
 from regard.metrics.coverage import drop, rep, repetition
+from regard.metrics.maps import AttentionMap, map_difference, match_maps
 from regard.metrics.meteor import meteor
 from regard.metrics.significance import Comparison, Estimate, bootstrap, paired_bootstrap
 from regard.metrics.transduction import accuracy, edit_distance, edits
@@ -10,6 +11,7 @@ from regard.metrics.translation import bleu, chrf, ter
 
 __all__ = [
     "AlignmentScore",
+    "AttentionMap",
     "Comparison",
     "Estimate",
     "Score",
@@ -23,6 +25,8 @@ __all__ = [
     "edit_distance",
     "edits",
     "links_from_weights",
+    "map_difference",
+    "match_maps",
     "meteor",
     "paired_bootstrap",
     "rep",

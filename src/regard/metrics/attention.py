@@ -33,7 +33,6 @@ __all__ = [
     "coverage",
     "entropy",
     "look",
-    "map_difference",
     "summarise",
     "support",
 ]
@@ -70,17 +69,6 @@ def coverage(words: Float[np.ndarray, "V W"]) -> float:
     if not words.shape[1]:
         raise DataError("coverage of a sentence without words")
     return float(np.minimum(words.sum(axis=0, dtype=np.float64), 1.0).mean())
-
-
-def map_difference(one: Float[np.ndarray, "V W"], other: Float[np.ndarray, "_ _"]) -> np.ndarray:
-    """Where one map has more attention than another (positive), and where less.
-
-    Raises:
-        DataError: if they are not maps of the same words.
-    """
-    if one.shape != other.shape:
-        raise DataError(f"maps of {one.shape} and {other.shape} words cannot be compared")
-    return one.astype(np.float64) - other.astype(np.float64)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from regard.data.links import GoldLinks
 from regard.errors import DataError
-from regard.metrics.attention import map_difference
+from regard.metrics.maps import AttentionMap, map_difference, match_maps
 from regard.report.grid import Ramp, clip_label, make_grid, printable
 from regard.report.heatmap import BROKEN, Paint, draw_grid, svg_map
 
@@ -34,7 +34,7 @@ def svg_difference(
     captions: Sequence[str] | None = None,
     gold: GoldLinks | None = None,
 ) -> str:
-    """Draw the difference of maps (`regard.metrics.attention.map_difference`) as a heat map.
+    """Draw the difference of maps (`regard.metrics.maps.map_difference`) as a heat map.
 
     Args:
         differences: One, or several of the same words; -1 to 1.
@@ -59,32 +59,32 @@ def svg_difference(
 
 def difference_pictures(
     line: int,
-    maps: Mapping[str, Float[np.ndarray, "T S"]],
-    source: Sequence[str],
-    target: Sequence[str],
+    maps: Mapping[str, AttentionMap],
     gold: GoldLinks | None = None,
 ) -> dict[str, str]:
-    """The maps of systems that say the same words, beside each other and less the first one's.
+    """The maps of systems on the same words, beside each other and less the first one's.
 
     Args:
         line: The sentence's number, for names and titles.
-        maps: Of each system, by its name.
-        source: Source words, as many as columns.
-        target: Target words, as many as rows.
+        maps: Of each system, by its name; where only some of them have a sink, it has a column in all.
         gold: Gold links to outline.
 
     Returns:
         SVG files by their names: `maps-LINE.svg`, and `difference-LINE.svg` or one for each system.
+
+    Raises:
+        DataError: if they are maps of other words.
     """
-    (first, base), *others = maps.items()
+    matched = match_maps(maps)
+    (first, base), *others = matched.items()
+    source, target = base.columns, base.target
+    beside = np.stack([one.weights for one in matched.values()])
     title = f"Line {line}"
-    pictures = {
-        f"maps-{line}.svg": svg_map(np.stack(list(maps.values())), source, target, title, list(maps), gold)
-    }
-    for name, weights in others:
+    pictures = {f"maps-{line}.svg": svg_map(beside, source, target, title, list(maps), gold)}
+    for name, one in others:
         file = f"difference-{line}.svg" if len(others) == 1 else f"difference-{line}-{name}.svg"
-        differences = map_difference(weights, base)
-        pictures[file] = svg_difference(differences, source, target, (name, first), title, gold=gold)
+        apart = map_difference(one, base, (name, first)).weights
+        pictures[file] = svg_difference(apart, source, target, (name, first), title, gold=gold)
     return pictures
 
 

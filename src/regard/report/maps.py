@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from regard.metrics.alignment import join_words
+from regard.metrics.maps import AttentionMap
 
-__all__ = ["SINK_LABEL", "MapKind", "MapPacker", "WordMaps", "drop_equal_priors", "quantise", "word_maps"]
+__all__ = ["MapKind", "MapPacker", "WordMaps", "drop_equal_priors", "quantise", "word_maps"]
 
-SINK_LABEL = "<sink>"
 _CHUNK = 1 << 18  # bytes of maps that are deflated together: what the page inflates to show one sentence
 
 
@@ -85,18 +84,11 @@ def word_maps(
         every: Every layer and head, and what was there before tokens were known; else one map, the last layer
             and the mean of its heads.
     """
-    own = np.asarray(source_words, dtype=np.int64)
-    sink = bool((own < 0).any())
-    places = np.where(own < 0, len(columns), own).tolist()
-    labels = (*columns, SINK_LABEL) if sink else tuple(columns)
     kinds: list[MapKind] = []
-    found: list[np.ndarray] = []
+    found: list[AttentionMap] = []
 
     def add(weights: Float[np.ndarray, "T S"], kind: MapKind) -> None:
-        joined = np.zeros((len(rows), len(labels)))
-        some = join_words(weights, places, target_words)
-        joined[: some.shape[0], : some.shape[1]] = some
-        found.append(quantise(joined))
+        found.append(AttentionMap.of_tokens(weights, columns, rows, source_words, target_words))
         kinds.append(kind)
 
     last = len(beliefs)
@@ -107,7 +99,8 @@ def word_maps(
             heads = weights.shape[1]
             for head in range(heads):
                 add(weights[:, head], MapKind(layer, None if heads == 1 else head + 1, prior))
-    return WordMaps(tuple(rows), labels, np.stack(found), tuple(kinds))
+    weights = np.stack([quantise(one.weights) for one in found])
+    return WordMaps(tuple(rows), found[-1].columns, weights, tuple(kinds))
 
 
 def drop_equal_priors(maps: Iterable[WordMaps | None]) -> list[WordMaps | None]:

@@ -12,6 +12,8 @@ from regard.errors import DataError, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
+    from regard.metrics.maps import AttentionMap
+
 __all__ = ["draw_difference", "draw_history", "draw_self_attention", "draw_translations"]
 
 _ATTENTION = "regard translate --attention"
@@ -91,11 +93,12 @@ def draw_difference(given: Given) -> Figure:
 
     Raises:
         UsageError: if what is needed is not given, or there is no such layer or head.
-        DataError: if a model cannot read the line, or cuts it into other words than the first.
+        DataError: if a model cannot read the line, or cuts it into other words than the first. A sink that
+            only some of them have counts as 0 in the others.
     """
     import numpy as np
 
-    from regard.metrics.attention import map_difference
+    from regard.metrics.maps import map_difference
     from regard.report.difference import difference_pictures
 
     if not given.files:
@@ -105,18 +108,17 @@ def draw_difference(given: Given) -> Figure:
         raise UsageError("figure difference leads models through given translations: give --reference")
     found = {name: _forced(given, name, path, (source, reference)) for name, path in given.systems().items()}
     (first, base), *others = found.items()
-    for name, one in others:
-        if (one.source, one.target) != (base.source, base.target):
-            raise DataError(f"{name} cuts line {given.line} into other words than {first}")
-    maps = {name: one.weights for name, one in found.items()}
-    pictures = difference_pictures(given.line, maps, base.source, base.target)
+    pictures = difference_pictures(given.line, found)
     rows = [["system", "differs from", "sum of differences", "largest"]]
     for name, one in others:
-        apart = map_difference(one.weights, base.weights)
+        apart = map_difference(one, base, (name, first)).weights
         total, most = float(np.abs(apart).sum()), float(np.abs(apart).max(initial=0.0))
         rows.append([name, first, digits(total), digits(most)])
-    numbers = {"line": given.line, "systems": {name: one.record() for name, one in found.items()}}
-    return Figure(pictures, rows, numbers)
+    systems = {
+        name: {"source": one.columns, "target": one.target, "weights": one.weights.tolist()}
+        for name, one in found.items()
+    }
+    return Figure(pictures, rows, {"line": given.line, "systems": systems})
 
 
 def draw_self_attention(given: Given) -> Figure:
@@ -227,15 +229,16 @@ def _chosen(layers: "list[np.ndarray]", given: Given, name: str) -> "np.ndarray"
     return weights.mean(axis=1) if given.head is None else weights[:, given.head - 1]
 
 
-def _forced(given: Given, name: str, folder: Path, pair: tuple[str, str]) -> _Map:
+def _forced(given: Given, name: str, folder: Path, pair: tuple[str, str]) -> "AttentionMap":
     """Where a model believes it looked on the way through a given translation, in words."""
     from regard.api.loading import load_models
     from regard.decoding.analysis import force_lines
-    from regard.metrics.alignment import join_words
+    from regard.metrics.maps import AttentionMap
 
     model, text, search = load_models([folder], given.device, "float32")
     (line,) = force_lines(model, text, [pair], search.batch)
     if line is None:
         raise DataError(f"{given.source}:{given.line}: {name} cannot read it")
     weights = _chosen([layer[:-1] for layer in line.beliefs], given, name)
-    return _Map(line.source, line.target, join_words(weights, line.source_words, line.target_words))
+    words = line.source, line.target, line.source_words, line.target_words
+    return AttentionMap.of_tokens(weights, *words)

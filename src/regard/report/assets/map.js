@@ -214,5 +214,32 @@ const regardMap = (() => {
     emphasise(".column-label", columns);
   }
 
-  return { draw, highlight, colour, number };
+  /** The first word that two lists do not share, in words; null where they are the same. */
+  function apart(side, first, second, names) {
+    const place = Array.from({ length: Math.max(first.length, second.length) }, (_, i) => i).find((i) => first[i] !== second[i]);
+    if (place === undefined) return null;
+    const told = [first, second].map((words, i) =>
+      `${place < words.length ? `“${words[place]}”` : "nothing"} in ${names[i]}`);
+    return { side, why: `word ${place + 1} of the ${side} is ${told.join(", and ")}` };
+  }
+
+  /**
+   * One map less another, as regard.metrics.maps has it: { columns, rows, weights }. Columns are matched by word,
+   * and a sink (`sink`: whether it is the last column) that one of them lacks has received 0 there.
+   * Maps of other words give { side, why }: of which side, and which word is the first that differs.
+   */
+  function subtract(first, second, names) {
+    const words = ({ columns, sink }) => (sink ? columns.slice(0, -1) : columns);
+    const reason = apart("translation", first.rows, second.rows, names)
+      || apart("source", words(first), words(second), names);
+    if (reason) return reason;
+    const columns = first.sink ? first.columns : second.columns;
+    const weight = (map, row, column) =>
+      (column < map.columns.length ? map.weights[row * map.columns.length + column] : 0);
+    const weights = first.rows.flatMap((_, row) =>
+      columns.map((_, column) => weight(first, row, column) - weight(second, row, column)));
+    return { columns, rows: first.rows, weights };
+  }
+
+  return { draw, highlight, subtract, colour, number };
 })();

@@ -40,9 +40,11 @@ const reportData = (() => {
     const kinds = data.systems[system][view];
     const bytes = await chunk(own.at[0]);
     const size = rows * columns;
+    const source = words(sentence, system, "source");
     return {
       rows: own.rows || (view === "own" ? sentence.systems[system].output : words(sentence, system, "reference")),
-      columns: own.columns || words(sentence, system, "source"),
+      columns: own.columns || source,
+      sink: columns > source.length,
       kinds,
       maps: kinds.map((_, i) => Float32Array.from(
         bytes.subarray(own.at[1] + i * size, own.at[1] + (i + 1) * size), (level) => level / 255)),

@@ -224,15 +224,16 @@ const reportSentence = (() => {
   }
 
   function difference(card, first, second) {
-    const same = (a, b) => a.length === b.length && a.every((word, i) => word === b[i]);
     const names = [look.first, look.second].map((i) => data.systems[i].name);
-    const name = `${names[0]} − ${names[1]}`;
-    if (!same(first.rows, second.rows) || !same(first.columns, second.columns))
-      return element("p", { class: "soft apart" }, look.view === "own"
-        ? "Their translations differ, so their maps cannot be subtracted: look at both led through the reference."
-        : "They cut the text into other words, so their maps cannot be subtracted.");
-    const weights = first.weights.map((weight, i) => weight - second.weights[i]);
-    return element("div", { class: "of-system" }, figure(card, name, { ...first, weights }, { difference: true }));
+    const found = regardMap.subtract(first, second, names);
+    if (found.why) {
+      const own = found.side === "translation" && look.view === "own";
+      const what = own ? "Their translations differ" : `They cut the ${found.side} into other words`;
+      const then = own ? ": look at both led through the reference." : ".";
+      return element("p", { class: "soft apart" }, element("bdi", {}, `${what} (${found.why})`),
+        `, so their maps cannot be subtracted${then}`);
+    }
+    return element("div", { class: "of-system" }, figure(card, names.join(" − "), found, { difference: true }));
   }
 
   function close(card) {
