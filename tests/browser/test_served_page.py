@@ -1,5 +1,6 @@
 """The served page in a browser: type, look, bend, compare, link, dark mode, a phone."""
 
+import json
 import re
 import threading
 import time
@@ -132,17 +133,80 @@ def test_another_translation_can_be_chosen(page, served):
 def test_two_models_stand_side_by_side_and_one_cannot_be_bent(page, served):
     visit(page, served)
     page.locator("#compare").click()
-    expect(page.locator(".card")).to_have_count(2)
+    expect(page.locator("#cards .card")).to_have_count(2)
     expect(page.locator(".card").nth(1)).to_contain_text("cannot be bent")
     expect(page.locator(".card").nth(1).locator(".handle")).to_have_count(0)
     expect(page.locator("#output-1 .sentence:not(.waiting)")).to_have_count(2)
+
+
+def chosen(page):
+    return [page.locator(f"#model-{side}").input_value() for side in (0, 1)]
+
+
+def test_the_two_sides_always_show_two_models(page, served):
+    visit(page, served)
+    page.locator("#model-0").select_option("plain")
+    page.locator("#compare").click()
+    expect(page.locator(".card b").nth(1)).to_have_text("bounded")
+    assert chosen(page) == ["plain", "bounded"]
+    page.locator("#model-1").select_option("plain")
+    expect(page.locator(".card b").first).to_have_text("bounded")
+    expect(page.locator(".card b").nth(1)).to_have_text("plain")
+    assert chosen(page) == ["bounded", "plain"]
+    # A link that names one model twice, as one could be made before.
+    page.goto("about:blank")
+    page.goto(f"{served}#text=a+b&model=plain&beside=plain")
+    expect(page.locator("#cards .card")).to_have_count(2)
+    assert chosen(page) == ["plain", "bounded"]
+
+
+def test_nothing_is_cut_off_with_two_models_side_by_side(opened, served):
+    page = visit(opened(viewport={"width": 1280, "height": 900}), served, "a b c d e f g " * 3 + "a b c d")
+    page.locator("#compare").click()
+    expect(page.locator(".card .regard-map")).to_have_count(2)
+    edge = page.locator(".card").first.bounding_box()
+    for sink in (".row:not(.said) .sink .name", ".column-label >> nth=-1"):
+        box = page.locator(".card").first.locator(sink).bounding_box()
+        assert box["x"] >= edge["x"] and box["x"] + box["width"] <= edge["x"] + edge["width"]
+    cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)"
+    assert page.locator(".card, .weave, .map-box").evaluate_all(cut) == []
+
+
+def test_maps_of_the_same_translation_are_subtracted_and_others_not(page, served):
+    # Both are random: what they say is made the same, and one has a sink that the other lacks.
+    def same(route):
+        response = route.fetch()
+        lines = [json.loads(line) for line in response.text().splitlines()]
+        for line in lines:
+            for one in line.get("translations", ()):
+                one["words"], one["text"] = ["A", "B"], "A B"
+                rest = [0.25] if line["sink"] else []
+                one["attention"] = [[0.5, 0.25, *rest], [0.25, 0.5, *rest]]
+        route.fulfill(response=response, body="".join(json.dumps(line) + "\n" for line in lines))
+
+    page.route("**/translate", same)
+    visit(page, served, "a b")
+    page.locator("#compare").click()
+    map = page.locator(".difference .regard-map")
+    expect(map.locator("rect[data-row]")).to_have_count(6)
+    weights = map.locator("rect[data-row]").evaluate_all(
+        "all => all.map((one) => Number(one.dataset.weight))"
+    )
+    assert weights == [0, 0, 0.25, 0, 0, 0.25]
+    page.unroute("**/translate")
+    page.goto("about:blank")
+    visit(page, served, "a b")
+    page.locator("#compare").click()
+    expect(page.locator(".difference")).to_contain_text(
+        re.compile("The translations differ .word [0-9]+ of the")
+    )
 
 
 def test_a_link_brings_back_all_there_is_to_see(page, opened, served):
     visit(page, served)
     page.locator("#compare").click()
     page.locator("#output-0 .sentence").nth(1).click()
-    expect(page.locator(".card")).to_have_count(2)
+    expect(page.locator("#cards .card")).to_have_count(2)
     page.locator(".handle").nth(1).focus()
     page.keyboard.press("Home")
     expect(page.locator(".card.stale")).to_have_count(0)
@@ -150,7 +214,7 @@ def test_a_link_brings_back_all_there_is_to_see(page, opened, served):
     other = opened(viewport={"width": 1200, "height": 900})
     other.goto(page.url)
     expect(other.locator("#text")).to_have_value(TEXT)
-    expect(other.locator(".card")).to_have_count(2)
+    expect(other.locator("#cards .card")).to_have_count(2)
     expect(other.locator("#look-title")).to_have_text("Sentence 2 of 2")
     expect(other.locator(".handle").nth(1)).to_have_attribute("aria-valuetext", "never")
     expect(other.locator("#output-0")).to_have_text(page.locator("#output-0").inner_text())

@@ -12,7 +12,7 @@ _FILES = {
     "/": ("regard.server", "index.html", "text/html; charset=utf-8"),
     **{
         f"/{name}.js": ("regard.server", f"{name}.js", "text/javascript; charset=utf-8")
-        for name in ("page", "client", "state", "card", "weave")
+        for name in ("page", "client", "state", "card", "difference", "weave")
     },
     "/page.css": ("regard.server", "page.css", "text/css; charset=utf-8"),
     "/icon.svg": ("regard.server", "icon.svg", "image/svg+xml"),

@@ -2,6 +2,20 @@
 import { make, weave } from "/weave.js";
 
 const number = (value) => regardMap.number(value);
+const SMALLEST = 0.6; // of a map's own size: below, labels could not be read
+
+/** A map that shrinks with its box, so that its last columns are seen; a very wide one is scrolled. */
+export function fitted(map) {
+  map.style.minWidth = `${SMALLEST * map.getAttribute("width")}px`;
+  return map;
+}
+
+/** An answer's map of words, as `regardMap.subtract` takes it; null where there is none. */
+export function mapOf(answer, translation) {
+  if (translation.attention === null || !translation.words.length) return null;
+  const columns = [...answer.source_words, ...(answer.sink ? ["sink"] : [])];
+  return { columns, sink: answer.sink, rows: translation.words, weights: translation.attention.flat() };
+}
 
 /** What a person may want to know of a model, in a word each. */
 function tags(model) {
@@ -43,7 +57,7 @@ const score = (value) => value.toFixed(2).replace("-", "−");
 export function drawCard({ answer, pick, model, levels, focus, bend, free, choose, focused, held }) {
   const translation = answer.translations[pick];
   const columns = [...answer.source_words, ...(answer.sink ? ["sink"] : [])];
-  const hasMap = translation.attention !== null && translation.words.length > 0;
+  const seen = mapOf(answer, translation), hasMap = seen !== null;
   const reading = make("p", { class: "reading" });
   let current = focus;
 
@@ -52,7 +66,7 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
     chosen: (next) => show(current && current.side === next.side && current.word === next.word ? null : next),
   });
   const map = hasMap ? regardMap.draw({
-    columns, rows: translation.words, weights: translation.attention.flat(),
+    ...seen,
     title: `attention of ${model.name}`,
     bounds: answer.bounds ? [...answer.bounds.map((one) => one.most), ...(answer.sink ? [null] : [])] : null,
   }) : null;
@@ -89,11 +103,10 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
     button.addEventListener("click", free);
     head.append(button);
   }
-  const box = make("div", { class: "weave-box" }, woven.element);
   const detail = make("div", { class: "detail" });
   const mapBox = make("div", { class: "map-box" });
   if (map) {
-    mapBox.append(map);
+    mapBox.append(fitted(map));
     map.addEventListener("cell", (event) => {
       const cell = event.detail;
       if (!cell) show(current);
@@ -110,15 +123,14 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
   element.append(make("p", { class: "told" }, levels
     ? "Drag a word’s handle, or use its arrow keys: how much attention it may receive."
     : "Words of this model cannot be bent: it was trained without fertilities."));
-  element.append(box, reading, detail);
+  element.append(woven.element, reading, detail);
 
   const focusable = () => [...element.querySelectorAll("button, [tabindex]")];
   return {
     element,
     placed() {
       if (held) {
-        box.scrollLeft = held.scroll[0];
-        mapBox.scrollLeft = held.scroll[1];
+        mapBox.scrollLeft = held.scroll;
         const again = held.focus && element.querySelectorAll(held.focus[0])[held.focus[1]];
         if (again) again.focus({ preventScroll: true });
         held = null;
@@ -133,7 +145,7 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
       const kind = active && kinds.find((one) => active.matches(one));
       const checked = kind === ".best button";
       return {
-        scroll: [box.scrollLeft, mapBox.scrollLeft],
+        scroll: mapBox.scrollLeft,
         focus: !kind ? null : checked ? [".best button[aria-checked=true]", 0]
           : [kind, [...element.querySelectorAll(kind)].indexOf(active)],
       };

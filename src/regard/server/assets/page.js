@@ -1,6 +1,7 @@
 /* The page: what was typed becomes sentences, sentences become translations, one of them is looked at. */
 import { Refused, models as askModels, split, translate } from "/client.js";
 import { drawCard } from "/card.js";
+import { drawDifference, shared } from "/difference.js";
 import { emptyState, FREE, LEVELS, readState, writeState } from "/state.js";
 import { make } from "/weave.js";
 
@@ -198,23 +199,6 @@ function marked(side, place, answer, fresh) {
   return ours.map((part, i) => (i % 2 || common.has(i / 2) ? part : make("mark", { class: "differs" }, part)));
 }
 
-/** The places of `ours` in a longest common subsequence. */
-function shared(ours, theirs) {
-  const best = Array.from({ length: ours.length + 1 }, () => new Uint16Array(theirs.length + 1));
-  for (let i = ours.length - 1; i >= 0; i--)
-    for (let j = theirs.length - 1; j >= 0; j--)
-      best[i][j] = ours[i] === theirs[j] ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
-  const found = new Set();
-  for (let i = 0, j = 0; i < ours.length && j < theirs.length;) {
-    if (ours[i] === theirs[j]) {
-      found.add(i++);
-      j++;
-    } else if (best[i + 1][j] >= best[i][j + 1]) i++;
-    else j++;
-  }
-  return found;
-}
-
 const cards = [null, null];
 
 function drawLook() {
@@ -256,6 +240,32 @@ function drawLook() {
     cards[i] = card;
   });
   if (wanted.length < 2) cards[1] = null;
+  compareMaps(wanted);
+}
+
+let compared = "";
+
+/** The difference of the two maps, below them; as long as nothing has changed it stays as it is. */
+function compareMaps(both) {
+  const ready = both.length === 2 && both.every((card) => card && !card.element.classList.contains("stale"));
+  const key = ready ? JSON.stringify(both.map((card) => card.key)) : "";
+  if (key === compared) return;
+  compared = key;
+  $("difference").replaceChildren(...(ready ? [drawDifference(both, state.models)] : []));
+}
+
+/** Another model for a side. Two sides show two models: what the other one shows goes to it in exchange. */
+function chooseModel(side, name) {
+  const put = (where, what) => {
+    state.models[where] = what;
+    state.bent[where].clear();
+    state.picks[where].clear();
+    shown[where] = [];
+    $(`model-${where}`).value = what;
+  };
+  const before = state.models[side];
+  put(side, name);
+  if (state.models[1 - side] === name && before !== name) put(1 - side, before);
 }
 
 function bend(side, place, word, level) {
@@ -294,12 +304,9 @@ function listen() {
   });
   for (const side of [0, 1]) {
     $(`model-${side}`).addEventListener("change", (event) => {
-      state.models[side] = event.target.value;
-      state.bent[side].clear();
-      state.picks[side].clear();
-      shown[side] = [];
+      chooseModel(side, event.target.value);
       draw();
-      ask(side);
+      sides().forEach(ask);
     });
     const pick = (event) => {
       const found = event.target.closest("[data-place]");
@@ -350,7 +357,8 @@ function restore() {
   state = readState(location.hash);
   sentences = [];
   for (const side of [0, 1]) {
-    if (!model(side)) state.models[side] = (served[side] || served[0]).name;
+    const free = served.filter((one) => side === 0 || one.name !== state.models[0]);
+    if (!free.includes(model(side))) state.models[side] = (free[0] || served[0]).name;
     $(`model-${side}`).value = state.models[side];
     shown[side] = [];
   }

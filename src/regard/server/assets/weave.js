@@ -120,7 +120,7 @@ export function weave({ answer, translation, levels, bend, chosen }) {
     said.append(make("div", { class: "word" }, name));
     return name;
   });
-  const element = make("div", { class: "weave" }, source, threads, said);
+  const element = make("div", { class: "weave" }, threads, source, said);
   let focused = null;
 
   const weight = (row, column) => (weights ? weights[row][column] : 0);
@@ -129,16 +129,18 @@ export function weave({ answer, translation, levels, bend, chosen }) {
     threads.replaceChildren();
     const box = threads.getBoundingClientRect();
     if (!box.width || !weights) return;
-    const middle = (name) => {
+    // Rows that are too wide are broken, so words stand at several heights.
+    const end = (edge) => (name) => {
       const place = name.getBoundingClientRect();
-      return place.left + place.width / 2 - box.left;
+      return [place.left + place.width / 2 - box.left, place[edge] - box.top];
     };
-    const from = above.map(middle), to = below.map(middle);
-    to.forEach((x, row) => from.forEach((above, column) => {
+    const from = above.map(end("bottom")), to = below.map(end("top"));
+    to.forEach(([x, y], row) => from.forEach(([start, top], column) => {
       const share = weight(row, column);
       if (share < FAINT) return;
       const path = document.createElementNS(SVG, "path");
-      path.setAttribute("d", `M${above} 0C${above} 38 ${x} 38 ${x} 76`);
+      const middle = (top + y) / 2;
+      path.setAttribute("d", `M${start} ${top}C${start} ${middle} ${x} ${middle} ${x} ${y}`);
       path.setAttribute("stroke-width", (0.75 + 4.25 * share).toFixed(2));
       const off = focused && focused.word !== (focused.side === "source" ? column : row);
       path.setAttribute("opacity", (off ? 0.05 : 0.12 + 0.73 * share).toFixed(3));
