@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from regard.alignment.corpus import UNKNOWN, Corpus
+from regard.alignment.corpus import UNKNOWN, Corpus, split_joined
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.prepared import prepare
@@ -84,3 +84,15 @@ def test_prepared_data_gives_the_same_sentences_without_the_end_symbol(tmp_path)
     corpus = Corpus.from_prepared(prepare(config))
     for row, (source, target) in enumerate(PAIRS):
         assert spelled(corpus.source, row) == source and spelled(corpus.target, row) == target
+
+
+def test_words_hold_unicode_spaces(tmp_path):
+    """In the Japanese of KFTT, U+3000 stands within tokens; other aligners read those as one word."""
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.write_text("1\u3000章 の\u00a0目次 \u3000 。\n")
+    target.write_text("contents\tof  1\u2009a .\n")
+    corpus = Corpus.read(source, target)
+    assert spelled(corpus.source, 0) == ["1\u3000章", "の\u00a0目次", "\u3000", "。"]
+    assert spelled(corpus.target, 0) == ["contents", "of", "1\u2009a", "."]
+    joined = split_joined("1\u3000章 ||| 1\u2009a", "x")
+    assert joined == ("1\u3000章", "1\u2009a")

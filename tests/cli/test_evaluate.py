@@ -349,3 +349,16 @@ def test_importing_the_command_loads_nothing_heavy():
 )
 def test_log_probabilities_without_a_perplexity_are_refused(files, line, message):
     assert re.search(message, refused(DataError, "--log-probs", files("log", [line])))
+
+
+def test_links_and_tokens_fit_text_with_unicode_spaces(files):
+    """KFTT's Japanese holds U+3000 within tokens, which aligners read as one word."""
+    gold, links = files("gold.talp", ["1-1"]), files("links", ["1-1"])
+    source, target = files("source", ["1\u3000章 目次"]), files("target", ["contents of"])
+    assert run("--gold", gold, "--links", links, "--source", source, "--target", target).exit_code == 0
+    target = files("target", ["chapter\u20031"])
+    assert "which has 1 words" in refused(
+        DataError, "--gold", gold, "--links", links, "--source", source, "--target", target
+    )
+    scores = files("scores", ["1\u3000章|-1.0 </s>|-1.0"])
+    assert "2.718" in run("--log-probs", scores).stdout

@@ -99,3 +99,11 @@ def test_a_guided_budget_is_kept_beside_the_vocabulary(tmp_path) -> None:
     path = tmp_path / "source.fertility"
     with pytest.raises(DataError, match="line 6: token 'ein', expected 'kein'"):
         Budget.load(path, GuidedFertilityConfig(), Vocabulary((*SPECIALS, "kein", "Hund")))
+
+
+def test_a_guided_budget_of_tokens_with_line_separators_is_read_back(tmp_path) -> None:
+    vocabulary = Vocabulary((*SPECIALS, "a\u2028b", "c\x85"))
+    budget = Budget(GuidedFertilityConfig(), np.array([1, 1, 1, 1, 1, 3, 2], dtype=np.float32))
+    budget.save(tmp_path / "source.fertility", vocabulary)
+    loaded = Budget.load(tmp_path / "source.fertility", GuidedFertilityConfig(), vocabulary)
+    np.testing.assert_array_equal(loaded.table, budget.table)

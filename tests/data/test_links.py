@@ -37,3 +37,9 @@ def test_a_bad_line_of_a_file_is_named_with_its_number(tmp_path) -> None:
     assert [links.possible for links in read_gold(packed)] == [{(0, 0), (1, 1)}]
     with pytest.raises(DataError, match="missing"):
         list(read_gold(tmp_path / "missing"))
+
+
+def test_links_are_separated_by_ascii_space_alone() -> None:
+    assert parse_links(" 0-1\t2-3  4-5 ") == {(0, 1), (2, 3), (4, 5)}
+    with pytest.raises(DataError, match="is not a link"):
+        parse_links("0-1\u30002-3")

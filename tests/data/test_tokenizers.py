@@ -13,6 +13,7 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from regard.config import from_dict
+from regard.data.spacing import join_spaces
 from regard.data.text import Side
 from regard.data.tokenizer import (
     ActionsConfig,
@@ -69,7 +70,8 @@ any_lines = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=
 @pytest.mark.parametrize("kind", ["words", "characters", "bpe-words"])
 def test_decoding_gives_the_line_back_up_to_white_space(kind, line):
     tokenizer = _cached(kind)
-    assert tokenizer.decode(tokenizer.encode(line)) == " ".join(line.split())
+    expected = " ".join(line.split()) if kind.startswith("sentencepiece") else join_spaces(line)
+    assert tokenizer.decode(tokenizer.encode(line)) == expected
 
 
 @given(
@@ -292,3 +294,22 @@ def test_configurations_are_told_apart_by_kind():
 def test_steps_are_no_words_of_their_own():
     side = learned(ActionsConfig())
     assert side.word_ids(side.encode("a→b→→ c→")) == [0, 0, 0, 0, 0, 1, 1, 1]
+
+
+def test_words_are_separated_by_ascii_space_alone():
+    line = "1\u3000章 の\u00a0目次\t\u3000  a\u2028b"
+    words = ["1\u3000章", "の\u00a0目次", "\u3000", "a\u2028b"]
+    text = [" ".join(words)] * 3
+    for name in ("words", "bpe-words"):
+        tokenizer = learned(CONFIGS[name], text)
+        assert tokenizer.pretokenize(line) == words
+        assert tokenizer.decode(tokenizer.encode(line)) == " ".join(words)
+        assert max(tokenizer.word_ids(tokenizer.encode(line))) == len(words) - 1
+    characters = learned(CONFIGS["characters"], text)
+    assert characters.decode(characters.encode(line)) == " ".join(words)
+
+
+def test_merges_of_words_with_line_separators_are_read_back(tmp_path):
+    made = learned(CONFIGS["bpe-words"], ["a\u2028b a\u2028b"] * 3)
+    made.save(tmp_path, "source")
+    assert load_tokenizer(made.config, tmp_path, "source").encode("a\u2028b") == made.encode("a\u2028b")

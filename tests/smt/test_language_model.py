@@ -15,7 +15,7 @@ from regard.cli.main import app
 from regard.errors import DataError, UsageError
 from regard.smt.arpa import read_arpa, write_arpa
 from regard.smt.kneser_ney import FALLBACK, estimate
-from regard.smt.language_model import LanguageModel
+from regard.smt.language_model import LanguageModel, read_sentences
 
 
 def some_text(lines: int = 400) -> list[list[str]]:
@@ -220,3 +220,20 @@ def test_the_command_writes_an_arpa_file_and_tells_the_perplexity(tmp_path: Path
     assert f"perplexity {shown:.2f}" in again.output
     with pytest.raises(UsageError, match="nothing to do"):
         CliRunner().invoke(app, ["lm", str(train)], catch_exceptions=False)
+
+
+def test_an_arpa_file_without_the_unknown_word_gives_it_what_kenlm_does(tmp_path: Path) -> None:
+    """KenLM (Heafield 2011) takes -100 for a missing `<unk>` (`Config::unknown_missing_logprob`)."""
+    path = tmp_path / "x.arpa"
+    path.write_text(ARPA.replace("ngram 1=4", "ngram 1=3").replace("-1.0\t<unk>\n", ""))
+    assert read_arpa(path).score(["b"]) == pytest.approx([-0.5 - 100, -0.5])
+
+
+def test_words_of_an_arpa_file_hold_unicode_spaces(tmp_path: Path) -> None:
+    path = tmp_path / "x.arpa"
+    path.write_text(ARPA.replace("\ta", "\t1\u3000a").replace("<s> a", "<s> 1\u3000a"))
+    assert read_arpa(path).score(["1\u3000a"]) == pytest.approx([-0.2, -0.1])
+    path.write_text(path.read_text().replace("\t", " "))
+    assert read_arpa(path).score(["1\u3000a"]) == pytest.approx([-0.2, -0.1])
+    (tmp_path / "text").write_text("1\u3000a \u3000\n")
+    assert list(read_sentences(tmp_path / "text")) == [["1\u3000a", "\u3000"]]

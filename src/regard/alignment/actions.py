@@ -18,6 +18,7 @@ from regard.alignment.corpus import Corpus
 from regard.alignment.registry import AlignerConfig
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import write_atomic
+from regard.data.spacing import join_spaces, split_at_spaces
 from regard.data.tokenizers.actions import STEP
 from regard.errors import DataError
 from regard.types import Float
@@ -43,7 +44,7 @@ def align_actions(
     """
     setting = setting or Setting()
     # As the tokenizers read them: runs of white space are one.
-    pairs = [(" ".join(source.split()), " ".join(target.split())) for source, target in pairs]
+    pairs = [(join_spaces(source), join_spaces(target)) for source, target in pairs]
     for number, pair in enumerate(pairs, 1):
         if not all(pair) or STEP in pair[1]:
             raise DataError(f"pair {number}: {pair!r}: expected two texts, the second without {STEP}")
@@ -74,7 +75,7 @@ def write_action_tables(
     for table, own in zip(tables, rows, strict=True):
         for number, (source, form) in enumerate(own, 1):
             columns = [*source.split("\t"), form]
-            if not all(column.strip() for column in columns) or STEP in form:
+            if not all(map(split_at_spaces, columns)) or STEP in form:
                 raise DataError(
                     f"{table.tsv}: line {number}: {columns}: expected text in every column, the form without "
                     f"{STEP}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
+from regard.data.spacing import split_at_spaces
 from regard.errors import DataError
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def split_joined(line: str, where: str) -> tuple[str, str]:
     Raises:
         DataError: if it has not one `|||` between blanks with words on both sides; `where` opens the message.
     """
-    tokens = line.split()
+    tokens = split_at_spaces(line)
     if tokens.count("|||") != 1:
         raise DataError(f"{where}: {tokens.count('|||')} separators |||, expected one: source ||| target")
     middle = tokens.index("|||")
@@ -231,7 +232,7 @@ def split_joined(line: str, where: str) -> tuple[str, str]:
 
 
 def _split(line: str, lowercase: bool) -> list[str]:
-    return line.lower().split() if lowercase else line.split()
+    return split_at_spaces(line.lower() if lowercase else line)
 
 
 class _Numbering:

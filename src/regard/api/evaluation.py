@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from regard.api.arguments import as_list, lines_of
 from regard.data.links import Links, check_links
+from regard.data.spacing import split_at_spaces
 from regard.errors import DataError, UsageError
 from regard.metrics.counts import SentenceCounts
 from regard.metrics.coverage import REPETITION, count_drops, count_text_repetitions
@@ -337,7 +338,7 @@ def _drops(
         if len(part) != sentences:
             raise DataError(f"links of {len(part)} sentences, outputs: {sentences}; expected as many")
         for number, own in enumerate(part, 1):
-            words = None if sources is None else len(sources[number - 1].split())
+            words = None if sources is None else len(split_at_spaces(sources[number - 1]))
             check_links(own, {"source": words, "target": None}, f"links of sentence {number}")
     wanted_links, *said = checked
     return wanted_links * len(said), [own for part in said for own in part]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard.cli.analysed import Analysed
 from regard.cli.linker import Linker
 from regard.cli.progress import following, say
+from regard.data.spacing import split_at_spaces
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def _words(line: str, side: "Side | None") -> list[str]:
     from regard.decoding.analysis import words_of
 
     if side is None:
-        return line.split()
+        return split_at_spaces(line)
     return [word for word in words_of(side, side.tokenize(line)) if word]
 
 

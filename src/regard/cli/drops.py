@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.data.spacing import split_at_spaces
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ def _read_links(
     for number, line in enumerate(_read(path, expected), 1):
         drawn = parse_links(line, f"{path}:{number}")
         sides = (("source", sources), ("target", targets))
-        words = {name: None if text is None else len(text[number - 1].split()) for name, text in sides}
+        words = {
+            name: None if text is None else len(split_at_spaces(text[number - 1])) for name, text in sides
+        }
         check_links(drawn, words, f"{path}:{number}")
         links.append(drawn)
     return links

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from regard.cli.drops import LinkFiles
 from regard.cli.output import write_json
+from regard.data.spacing import split_at_spaces
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ def _alignment(
     drawn: list[Links] = [parse_links(line, f"{links}:{n}") for n, line in enumerate(lines, 1)]
     texts = {"source": source, "target": target}
     known = {
-        side: [len(line.split()) for line in _read_companion(path, gold, len(truth))]
+        side: [len(split_at_spaces(line)) for line in _read_companion(path, gold, len(truth))]
         for side, path in texts.items()
         if path is not None
     }
@@ -294,7 +295,7 @@ def _perplexity(path: Path) -> dict[str, Any]:
     """Exp of minus the mean log-probability of a token, end symbols included."""
     total, tokens = 0.0, 0
     for number, line in enumerate(_read(path), 1):
-        for field in line.split():
+        for field in split_at_spaces(line):
             name, separator, value = field.rpartition("|")
             try:
                 log_prob = float(value)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from regard.config import config, option
 from regard.data.fertility import FertilityConfig
+from regard.data.spacing import split_at_spaces
 from regard.data.tokenizer import PretrainedTokenizerConfig, TokenizerConfig, WordsConfig, check_joint
 from regard.errors import DataError
 
@@ -62,7 +63,7 @@ class CorpusConfig:
             raise ValueError("`columns` count from 1")
         if len(set(self.columns)) < len(self.columns):
             raise ValueError("`columns` names a column twice")
-        if self.tag is not None and (not self.tag or self.tag.split() != [self.tag]):
+        if self.tag is not None and (not self.tag or split_at_spaces(self.tag) != [self.tag]):
             raise ValueError("`tag` is one word")
 
 

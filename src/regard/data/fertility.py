@@ -14,6 +14,7 @@ import numpy as np
 
 from regard.config import Kinds, config, option
 from regard.data.files import read_bytes, write_atomic
+from regard.data.spacing import split_at_spaces
 from regard.data.vocabulary import Ids, Vocabulary
 from regard.errors import DataError
 
@@ -196,7 +197,7 @@ class Budget:
         Raises:
             DataError: if the file is missing or broken; names the line.
         """
-        lines = read_bytes(path).decode().splitlines()
+        lines = read_bytes(path).decode().removesuffix("\n").split("\n")
         if len(lines) != len(vocabulary):
             raise DataError(f"{path}: {len(lines)} lines, expected {len(vocabulary)}: one a token")
         values = []
@@ -232,7 +233,7 @@ def read_fertilities(line: str, word_ids: Sequence[int], where: str) -> tuple[tu
         DataError: Another number of fields than the sentence has tokens or words, or a field that is no
             fertility.
     """
-    fields = line.split()
+    fields = split_at_spaces(line)
     tokens, words = len(word_ids), len(set(word_ids))
     if len(fields) not in (tokens, words):
         parts = f"{tokens} tokens" if tokens == words else f"{words} words in {tokens} tokens"

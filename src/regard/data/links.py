@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.data.spacing import split_at_spaces
 from regard.errors import DataError
 
 __all__ = [
@@ -54,7 +55,7 @@ def parse_links(line: str, where: str = "links") -> Links:
     Raises:
         DataError: if a field is not `i-j`; `where` opens the message.
     """
-    return frozenset(_link(field, "-", where) for field in line.split())
+    return frozenset(_link(field, "-", where) for field in split_at_spaces(line))
 
 
 def check_links(links: Links, words: Mapping[str, int | None], where: str, note: str = "") -> None:
@@ -84,7 +85,7 @@ def parse_gold(line: str, where: str = "gold links") -> GoldLinks:
     Raises:
         DataError: if a field is neither; `where` opens the message.
     """
-    fields = line.split()
+    fields = split_at_spaces(line)
     sure = frozenset(_link(field, "-", where) for field in fields if "p" not in field)
     possible = frozenset(_link(field, "p", where) for field in fields if "p" in field)
     return GoldLinks(sure, sure | possible)

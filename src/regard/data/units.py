@@ -14,6 +14,7 @@ from typing import IO
 import numpy as np
 
 from regard.data.corpus import CorpusConfig, read_pairs
+from regard.data.spacing import split_at_spaces
 from regard.data.tokenizer import Tokenizer
 from regard.data.workers import ordered_map
 from regard.errors import DataError
@@ -82,7 +83,7 @@ class _Cutter:
 
     def _cut(self, tokenizer: Tokenizer, line: str) -> str:
         # No tokenizer makes fewer tokens than words: a line of 100,000 need not be cut to be dropped.
-        if len(line) > self.longest and len(line.split(maxsplit=self.longest)) > self.longest:
+        if len(line) > self.longest and len(split_at_spaces(line)) > self.longest:
             return _LONG
         return _BETWEEN.join(tokenizer.pretokenize(line))
 

@@ -8,6 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from regard.data.batch import Batch
+from regard.data.spacing import SPACES
 from regard.data.text import Side, TextPair
 from regard.decoding.beam import evaluating
 from regard.decoding.config import SearchBatchConfig
@@ -105,4 +106,4 @@ def words_of(side: Side, tokens: Sequence[str]) -> tuple[str, ...]:
     """The words that tokens are the pieces of."""
     pieces = groupby(zip(side.word_ids(tokens), tokens, strict=True), key=lambda piece: piece[0])
     words = ([token for _, token in word] for _, word in pieces)
-    return tuple(side.tokenizer.decode(word).strip() or "".join(word) for word in words)
+    return tuple(side.tokenizer.decode(word).strip(SPACES) or "".join(word) for word in words)

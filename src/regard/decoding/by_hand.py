@@ -7,6 +7,7 @@ from torch import nn
 
 from regard.attention.base import Attention
 from regard.data.fertility import Fertilities, read_fertilities
+from regard.data.spacing import SPACES
 from regard.data.text import Side, TextPair
 from regard.errors import UsageError
 
@@ -57,7 +58,7 @@ def given_fertilities(
     if by_word:
         for number in dict.fromkeys(words):
             places = [i for i, word in enumerate(words) if word == number]
-            bounds = by_word.get(side.tokenizer.decode([tokens[i] for i in places]).strip())
+            bounds = by_word.get(side.tokenizer.decode([tokens[i] for i in places]).strip(SPACES))
             if bounds is not None:
                 found = [(0.0, math.nan)] * len(tokens) if found is None else found
                 for i in places:

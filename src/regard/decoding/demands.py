@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from regard.data.spacing import join_spaces
 from regard.data.text import Side
 from regard.data.vocabulary import UNK
 from regard.decoding.terms import Boundaries, holds
@@ -68,5 +69,5 @@ class Demands:
 
     def _tokens(self, terms: str) -> dict[str, list[int]]:
         """The terms and their tokens."""
-        whole = (" ".join(term.split()) for term in terms.split("\t")) if terms else ()
+        whole = (join_spaces(term) for term in terms.split("\t")) if terms else ()
         return {term: self.target.encode(term) for term in whole if term}

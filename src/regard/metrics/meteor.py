@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.data.files import file_digest
+from regard.data.spacing import join_spaces
 from regard.errors import UsageError
 from regard.metrics.counts import Score, SentenceCounts, check_lengths
 
@@ -141,7 +142,7 @@ def _paraphrases(jar: Path) -> Path:
 
 def _harmless(text: str) -> str:
     """Text on one line that holds no `|||`, which parts the fields of the program's input."""
-    return re.sub(r"\|{3,}", lambda bars: " ".join(bars[0]), " ".join(text.split()))
+    return re.sub(r"\|{3,}", lambda bars: " ".join(bars[0]), join_spaces(text))
 
 
 def _run(lines: Sequence[str], normalize: bool) -> Float[np.ndarray, "n 23"]:

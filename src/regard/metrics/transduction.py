@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float
 
+from regard.data.spacing import join_spaces
 from regard.errors import UsageError
 from regard.metrics.counts import Score, SentenceCounts, check_lengths
 from regard.metrics.coverage import percentage
@@ -85,7 +86,7 @@ def _same(first: str, second: str) -> int:
 
 
 def _plain(lines: Sequence[str], lowercase: bool) -> list[str]:
-    lines = [" ".join(line.split()) for line in lines]
+    lines = [join_spaces(line) for line in lines]
     return [line.lower() for line in lines] if lowercase else lines
 
 

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from regard.data.links import Links
+from regard.data.spacing import split_at_spaces
 from regard.data.text import Side, TextPair
 from regard.data.vocabulary import UNK
 from regard.decoding.analysis import force_lines, words_of
@@ -254,7 +255,7 @@ def _received(best: Translation, tokens: Sequence[str], text: TextPair) -> Recei
 
 def _cut(line: str, side: Side | None) -> tuple[str, ...]:
     if side is None:
-        return tuple(line.split())
+        return tuple(split_at_spaces(line))
     return tuple(word for word in words_of(side, side.tokenize(line)) if word)
 
 

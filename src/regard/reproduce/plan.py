@@ -21,6 +21,7 @@ from typing import Any
 from regard.config import from_dict, set_option, to_dict
 from regard.data.folders import recipes_folder
 from regard.data.links import GoldLinks, check_links, read_gold
+from regard.data.spacing import split_at_spaces
 from regard.errors import DataError, UsageError
 from regard.experiment import RunConfig
 from regard.reproduce.tables import Row, Table
@@ -224,7 +225,9 @@ def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
         DataError: if a link points beyond its sentence; names the line.
     """
     gold = list(links)
-    sides = [[len(line.split()) for line in text.lines("gold", side)] for side in ("source", "target")]
+    sides = [
+        [len(split_at_spaces(line)) for line in text.lines("gold", side)] for side in ("source", "target")
+    ]
     if len(gold) != len(sides[0]):
         raise DataError(f"{text.gold} has {len(gold)} lines, its texts {len(sides[0])}")
     for number, (truth, source, target) in enumerate(zip(gold, *sides, strict=True), 1):

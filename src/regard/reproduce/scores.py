@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save
 
 from regard.alignment import Corpus, WordAligner
 from regard.data.links import check_links, read_gold
+from regard.data.spacing import split_at_spaces
 from regard.decoding.analysis import force_lines
 from regard.decoding.config import SearchConfig
 from regard.decoding.scoring import score_lines
@@ -93,7 +94,9 @@ def _meteor(system: System) -> SentenceCounts:
 
 
 def _rep(system: System) -> SentenceCounts:
-    said, wanted = ([line.split() for line in lines] for lines in (system.outputs(), system.references))
+    said, wanted = (
+        [split_at_spaces(line) for line in lines] for lines in (system.outputs(), system.references)
+    )
     return count_repetitions(said, wanted)
 
 
@@ -101,7 +104,9 @@ def _drop(system: System) -> SentenceCounts:
     aligner = WordAligner.load(system.text.aligner)
     links = []
     for targets in (system.references, system.outputs()):
-        pairs = ((a.split(), b.split()) for a, b in zip(system.sources, targets, strict=True))
+        pairs = (
+            (split_at_spaces(a), split_at_spaces(b)) for a, b in zip(system.sources, targets, strict=True)
+        )
         corpus = Corpus.from_tokens(pairs, aligner.words, allow_empty=True)
         links.append(list(aligner.align(corpus, "grow-diag-final-and", system.loaded.config.threads)))
     return count_drops(links[0], links[1])

@@ -23,6 +23,7 @@ from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.folders import whole_folder
+from regard.data.spacing import join_spaces
 from regard.data.tokenizer import MosesConfig, start_tokenizers
 from regard.errors import DataError
 from regard.metrics.translation import looks_tokenized
@@ -306,7 +307,7 @@ def _write(
             [" ".join(tokenizer.pretokenize(line)) for line in lines]
             for tokenizer, lines in zip(tokenizers, sides, strict=True)
         ]
-    cut = [tuple(" ".join(line.split()) for line in pair) for pair in zip(*sides, strict=True)]
+    cut = [tuple(map(join_spaces, pair)) for pair in zip(*sides, strict=True)]
     if lowercase:
         cut = [tuple(line.lower() for line in pair) for pair in cut]
     if split == "train":

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.data.spacing import SPACES
 from regard.data.text import Side, TextPair
 from regard.data.vocabulary import UNK
 from regard.decoding.scoring import LineScore
@@ -95,7 +96,7 @@ def _words(side: Side, tokens: Sequence[str], ids: Sequence[int]) -> list[str]:
     pieces: list[list[str]] = [[] for _ in range(max(ids, default=-1) + 1)]
     for token, place in zip(tokens, ids, strict=True):
         pieces[place].append(token)
-    return [side.tokenizer.decode(one).strip() for one in pieces]
+    return [side.tokenizer.decode(one).strip(SPACES) for one in pieces]
 
 
 def _bounds(

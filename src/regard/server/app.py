@@ -11,6 +11,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from regard import __version__
+from regard.data.spacing import join_spaces, split_at_spaces
 from regard.errors import RegardError
 from regard.server import schemas
 from regard.server.config import ServeConfig
@@ -134,7 +135,7 @@ def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
         check_search(asked.nbest, asked.beam, config)
         texts = cut([asked.text or ""] if asked.texts is None else asked.texts, asked.split, config)
         jobs = _jobs(asked, texts, engine)
-        lengths = [len(job.text.split()) for job in jobs]
+        lengths = [len(split_at_spaces(job.text)) for job in jobs]
         futures = desk.submit(engine, SearchSettings(asked.nbest, asked.beam), jobs, lengths)
         if asked.stream:
             lines = _lines(request, futures, texts, config.seconds)
@@ -199,8 +200,8 @@ def _add_score(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
         if len(asked.pairs) > config.sentences:
             raise Refusal(422, f"{len(asked.pairs)} pairs; the most in a request are {config.sentences}")
         check_lines([line for pair in asked.pairs for line in (pair.source, pair.target)], config)
-        jobs = [PairJob(" ".join(pair.source.split()), " ".join(pair.target.split())) for pair in asked.pairs]
-        lengths = [len(job.source.split()) + len(job.target.split()) for job in jobs]
+        jobs = [PairJob(join_spaces(pair.source), join_spaces(pair.target)) for pair in asked.pairs]
+        lengths = [len(split_at_spaces(job.source)) + len(split_at_spaces(job.target)) for job in jobs]
         futures = desk.submit(engine, ScoreSettings(), jobs, lengths)
         try:
             found = await attend(request, answers(futures), config.seconds)

@@ -144,7 +144,7 @@ class Engine:
         for side, line in ((self.text.source, job.source), (self.text.target, job.target)):
             if problem := side.problem(line):
                 return problem
-        return None if job.source.split() and self.text.source.tokenize(job.source) else "the source is empty"
+        return None if self.text.source.tokenize(job.source) else "the source is empty"
 
 
 def _each(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from regard.data.spacing import split_at_spaces
 from regard.server.config import ServeConfig
 from regard.server.refusal import Refusal
 from regard.server.splitter import Sentence, split_sentences
@@ -82,7 +83,7 @@ def check_lines(lines: Sequence[str], config: ServeConfig) -> None:
 
 
 def _check_words(text: str, name: str, config: ServeConfig) -> None:
-    count = len(text.split())
+    count = len(split_at_spaces(text))
     if count > config.words:
         raise Refusal(422, f"{name} has {count} words; the most are {config.words}")
 

@@ -20,6 +20,7 @@ from typing import TextIO
 import numpy as np
 
 from regard.data.corpus import read_lines
+from regard.data.spacing import SPACES, split_at_spaces
 from regard.errors import DataError
 from regard.smt.kneser_ney import SPECIALS
 from regard.smt.language_model import END, LanguageModel
@@ -27,8 +28,8 @@ from regard.smt.trie import ABSENT, Trie, assemble
 
 __all__ = ["read_arpa", "write_arpa"]
 
-_NEVER = -99.0
-"""What ARPA files write for the logarithm of 0."""
+_NEVER = -100.0
+"""The log10 probability of `<unk>` where a file has none: that of KenLM (Heafield 2011)."""
 
 
 def write_arpa(model: LanguageModel, path: Path) -> None:
@@ -117,7 +118,7 @@ class _Reader:
 
     def _filled(self, path: Path | str) -> Iterator[str]:
         for self._number, line in enumerate(read_lines(path), 1):
-            if stripped := line.strip():
+            if stripped := line.strip(SPACES):
                 yield stripped
 
     def _wrong(self, what: str) -> DataError:
@@ -166,9 +167,9 @@ class _Reader:
         while not (line := self._next(f"{count} {length}-grams")).startswith("\\"):
             fields = line.split("\t")
             if len(fields) < 2:  # some tools write blanks throughout
-                parts = line.split()
+                parts = split_at_spaces(line)
                 fields = [parts[0], " ".join(parts[1 : length + 1]), *parts[length + 1 :]]
-            words = fields[1].split()
+            words = split_at_spaces(fields[1])
             if len(words) != length or len(fields) > 3:
                 raise self._wrong(f"{line[:60]!r}; expected PROBABILITY, {length} words, BACKOFF")
             try:
@@ -203,7 +204,6 @@ class _Reader:
         self._refuse_twice(words, places)
         table = np.zeros((size, 2))
         table[:, 0] = _NEVER
-        # Where the unknown word is left out, it is as likely as nothing can be.
         table[words] = values
         self._values.append(table)
         self._suffixes.append(np.zeros(size, dtype=np.int64))

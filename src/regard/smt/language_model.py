@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 
 from regard.data.corpus import read_lines
+from regard.data.spacing import split_at_spaces
 from regard.smt.store import read_arrays, write_arrays
 from regard.smt.trie import Trie
 
@@ -189,7 +190,7 @@ def read_sentences(path: Path | str) -> Iterable[list[str]]:
     Raises:
         DataError: if it cannot be read; see `regard.data.corpus.read_lines`.
     """
-    return (line.split() for line in read_lines(path))
+    return (split_at_spaces(line) for line in read_lines(path))
 
 
 @njit(nogil=True, cache=True)

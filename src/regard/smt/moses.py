@@ -19,6 +19,7 @@ from regard.alignment.corpus import Words
 from regard.data.corpus import read_lines
 from regard.data.files import write_atomic
 from regard.data.links import parse_links
+from regard.data.spacing import SPACES, split_at_spaces
 from regard.errors import DataError
 from regard.smt.extraction import LONGEST
 from regard.smt.phrase_table import Pairs, PhraseTable, build_table
@@ -89,7 +90,7 @@ def read_table(path: Path | str, source: Words, target: Words) -> PhraseTable:
     masks = array("q")
     for number, line in enumerate(read_lines(path), 1):
         where = f"{path}:{number}"
-        fields = [field.strip() for field in line.split(SEPARATOR)]
+        fields = [field.strip(SPACES) for field in line.split(SEPARATOR)]
         if len(fields) not in _FIELDS:
             raise DataError(
                 f"{where}: {len(fields)} fields; expected SOURCE ||| TARGET ||| SCORES ||| LINKS, "
@@ -127,7 +128,7 @@ class _Phrases:
 
     def add(self, text: str, rows: "array[int]", where: str) -> int:
         """Take the phrase of a line; how many words it has."""
-        tokens = text.split()
+        tokens = split_at_spaces(text)
         if not 0 < len(tokens) <= LONGEST:
             raise DataError(f"{where}: a {self._name} phrase of {len(tokens)} words; expected 1 to {LONGEST}")
         row = self._rows.setdefault(text, len(self._rows))
@@ -150,7 +151,7 @@ class _Phrases:
 def _logs(text: str, count: int, name: str, where: str) -> list[float]:
     """Probabilities as logarithms."""
     try:
-        found = [float(field) for field in text.split()]
+        found = [float(field) for field in split_at_spaces(text)]
     except ValueError:
         raise DataError(f"{where}: {text[:60]!r}: {name} are numbers") from None
     if len(found) != count:

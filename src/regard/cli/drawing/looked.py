@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli.drawing.figure import Figure, Given, digits
+from regard.data.spacing import split_at_spaces
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def draw_translations(given: Given) -> Figure:
     from regard.report.worst import Sentence
 
     found = _own_translations(given)
-    reference = () if given.reference is None else tuple((given.text()[1] or "").split())
+    reference = () if given.reference is None else tuple(split_at_spaces(given.text()[1] or ""))
     pictures: dict[str, str] = {}
     rows = [["system", "translation", "said again"]]
     for name, one in found.items():

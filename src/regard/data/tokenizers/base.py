@@ -15,8 +15,8 @@ __all__ = ["Tokenizer"]
 class Tokenizer(ABC):
     """Text to tokens and back.
 
-    Lines have no line breaks; any run of white space counts as one space. Tokens are never empty and hold
-    no line breaks.
+    Lines have no line breaks; any run of ASCII white space counts as one space. Tokens are never empty and
+    hold no line breaks.
 
     Attributes:
         inventory: The tokens that can be known, where the tokenizer has a closed list; else none.

@@ -13,6 +13,7 @@ from typing import Literal
 
 from regard.config import config, option
 from regard.data.files import read_bytes, write_atomic
+from regard.data.spacing import split_at_spaces
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
@@ -111,7 +112,7 @@ class BytePairTokenizer(Tokenizer):
     def decode(self, tokens: Sequence[str]) -> str:
         """The subwords joined, then detokenised, unless the text was tokenised."""
         words = (" ".join(tokens) + " ").replace(f"{MARK} ", "")
-        return self._words.decode(words.split())
+        return self._words.decode(split_at_spaces(words))
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """A word more after every token without the mark."""
@@ -135,7 +136,8 @@ class BytePairTokenizer(Tokenizer):
         except UnicodeDecodeError:
             raise DataError(f"{path}: not a list of merges: not UTF-8") from None
         header, _, merges = codes.partition("\n")
-        if header != "#version: 0.2" or any(len(line.split(" ")) != 2 for line in merges.splitlines()):
+        lines = merges.removesuffix("\n").split("\n") if merges else []
+        if header != "#version: 0.2" or any(len(line.split(" ")) != 2 for line in lines):
             raise DataError(
                 f"{path}: not a list of merges: expected `#version: 0.2`, then two symbols a line"
             )

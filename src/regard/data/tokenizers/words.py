@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.config import config, option
+from regard.data.spacing import join_spaces, split_at_spaces
 from regard.data.tokenizers.base import Tokenizer
 
 __all__ = ["SPACE", "CharactersConfig", "CharactersTokenizer", "WordsConfig", "WordsTokenizer"]
@@ -16,9 +17,9 @@ SPACE = "\u2581"
 
 @config
 class WordsConfig:
-    """Words as white space separates them, for text that is tokenised already."""
+    """Words as ASCII white space separates them, for text that is tokenised already."""
 
-    kind: Literal["words"] = option(default="words", help="Words between white space.")
+    kind: Literal["words"] = option(default="words", help="Words between ASCII white space.")
 
 
 class WordsTokenizer(Tokenizer):
@@ -30,7 +31,7 @@ class WordsTokenizer(Tokenizer):
 
     def pretokenize(self, line: str) -> list[str]:
         """The words of the line."""
-        return line.split()
+        return split_at_spaces(line)
 
     def decode(self, tokens: Sequence[str]) -> str:
         """The words with a space between them."""
@@ -61,7 +62,7 @@ class CharactersTokenizer(Tokenizer):
 
     def pretokenize(self, line: str) -> list[str]:
         """The characters of the line."""
-        return list(" ".join(line.split()).translate(self._swap))
+        return list(join_spaces(line).translate(self._swap))
 
     def decode(self, tokens: Sequence[str]) -> str:
         """The characters joined."""
