@@ -13,6 +13,7 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from regard.config import from_dict
+from regard.data.corpus import DataConfig
 from regard.data.spacing import join_spaces
 from regard.data.text import Side
 from regard.data.tokenizer import (
@@ -30,8 +31,9 @@ from regard.data.tokenizer import (
 from regard.data.tokenizers.bpe import BytePairTokenizer, learn_merges
 from regard.data.tokenizers.pieces import learn_pieces
 from regard.data.vocabulary import UNK, Vocabulary
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
+DATA = {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}
 TEXT = [
     "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.",
     "Ein kleines Mädchen klettert in ein Spielhaus aus Holz.",
@@ -187,6 +189,35 @@ def test_moses_decoding_joins_punctuation_and_keeps_escapes_of_the_text():
     line = 'He said: "It\'s 5,300 (or so)."'
     assert tokenizer.decode(tokenizer.encode(line)) == line
     assert tokenizer.decode(["a", "&amp;", "b"]) == "a &amp; b"
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("hi", "“यह किताब अच्छी है।” राम ने कहा, 'हाँ'।"),
+        ("ur", "یہ کتاب اچھی ہے۔ کیا آپ ٹھیک ہیں؟"),
+        ("ar", "قال: «نعم، سأذهب؛ هل أنت بخير؟»."),
+        ("hy", "Նա ասաց՝ «բարև»։"),
+        ("am", "ሰላም፣ እንዴት ነህ።"),
+        ("ru", "Он сказал: «Мир, „труд“, май!», — и ушёл."),
+        ("de", "„Ja“, sagte er, „das ist’s nicht!“ (»Doch.«)".replace("’", "")),
+        ("en", "She said, “Yes,” and then, “No (not now).”"),
+        ("fr", "Il dit : « oui » et s'en va."),
+    ],
+)
+def test_moses_gives_lines_of_any_spaced_script_back(language, line):
+    """The full stops, commas and quotes that Moses' own detokenizer leaves apart follow their words."""
+    tokenizer = learned(MosesConfig(language=language))
+    assert tokenizer.decode(tokenizer.encode(line)) == line
+
+
+@pytest.mark.parametrize("kind", ["moses", "bpe"])
+@pytest.mark.parametrize("language", ["ja", "zh", "th"])
+def test_moses_refuses_languages_without_spaces(kind, language):
+    with pytest.raises(ConfigError, match="has none between words: use kind 'sentencepiece'"):
+        from_dict(DataConfig, {**DATA, "source_tokenizer": {"kind": kind, "language": language}})
+    words = {"kind": "bpe", "language": language, "tokenized": True, "joint": False}
+    assert from_dict(DataConfig, {**DATA, "source_tokenizer": words}).source_tokenizer.language == language
 
 
 def test_bpe_is_that_of_subword_nmt_on_moses_tokens():

@@ -41,6 +41,14 @@ def test_raw_text_can_stay_as_it_is(tmp_path: Path) -> None:
     assert write_text(data, tmp_path / "cut").digest != text.digest
 
 
+def test_raw_text_without_spaces_between_words_is_refused(tmp_path: Path) -> None:
+    data = _corpus(tmp_path / "raw", {"train": 120, "val": 3, "test": 2})
+    for path in list(data.glob("*.de*")):
+        path.rename(path.with_name(path.name.replace(".de", ".ja")))
+    with pytest.raises(DataError, match="ja or en: the text is not tokenised"):
+        write_text(data, tmp_path / "text")
+
+
 def test_tokenised_text_keeps_its_words(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "cut", {"train": 120, "dev": 1, "tst": 1}, tokenized=True)
     (data / "tst.de").write_text("&apos;Na , so was!\n")

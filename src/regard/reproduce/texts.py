@@ -301,7 +301,13 @@ def _write(
     """Write a split, training pairs with an empty side left out; returns how many were written."""
     sides: list[Iterable[str]] = [[pair[side] for pair in pairs] for side in (0, 1)]
     if languages is not None:
-        configs = [MosesConfig(language=language) for language in languages]
+        try:
+            configs = [MosesConfig(language=language) for language in languages]
+        except ValueError:
+            raise DataError(
+                f"{' or '.join(languages)}: the text is not tokenised, and Moses cannot cut it: no space "
+                "separates its words; give text whose words are separated"
+            ) from None
         tokenizers = start_tokenizers(configs[0], configs[1], ([], []))
         sides = [
             [" ".join(tokenizer.pretokenize(line)) for line in lines]

@@ -15,7 +15,7 @@ from regard.config import config, option
 from regard.data.files import read_bytes, write_atomic
 from regard.data.spacing import split_at_spaces
 from regard.data.tokenizers.base import Tokenizer
-from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer
+from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer, check_language
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.errors import DataError
 
@@ -34,7 +34,9 @@ class BytePairConfig:
 
     kind: Literal["bpe"] = option(default="bpe", help="Byte pair encoding of Sennrich et al. (2016).")
     language: str = option(
-        default="en", help="The language of the Moses rules, as a two-letter code.", pattern="^[a-z]{2,3}$"
+        default="en",
+        help="The language of the Moses rules, as a two-letter code; one that separates words by spaces.",
+        pattern="^[a-z]{2,3}$",
     )
     merges: int = option(default=32_000, help="How many merges to learn.", ge=0)
     joint: bool = option(default=True, help="Learn on source and target together.")
@@ -43,6 +45,11 @@ class BytePairConfig:
         help="The text is tokenised already: its words are what white space separates, not Moses tokens, and "
         "translations are written so too.",
     )
+
+    def __post_init__(self) -> None:
+        """Refuse a language that Moses cannot cut, where it is to."""
+        if not self.tokenized:
+            check_language(self.language)
 
 
 def learn_merges(counts: Mapping[str, int], merges: int) -> str:
