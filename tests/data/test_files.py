@@ -3,7 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.files import file_digest, read_bytes, write_atomic
+from regard.data import folders
+from regard.data.files import file_digest, open_whole, read_bytes, write_atomic
+from regard.data.folders import whole_folder
+from regard.data.partial import partial_folder
 from regard.errors import DataError
 
 
@@ -36,3 +39,72 @@ def test_the_digest_is_sha256(tmp_path) -> None:
     (tmp_path / "abc").write_bytes(b"abc")
     # FIPS 180-2, Appendix B.1.
     assert file_digest(tmp_path / "abc").startswith("ba7816bf8f01cfea414140de5dae2223")
+
+
+def test_a_pipe_is_written_through_and_stays_a_pipe(tmp_path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomic(pipe, b"through")
+    assert os.read(reader, 99) == b"through" and pipe.is_fifo()
+    os.close(reader)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_an_error_of_the_one_who_writes_leaves_the_old_file(tmp_path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"old")
+    with pytest.raises(ValueError, match="mine"), open_whole(path) as file:
+        file.write(b"half")
+        raise ValueError("mine")
+    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_an_error_that_is_not_of_writing_keeps_its_name(tmp_path) -> None:
+    with pytest.raises(FileNotFoundError, match="elsewhere"), open_whole(tmp_path / "a") as file:
+        file.write((tmp_path / "elsewhere").read_bytes())
+
+
+def test_what_a_killed_process_left_of_a_file_is_removed_by_the_next_to_write_it(tmp_path) -> None:
+    left = [tmp_path / f".{name}.0123abcd.partial" for name in ("a", "b", "a.b")]
+    for folder in left:
+        folder.mkdir()
+        (folder / "half").write_bytes(b"half")
+    with partial_folder(tmp_path / "a") as alive:
+        write_atomic(tmp_path / "a", b"whole")
+        assert alive.is_dir()
+    assert [folder.exists() for folder in left] == [False, True, True]
+
+
+def test_the_longest_names_can_be_written(tmp_path) -> None:
+    path = tmp_path / ("ä" * 127)
+    write_atomic(path, b"x")
+    assert path.read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("exchange", [True, False], ids=["at once", "one by one"])
+def test_a_whole_folder_takes_the_place_of_another(tmp_path, monkeypatch, exchange) -> None:
+    if not exchange:
+        monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
+    place = tmp_path / "link"
+    place.symlink_to(tmp_path / "real")
+    for content in ("old", "new"):
+        with whole_folder(place) as made:
+            (made / "inner").mkdir()
+            (made / "inner" / content).write_text(content)
+    assert [path.name for path in (place / "inner").iterdir()] == ["new"] and place.is_symlink()
+    with pytest.raises(ValueError), whole_folder(place) as made:
+        (made / "third").write_text("third")
+        raise ValueError
+    assert [path.name for path in place.iterdir()] == ["inner"]
+    with pytest.raises(OSError, match="not empty"), whole_folder(place, fresh=True) as made:
+        (made / "third").write_text("third")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_a_folder_killed_between_two_renames_is_put_back(tmp_path) -> None:
+    (tmp_path / ".a.old").mkdir()
+    (tmp_path / ".a.old" / "file").write_text("old")
+    with pytest.raises(ValueError), whole_folder(tmp_path / "a"):
+        raise ValueError
+    assert (tmp_path / "a" / "file").read_text() == "old"

@@ -1,13 +1,12 @@
 import gzip
 import resource
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from made_corpora import configure, corpus, sentences, stamp
 
+from regard.data.partial import partial_folder
 from regard.data.prepared import Prepared, prepare
 from regard.errors import DataError
 
@@ -89,16 +88,15 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, data):
 
 
 def test_what_a_killed_run_left_is_removed(tmp_path, data):
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    left = tmp_path / f".prepared.{ended.pid}.partial"
-    left.mkdir()
-    (left / "train.source.tokens").write_bytes(b"half")
-    alive = tmp_path / ".prepared.1.partial"
-    alive.mkdir()
-    prepare(configure(data))
+    left, other = tmp_path / ".prepared.0123abcd.partial", tmp_path / ".other.0123abcd.partial"
+    for folder in (left, other):
+        folder.mkdir()
+        (folder / "train.source.tokens").write_bytes(b"half")
+    with partial_folder(tmp_path / "prepared") as alive:
+        prepare(configure(data))
+        assert alive.exists()
     assert not left.exists()
-    assert alive.exists()
+    assert other.exists()
 
 
 def test_open_data_stays_readable_while_it_is_replaced(data):

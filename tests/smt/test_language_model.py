@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import math
+import os
 import random
 import re
 from collections import Counter
@@ -237,3 +238,21 @@ def test_words_of_an_arpa_file_hold_unicode_spaces(tmp_path: Path) -> None:
     assert read_arpa(path).score(["1\u3000a"]) == pytest.approx([-0.2, -0.1])
     (tmp_path / "text").write_text("1\u3000a \u3000\n")
     assert list(read_sentences(tmp_path / "text")) == [["1\u3000a", "\u3000"]]
+
+
+@pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
+def test_an_arpa_file_is_written_through_a_pipe_and_a_link(tmp_path: Path, name: str) -> None:
+    model = estimate(TEXT[:5], 2)
+    write_arpa(model, tmp_path / name)
+    whole = (tmp_path / name).read_bytes()
+    pipe, link = tmp_path / f"pipe{name}", tmp_path / f"link{name}"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_arpa(model, pipe)
+    assert pipe.is_fifo() and os.read(reader, len(whole) + 1) == whole
+    os.close(reader)
+    link.symlink_to(tmp_path / "real")
+    write_arpa(model, link)
+    assert link.is_symlink() and (tmp_path / "real").read_bytes() == whole
+    if Path("/dev/null").is_char_device() and os.geteuid() != 0:  # root would lose its device
+        write_arpa(model, Path("/dev/null"))

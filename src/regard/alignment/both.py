@@ -122,8 +122,9 @@ class WordAligner:
                 digests = {path.name: file_digest(path) for path in sorted(place.iterdir())}
                 about = {"format": FORMAT, "lowercase": self.lowercase, **directions, "sha256": digests}
                 (place / FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise DataError(f"{folder}: cannot be written: {error.strerror or error}") from None
+        except (OSError, SafetensorError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DataError(f"{folder}: cannot be written: {reason}") from None
 
     @staticmethod
     def refuse_foreign(folder: Path) -> None:

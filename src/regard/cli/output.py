@@ -1,5 +1,6 @@
 """Where a command writes its results: standard output, or a file that appears whole or not at all."""
 
+import io
 import json
 import os
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from regard.cli.progress import say
+from regard.data.files import open_whole
 from regard.errors import DataError
 
 __all__ = ["Output", "open_output", "write_json", "write_pictures", "write_table"]
@@ -36,19 +38,14 @@ class Output:
         with self._naming():
             self._stream.write(text)
 
-    def flush(self, sync: bool = False) -> None:
+    def flush(self) -> None:
         """Pass on what was written.
-
-        Args:
-            sync: Down to the disk.
 
         Raises:
             DataError: if it cannot be written (disk full).
         """
         with self._naming():
             self._stream.flush()
-            if sync:
-                os.fsync(self._stream.fileno())
 
     @contextmanager
     def _naming(self) -> Iterator[None]:
@@ -68,8 +65,7 @@ def open_output(path: Path | None) -> Iterator[Output]:
     """Open a place for results.
 
     Args:
-        path: A file, written to a temporary neighbour and renamed at the end; or what is no file (a device, a
-            named pipe), written to as it is; none for standard output.
+        path: A file, see `regard.data.files.open_whole`; none for standard output.
 
     Raises:
         DataError: if it cannot be written (no such folder, no permission, disk full).
@@ -81,34 +77,12 @@ def open_output(path: Path | None) -> Iterator[Output]:
         yield output
         output.flush()
         return
-    # Renaming would put a file in the place of a link, a device or a pipe.
-    special = path.exists() and not path.is_file()
-    target = path.resolve()
-    written = path if special else target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        try:
-            file = open(written, "w", encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise _error(str(path), error) from None
-        try:
-            output = Output(file, str(path))
-            yield output
-            output.flush(sync=not special)
-        finally:
-            _close(file)
-        if not special:
-            os.replace(written, target)
-    finally:
-        if not special:
-            written.unlink(missing_ok=True)
-
-
-def _close(file: TextIO) -> None:
-    try:
-        file.close()
-    except OSError:
-        # Closing writes what could not be written before: that error was raised already.
-        pass
+    with open_whole(path) as file:
+        stream = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+        output = Output(stream, str(path))
+        yield output
+        output.flush()
+        stream.detach()  # what is left in it after an error is dropped: the file below is closed first
 
 
 def _error(name: str, error: OSError) -> DataError:

@@ -5,8 +5,6 @@ table: those that CTranslate2 computes itself start at 1 and have other waveleng
 the config and the text files of the model folder too, so that translating needs nothing else.
 """
 
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import torch
 
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
+from regard.data.folders import whole_folder
 from regard.data.vocabulary import BOS, EOS, SPECIALS, UNK, Vocabulary
 from regard.decoding.config import SearchConfig
 from regard.errors import CheckpointError, ConfigError, UsageError
@@ -95,23 +94,13 @@ def export(folder: Path | str, out: Path | str, quantization: str = "float32", f
     spec = _specification(loaded)
     spec.validate()
     spec.optimize(quantization=quantization)
-    target = out.resolve()
-    made, old = (target.with_name(f".{target.name}.{os.getpid()}.{name}") for name in ("tmp", "old"))
     try:
-        made.mkdir(parents=True)
-        spec.save(str(made))
-        save_text(loaded.text, made)
-        write_config(loaded.config, made)
-        if target.exists():
-            target.rename(old)
-        made.rename(target)
+        with whole_folder(out) as made:
+            spec.save(str(made))
+            save_text(loaded.text, made)
+            write_config(loaded.config, made)
     except OSError as error:
-        if old.exists() and not target.exists():
-            old.rename(target)
         raise CheckpointError(f"{out}: cannot be written: {error.strerror or error}") from None
-    finally:
-        for left in (made, old):
-            shutil.rmtree(left, ignore_errors=True)
 
 
 def _check_place(out: Path, force: bool) -> None:

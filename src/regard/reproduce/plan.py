@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import from_dict, set_option, to_dict
+from regard.data.files import write_atomic
 from regard.data.folders import recipes_folder
 from regard.data.links import GoldLinks, check_links, read_gold
 from regard.data.spacing import split_at_spaces
@@ -109,7 +110,7 @@ class Job:
 
     def write(self, path: Path) -> None:
         """Write it for the process that runs it."""
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        write_atomic(path, json.dumps(asdict(self)).encode())
 
     @classmethod
     def read(cls, path: Path) -> "Job":

@@ -13,13 +13,14 @@ import gzip
 import io
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
 from regard.data.corpus import read_lines
+from regard.data.files import open_whole
 from regard.data.spacing import SPACES, split_at_spaces
 from regard.errors import DataError
 from regard.smt.kneser_ney import SPECIALS
@@ -33,35 +34,19 @@ _NEVER = -100.0
 
 
 def write_arpa(model: LanguageModel, path: Path) -> None:
-    """Write a model; through gzip where the name ends in `.gz`. The file appears whole or not at all.
+    """Write a model; through gzip where the name ends in `.gz`. See `regard.data.files.open_whole`.
 
     Raises:
         DataError: if it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with _writing(temporary, path.suffix == ".gz") as file:
-            _write(model, file)
-        temporary.replace(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def _writing(path: Path, zipped: bool) -> Iterator[TextIO]:
-    if zipped:
-        # Neither the clock nor the temporary name goes into the file: equal models are equal bytes.
-        with (
-            open(path, "wb") as raw,
-            gzip.GzipFile("", "wb", compresslevel=4, fileobj=raw, mtime=0) as packed,
-            io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as file,
-        ):
-            yield file
-    else:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            yield file
+    with open_whole(path) as file, ExitStack() as stack:
+        binary = file
+        if path.suffix == ".gz":
+            # Neither name nor time: the same model gives the same bytes.
+            binary = stack.enter_context(gzip.GzipFile("", "wb", compresslevel=4, fileobj=file, mtime=0))
+        text = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")  # type: ignore[type-var]
+        _write(model, text)
+        text.detach()
 
 
 def _write(model: LanguageModel, file: TextIO) -> None:

@@ -1,7 +1,7 @@
 """Tensors in sealed files: safetensors that carry a checksum of their own content.
 
 The checksum stands in the file's header and not beside it, so that one rename replaces both and no moment
-exists in which they disagree. A file is written to a temporary neighbour, flushed to disk and renamed.
+exists in which they disagree. A file is made in a partial folder, flushed to disk and renamed.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from regard.data.files import sync_folder
+from regard.data.files import whole_file
 from regard.errors import CheckpointError
 from regard.types import Tensor
 
@@ -38,16 +38,11 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(about, sort_keys=True)
     header = json.dumps({"about": text, "sha256": _digest(tensors, text)}, sort_keys=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        save_file(tensors, temporary, metadata={KEY: header})
-        with open(temporary, "rb+") as file:
-            os.fchmod(file.fileno(), path.parent.stat().st_mode & 0o666)  # safetensors': the owner's alone
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        sync_folder(path.parent)
+        with whole_file(path) as made:
+            save_file(tensors, made, metadata={KEY: header})
+            os.chmod(made, path.parent.stat().st_mode & 0o666)  # safetensors': the owner's alone
     except (OSError, SafetensorError) as error:
-        temporary.unlink(missing_ok=True)
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(
             f"{path}: cannot be written: {reason}; what was there before is untouched"

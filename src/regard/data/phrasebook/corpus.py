@@ -4,8 +4,6 @@ Which split a pair belongs to is a property of its German (CRC-32 of the words j
 so that training, validation and test sets are disjoint whatever their sizes and seeds.
 """
 
-import os
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
@@ -13,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from regard.data.files import open_whole
 from regard.data.links import format_links
 from regard.data.phrasebook.pair import Pair
 from regard.data.phrasebook.sentences import Sentences
@@ -110,6 +109,10 @@ def write(folder: Path | str, sizes: Mapping[Split, int], seed: int) -> list[Pat
         DataError: if a file cannot be written.
     """
     folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be made: {error.strerror or error}") from None
     written: list[Path] = []
     for name, pairs in splits(sizes, seed).items():
         texts = {
@@ -120,25 +123,8 @@ def write(folder: Path | str, sizes: Mapping[Split, int], seed: int) -> list[Pat
         }
         for suffix, lines in texts.items():
             path = folder / f"{name}.{suffix}"
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                _write_whole(path, lines)
-            except OSError as error:
-                raise DataError(f"{error.filename or path}: {error.strerror}") from None
+            with open_whole(path) as file:
+                while block := list(islice(lines, 10_000)):
+                    file.write(("\n".join(block) + "\n").encode())
             written.append(path)
     return written
-
-
-def _write_whole(path: Path, lines: Iterator[str]) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            while block := list(islice(lines, 10_000)):
-                file.write("\n".join(block) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
