@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import regard
-from regard.config import dump_toml, from_dict
+from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import Side, TextPair
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
@@ -22,8 +22,8 @@ from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
 from regard.report.heatmap import svg_map
-from regard.training.store import write_tensors
-from regard.training.weights import MODEL_FILE, weights_of
+from regard.training.resume import write_weights
+from regard.training.weights import weights_of
 
 LSTM = {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 0.7}
 TRANSFORMER = {
@@ -61,7 +61,7 @@ def save_model(folder, seed=0, model=LSTM, fertility=None, source=None):
     TextPair(*sides, budget).save(folder)
     torch.manual_seed(seed)
     made = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_tensors(folder / MODEL_FILE, weights_of(made), {})
+    write_weights(folder, to_dict(config), weights_of(made), {})
     (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
     return folder
 

@@ -172,7 +172,7 @@ def test_an_averaged_model_is_a_model_with_the_mean_weights(trained: Path, tmp_p
     first, second = (read_tensors(file)[0] for file in files)
     for name, tensor in load_model(out, "cpu").model.state_dict().items():
         torch.testing.assert_close(tensor, (first[name] + second[name]) / 2)
-    with pytest.raises(UsageError, match="holds a model already"):
+    with pytest.raises(UsageError, match="holds something already"):
         average_models(out, [trained])
     with pytest.raises(UsageError, match="holds an averaged model"):
         train(load_config(trained), out)

@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from regard.cli.main import app
-from regard.config import dump_toml, from_dict
+from regard.config import dump_toml, from_dict, to_dict
 from regard.data.batch import collate
 from regard.data.text import Side, TextPair
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
@@ -23,7 +23,7 @@ from regard.decoding.translate import LineResult, Translator, number_lines
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig, load_model
 from regard.models import build_model
-from regard.training.store import write_tensors
+from regard.training.resume import write_weights
 from regard.training.weights import MODEL_FILE, load_weights, weights_of
 
 if importlib.util.find_spec("ctranslate2") is None:
@@ -80,7 +80,7 @@ def save(folder: Path, config: RunConfig, updates: int = 60) -> Path:
         outcome = model(batch, look="nothing")
         (-outcome.log_likelihood.sum() / outcome.mask.sum()).backward()
         optimizer.step()
-    write_tensors(folder / MODEL_FILE, weights_of(model), {})
+    write_weights(folder, to_dict(config), weights_of(model), {})
     (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
     return folder
 
@@ -165,7 +165,7 @@ def test_what_search_never_says_is_not_said_whatever_a_model_thinks_of_it(folder
     with torch.no_grad():
         loaded.model.output_bias[[PAD, BOS, SINK]] += 6.0
     TEXT.save(folder := _made(tmp_path / "model"))
-    write_tensors(folder / MODEL_FILE, weights_of(loaded.model), {})
+    write_weights(folder, to_dict(loaded.config), weights_of(loaded.model), {})
     (folder / CONFIG_FILE).write_text(dump_toml(loaded.config) + LAST_LINE, encoding="utf-8")
     export(folder, tmp_path / "export")
     ours, theirs = both((folder, tmp_path / "export"))

@@ -4,12 +4,14 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.config import to_dict
+from regard.data.folders import is_empty, whole_folder
 from regard.errors import CheckpointError, UsageError
-from regard.experiment import CONFIG_FILE, load_config, model_folder, write_config
+from regard.experiment import load_config, model_folder, write_config
 from regard.models.hf.folder import KEPT
 from regard.training.checkpoint import epoch_files
 from regard.training.fertility import load_text, save_text
-from regard.training.store import write_tensors
+from regard.training.resume import check_weights, write_weights
 from regard.training.weights import MODEL_FILE, average
 
 __all__ = ["average_models"]
@@ -28,12 +30,12 @@ def average_models(out: Path | str, paths: Sequence[Path | str], last: int = 0) 
         The files whose weights were averaged.
 
     Raises:
-        UsageError: if `out` holds a model already, or a folder has not kept so many epochs.
+        UsageError: if `out` holds something already, or a folder has not kept so many epochs.
         CheckpointError: if a file is missing or corrupt, or the models are not alike.
     """
     out = Path(out)
-    if (out / CONFIG_FILE).exists() or (out / MODEL_FILE).exists():
-        raise UsageError(f"{out}: holds a model already; give a new folder")
+    if out.exists() and (not out.is_dir() or not is_empty(out)):
+        raise UsageError(f"{out}: holds something already; give a new folder")
     files = [file for path in paths for file in _files_to_average(Path(path), last)]
     folders = [model_folder(file) for file in files]
     texts = [load_text(folder) for folder in dict.fromkeys(folders)]
@@ -41,19 +43,21 @@ def average_models(out: Path | str, paths: Sequence[Path | str], last: int = 0) 
         for side in ("source", "target"):
             if getattr(text, side).vocabulary != getattr(texts[0], side).vocabulary:
                 raise CheckpointError(f"{folder}: its {side} vocabulary is not that of {folders[0]}")
+    configs = {folder: load_config(folder) for folder in folders}
+    for file, folder in zip(files, folders, strict=True):
+        check_weights(file, folder, to_dict(configs[folder]))
     weights = average(files)
     try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CheckpointError(f"{out}: cannot be made: {error.strerror}") from None
-    save_text(texts[0], out)
-    write_tensors(out / MODEL_FILE, weights, {"averaged": [str(file) for file in files]})
-    if (folders[0] / KEPT).is_dir():
-        try:
-            shutil.copytree(folders[0] / KEPT, out / KEPT)
-        except (OSError, shutil.Error) as error:
-            raise CheckpointError(f"{out / KEPT}: cannot be written: {error}") from None
-    write_config(load_config(folders[0]), out)
+        with whole_folder(out, fresh=True) as made:
+            save_text(texts[0], made)
+            if (folders[0] / KEPT).is_dir():
+                shutil.copytree(folders[0] / KEPT, made / KEPT)
+            write_config(configs[folders[0]], made)
+            about = {"averaged": [str(file) for file in files]}
+            write_weights(made, to_dict(configs[folders[0]]), weights, about)
+    except (OSError, shutil.Error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(f"{out}: cannot be written: {reason}") from None
     return files
 
 

@@ -22,6 +22,7 @@ from regard.data.corpus import DataConfig
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.guidance import GuidedSplit
 from regard.data.hf import HF_CONFIG, is_hf_folder, read_hf_config
+from regard.data.locking import claimed
 from regard.data.prepared import Prepared, prepare
 from regard.data.text import TextPair
 from regard.data.units import Progress
@@ -37,18 +38,18 @@ from regard.training.aligned import guiding_links
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
 from regard.training.device import pick_device, use_threads
-from regard.training.distributed import join
+from regard.training.distributed import Processes, join
 from regard.training.fertility import load_text, save_text, with_fertilities
 from regard.training.finetune import FinetuneConfig
 from regard.training.guided import GuidedConfig
 from regard.training.lengths import check_lengths
 from regard.training.phrases import phrases_begun, run_phrases
-from regard.training.resume import differences
+from regard.training.resume import check_weights, differences, files_beside, is_harmless
 from regard.training.searched import Searched
 from regard.training.sequence import SequenceConfig
 from regard.training.store import read_about
 from regard.training.trainer import Result, Trainer
-from regard.training.weights import MODEL_FILE, load_weights, put_weights
+from regard.training.weights import EXPORTED_FILE, MODEL_FILE, load_weights, put_weights
 
 __all__ = [
     "CONFIG_FILE",
@@ -68,20 +69,6 @@ _log = logging.getLogger(__name__)
 CONFIG_FILE = "config.toml"
 LAST_LINE = "# end of config\n"
 """A config cut off in the midst would still be a config, with defaults in the place of what is gone."""
-
-HARMLESS = (
-    "folder",
-    "device",
-    "threads",
-    "search",
-    "data.folder",
-    "guided.links",
-    "training.stop",
-    "training.checkpoint",
-    "training.record",
-    "training.validation.patience",
-)
-"""What may differ when a run goes on: limits, logging, places. Texts may move: their content is checked."""
 
 
 @config
@@ -159,14 +146,15 @@ def train(
     Raises:
         ConfigError: if the folder holds a run with another config; names the keys that differ.
         DataError: if the text is missing or broken.
-        CheckpointError: if a file of the folder is corrupt or cannot be written.
+        CheckpointError: if a file of the folder is corrupt or cannot be written, or another process trains in
+            it: then nothing was written.
         TrainingDiverged: if the loss stayed not finite.
     """
     folder = Path(folder)
     device = pick_device(config.device)
     if config.threads:
         use_threads(config.threads)
-    with join(device) as processes:
+    with join(device) as processes, claimed(folder) if processes.is_main else nullcontext():
         if processes.is_main:
             _check_same_run(config, folder)
             with preparing() as progress:
@@ -185,30 +173,37 @@ def train(
             result = phrases(config.seed, config.threads) if processes.is_main else None
             processes.wait()
             return phrases(config.seed, config.threads) if result is None else result
-        text = prepared.text
-        identity = {"training data": fingerprint(prepared)}
-        if config.guided is not None and config.guided.links is not None:
-            identity["guided links"] = file_digest(Path(config.guided.links))
-        split = prepared.split("train")
-        links = guiding_links(config.guided, prepared, config.data.train, fingerprint(prepared))
-        torch.manual_seed(config.seed)
-        model = assemble(config.model, text, folder if _is_begun(folder) else None)
-        check_lengths(model, prepared)
-        trainer = Trainer(
-            model.to(device),
-            split if links is None else GuidedSplit(split, links),
-            prepared.split("valid"),
-            config.training,
-            folder=folder,
-            seed=config.seed,
-            processes=processes,
-            identity=identity,
-            searched=Searched(config.search, config.training, prepared, device),
-            guided=config.guided,
-            sequence=config.sequence,
-            finetune=config.finetune,
-        )
-        return trainer.run()
+        return _trainer(config, prepared, folder, device, processes).run()
+
+
+def _trainer(
+    config: RunConfig, prepared: Prepared, folder: Path, device: torch.device, processes: Processes
+) -> Trainer:
+    """What trains a network in a model folder that is begun."""
+    identity = {"training data": fingerprint(prepared)}
+    if config.guided is not None and config.guided.links is not None:
+        identity["guided links"] = file_digest(Path(config.guided.links))
+    split = prepared.split("train")
+    links = guiding_links(config.guided, prepared, config.data.train, fingerprint(prepared))
+    assert not isinstance(config.model, PhraseConfig)
+    torch.manual_seed(config.seed)
+    model = assemble(config.model, prepared.text, folder if _is_begun(folder) else None)
+    check_lengths(model, prepared)
+    return Trainer(
+        model.to(device),
+        split if links is None else GuidedSplit(split, links),
+        prepared.split("valid"),
+        config.training,
+        folder=folder,
+        seed=config.seed,
+        processes=processes,
+        identity=identity,
+        beside=files_beside(folder, to_dict(config)),
+        searched=Searched(config.search, config.training, prepared, device),
+        guided=config.guided,
+        sequence=config.sequence,
+        finetune=config.finetune,
+    )
 
 
 def read_run(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:
@@ -277,14 +272,15 @@ def load_model(
     folder, chosen = Path(folder), as_precision(precision)
     place = pick_device(device)
     config = load_config(folder)
+    data = to_dict(config)
+    if not (foreign := is_hf_folder(folder)) and not isinstance(config.model, PhraseConfig):
+        check_weights(folder / MODEL_FILE, folder, data)
     if settings := list(settings):
-        data = to_dict(config)
         for setting in settings:
             set_option(data, setting)
         config = from_dict(RunConfig, data, where=str(folder))
     if isinstance(config.model, PhraseConfig):
         raise UsageError(f"{folder}: is a phrase-based model, which this does not work with")
-    foreign = is_hf_folder(folder)
     try:
         text = foreign_text(config.data) if foreign else load_text(folder)
     except DataError as error:
@@ -315,6 +311,8 @@ def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if _is_begun(folder):
             load_text(folder)  # nobody could translate with what is trained beside broken files
+            if (folder / MODEL_FILE).is_file():
+                check_weights(folder / MODEL_FILE, folder, to_dict(config), lost=True)
         else:
             save_text(prepared.text, folder)
             if not isinstance(config.model, PhraseConfig):
@@ -343,11 +341,13 @@ def write_config(config: RunConfig, folder: Path) -> None:
 def _check_same_run(config: RunConfig, folder: Path) -> None:
     """Refuse to go on with a run that was begun with another config."""
     if not _is_begun(folder):
+        if (folder / EXPORTED_FILE).exists():
+            raise UsageError(f"{folder}: holds an exported model; give another folder (--out)")
         return
     weights = folder / MODEL_FILE
     if weights.exists() and not state_files(folder) and "averaged" in read_about(weights):
         raise UsageError(f"{folder}: holds an averaged model; give another folder (--out)")
-    shown = differences(to_dict(load_config(folder)), to_dict(config), _is_harmless)
+    shown = differences(to_dict(load_config(folder)), to_dict(config), is_harmless)
     if shown:
         raise ConfigError(
             f"{folder} holds a run with another config; give another folder (--out), or what it had:\n"
@@ -369,11 +369,6 @@ def _check_start(start: str | None, text: TextPair) -> None:
                 f"training.start = {start!r}: its {side} vocabulary ({len(its)} tokens) is not that of this "
                 f"run's text ({len(mine)} tokens): its weights would stand for other words"
             )
-
-
-def _is_harmless(key: str) -> bool:
-    path = key.startswith("data.") and key.rpartition(".")[2] in ("source", "target", "tsv")
-    return path or any(key == name or key.startswith(f"{name}.") for name in HARMLESS)
 
 
 def fingerprint(prepared: Prepared) -> str:

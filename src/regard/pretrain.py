@@ -10,15 +10,19 @@ The folder's own files come last, so that a folder with a `config.json` is train
 import dataclasses
 import hashlib
 import json
+import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import torch
 
 from regard.config import config, load, option, to_dict
-from regard.data.files import write_atomic
+from regard.data.files import file_digest, sync_file, sync_folder, write_atomic
 from regard.data.hf import HF_CONFIG, open_tokenizer, quiet
+from regard.data.locking import claimed
 from regard.data.monolingual import CausalLines, MaskedLines, read_monolingual
+from regard.data.partial import partial_folder
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.hf.language import LanguageModel
@@ -130,11 +134,12 @@ def pretrain(config: PretrainConfig, folder: Path | str) -> Result:
     device = pick_device(config.device)
     if config.threads:
         use_threads(config.threads)
-    with join(device) as processes:
+    run = folder / RUN
+    with join(device) as processes, claimed(run) if processes.is_main else nullcontext():
         if processes.is_main:
             _begin(config, folder)
         processes.wait()
-        tokenizer = open_tokenizer(folder / RUN, str(folder / RUN))
+        tokenizer = open_tokenizer(run, str(run))
         train, valid = (
             _examples(config, paths, tokenizer) for paths in (config.text.train, (config.text.valid,))
         )
@@ -145,14 +150,15 @@ def pretrain(config: PretrainConfig, folder: Path | str) -> Result:
             train,
             valid,
             config.training,
-            folder=folder / RUN,
+            folder=run,
             seed=config.seed,
             processes=processes,
+            beside={SETTINGS: file_digest(run / SETTINGS)},
             identity={"text": hashlib.sha256((train.text.digest + valid.text.digest).encode()).hexdigest()},
         )
         result = trainer.run()
         if result.signal is None and processes.is_main:
-            put_weights(model, load_weights(folder / RUN), str(folder / RUN / MODEL_FILE))
+            put_weights(model, load_weights(run), str(run / MODEL_FILE))
             _finish(model, tokenizer, folder)
         processes.wait()
         return result
@@ -190,7 +196,6 @@ def _begin(config: PretrainConfig, folder: Path) -> None:
         raise UsageError(f"{folder}: holds a model already; give another folder")
     given = config.model.start or config.text.tokenizer
     try:
-        run.mkdir(parents=True, exist_ok=True)
         if given is None:
             with quiet():
                 learned = learn_tokenizer(config.model.kind, config.text.train, config.text.size)
@@ -203,10 +208,15 @@ def _begin(config: PretrainConfig, folder: Path) -> None:
 
 
 def _finish(model: LanguageModel, tokenizer: Any, folder: Path) -> None:
-    """Write the Hugging Face folder."""
+    """Write the files of the Hugging Face folder, each whole, the config last."""
     try:
-        with quiet():
-            tokenizer.save_pretrained(folder)
-            model.model.save_pretrained(folder)
+        with partial_folder(folder / HF_CONFIG) as made:
+            with quiet():
+                tokenizer.save_pretrained(made)
+                model.model.save_pretrained(made)
+            for file in sorted(made.iterdir(), key=lambda one: (one.name == HF_CONFIG, one.name)):
+                sync_file(file)
+                os.replace(file, folder / file.name)
+        sync_folder(folder)
     except OSError as error:
         raise CheckpointError(f"{folder}: cannot be written: {error.strerror or error}") from None

@@ -13,7 +13,7 @@ from regard.alignment import Corpus, Setting, train_both
 from regard.alignment.ibm import IBM1Config
 from regard.attention.none import NoAttentionConfig
 from regard.cli.output import Output
-from regard.config import dump_toml
+from regard.config import dump_toml, to_dict
 from regard.data.text import Side, TextPair
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.data.vocabulary import SPECIALS, Vocabulary
@@ -21,8 +21,8 @@ from regard.errors import DataError, UsageError
 from regard.experiment import CONFIG_FILE, LAST_LINE, load_config
 from regard.models import build_model
 from regard.models.lstm_config import LstmConfig
-from regard.training.store import write_tensors
-from regard.training.weights import MODEL_FILE, weights_of
+from regard.training.resume import write_weights
+from regard.training.weights import weights_of
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 FERTILITY = 0.75
@@ -180,7 +180,7 @@ def test_a_model_that_attends_to_nothing_is_shown_without_attention(models, file
     assert isinstance(base.model, LstmConfig)
     config = replace(base, model=replace(base.model, attention=NoAttentionConfig()))
     size = len(TextPair.load(folder).source.vocabulary)
-    write_tensors(folder / MODEL_FILE, weights_of(build_model(config.model, size, size)), {})
+    write_weights(folder, to_dict(config), weights_of(build_model(config.model, size, size)), {})
     (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
     assert all(sentence["attention"] is None for sentence in figures(folder, files, tmp_path)["sentences"])
 

@@ -11,7 +11,7 @@ from test_translate import run, save_model
 from regard.attention.none import NoAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.cli.output import Output
-from regard.config import dump_toml
+from regard.config import dump_toml, to_dict
 from regard.data.text import Side, TextPair
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.data.vocabulary import SPECIALS, Vocabulary
@@ -19,8 +19,8 @@ from regard.errors import DataError, UsageError
 from regard.experiment import CONFIG_FILE, LAST_LINE, load_config
 from regard.models import build_model
 from regard.models.lstm_config import LstmConfig
-from regard.training.store import write_tensors
-from regard.training.weights import MODEL_FILE, weights_of
+from regard.training.resume import write_weights
+from regard.training.weights import weights_of
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]
@@ -53,7 +53,7 @@ def with_attention(folder, attention):
     text = TextPair.load(folder)
     torch.manual_seed(0)
     model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
-    write_tensors(folder / MODEL_FILE, weights_of(model), {})
+    write_weights(folder, to_dict(config), weights_of(model), {})
     (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
 
 

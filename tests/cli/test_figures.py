@@ -14,15 +14,15 @@ from test_translate import save_model
 from typer.testing import CliRunner
 
 from regard.cli.figures import figures
-from regard.config import dump_toml
+from regard.config import dump_toml, to_dict
 from regard.data.text import TextPair
 from regard.errors import DataError, UsageError
 from regard.experiment import CONFIG_FILE, LAST_LINE, load_config
 from regard.models import build_model
 from regard.models.transformer_config import TransformerConfig
 from regard.report.picture import png
-from regard.training.store import write_tensors
-from regard.training.weights import MODEL_FILE, weights_of
+from regard.training.resume import write_weights
+from regard.training.weights import weights_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 # Malaviya et al. (2018), Figure 1, by bisection.
@@ -293,7 +293,7 @@ def folders(tmp_path_factory):
     config = dataclasses.replace(base, model=wanted)
     text = TextPair.load(transformer)
     model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
-    write_tensors(transformer / MODEL_FILE, weights_of(model), {})
+    write_weights(transformer, to_dict(config), weights_of(model), {})
     (transformer / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
     written(root / "in.txt", "a b c d\n\n")
     written(root / "ref.txt", "A B C\n\n")

@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from regard.cli.main import app
-from regard.config import dump_toml, from_dict
+from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import Side, TextPair
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
@@ -20,8 +20,8 @@ from regard.data.vocabulary import SPECIALS, Vocabulary
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig
 from regard.models import build_model
-from regard.training.store import write_tensors
-from regard.training.weights import MODEL_FILE, weights_of
+from regard.training.resume import write_weights
+from regard.training.weights import weights_of
 
 SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
 LINES = ["a b c", "", "d", "e f g a b", "x y a", "c c c c"]
@@ -61,7 +61,7 @@ def save_model(
     TextPair(*sides, budget).save(folder)
     torch.manual_seed(seed)
     model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_tensors(folder / MODEL_FILE, weights_of(model), {})
+    write_weights(folder, to_dict(config), weights_of(model), {})
     (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
     return folder
 

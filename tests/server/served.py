@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx
 import torch
 
-from regard.config import dump_toml, from_dict
+from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import Side, TextPair
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
@@ -19,8 +19,8 @@ from regard.models import build_model
 from regard.server.app import create_app
 from regard.server.config import ServeConfig
 from regard.server.engine import Engine, load_engines
-from regard.training.store import write_tensors
-from regard.training.weights import MODEL_FILE, weights_of
+from regard.training.resume import write_weights
+from regard.training.weights import weights_of
 
 T = TypeVar("T")
 SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
@@ -52,7 +52,7 @@ def save_model(
     TextPair(*sides, budget).save(folder)
     torch.manual_seed(seed)
     model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_tensors(folder / MODEL_FILE, weights_of(model), {})
+    write_weights(folder, to_dict(config), weights_of(model), {})
     (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
     return folder
 

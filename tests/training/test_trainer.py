@@ -286,21 +286,6 @@ def test_a_checkpoint_of_other_data_is_refused(trainer, settings) -> None:
         trainer(settings(), identity={"training data": "two"}).run()
 
 
-def test_two_runs_do_not_share_a_folder(trainer, settings) -> None:
-    first, second = trainer(settings()), trainer(settings())
-    with first.checkpoints.claimed(), pytest.raises(CheckpointError, match="another process is training"):
-        second.run()
-    second.run()
-
-
-def test_what_a_killed_save_left_is_cleared_away(trainer, settings, folder: Path) -> None:
-    trainer(settings()).run()
-    left = folder / "training" / ".state-00000099.safetensors.1.tmp"
-    left.write_bytes(b"half")
-    trainer(settings()).run()
-    assert not left.exists()
-
-
 def test_the_last_epochs_are_kept_for_averaging(trainer, settings, folder: Path) -> None:
     trainer(settings(stop={"epochs": 4, "updates": 0}, checkpoint={"keep": 2})).run()
     kept = sorted(path.name for path in (folder / "training").glob("epoch-*"))

@@ -9,10 +9,8 @@
 The two latest states are kept: should the last be damaged, training goes on from the one before.
 """
 
-import fcntl
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from regard.errors import CheckpointError
 from regard.models.base import TranslationModel
 from regard.training.optimizer import load_optimizer, optimizer_tensors
 from regard.training.progress import Progress
+from regard.training.resume import BESIDE
 from regard.training.schedule import Schedule
 from regard.training.store import read_tensors, write_tensors
 from regard.training.weights import (
@@ -70,36 +69,18 @@ class Checkpoints:
     Args:
         folder: The model folder.
         identity: What a state must agree with to be gone on from (the data's checksum).
+        beside: The checksums of what stands beside the weights, recorded with them; see
+            `regard.training.resume`. A state must agree with these, too.
     """
 
-    def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, identity: Mapping[str, Any], beside: Mapping[str, str] | None = None
+    ) -> None:
         """Look at nothing yet."""
         self.folder = folder
         self.states = folder / "training"
-        self.identity = identity
-
-    @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Make the folder this process's meanwhile, and clear away what a killed one left half-written.
-
-        Raises:
-            CheckpointError: if another process trains in it, or it cannot be made.
-        """
-        try:
-            self.states.mkdir(parents=True, exist_ok=True)
-            lock = open(self.states / "lock", "w")
-        except OSError as error:
-            raise CheckpointError(f"{self.states}: cannot be made: {error.strerror}") from None
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CheckpointError(f"{self.folder}: another process is training in it") from None
-            except OSError:
-                _log.warning("%s: no locks on this file system; train there one run at a time", self.states)
-            for left in (*self.folder.glob(".*.tmp"), *self.states.glob(".*.tmp")):
-                left.unlink(missing_ok=True)
-            yield
+        self.beside = dict(beside or {})
+        self.identity = dict(identity)
 
     def save(self, state: TrainingState) -> None:
         """Write the state, then remove all but the latest.
@@ -112,9 +93,11 @@ class Checkpoints:
         tensors |= {OPTIMIZER_PREFIX + name: tensor for name, tensor in moments.items()}
         about = {
             "identity": self.identity,
+            BESIDE: self.beside,
             "progress": state.progress.state(),
             "schedule": state.schedule.state(),
         }
+        self._make_states()
         write_tensors(self.states / f"state-{state.progress.update:08d}.safetensors", tensors, about)
         for old in self._files()[KEPT:]:
             old.unlink(missing_ok=True)
@@ -146,7 +129,7 @@ class Checkpoints:
 
     def save_model(self, model: nn.Module, about: dict[str, Any]) -> None:
         """Write the weights as the folder's model."""
-        write_tensors(self.folder / MODEL_FILE, weights_of(model), about)
+        write_tensors(self.folder / MODEL_FILE, weights_of(model), {**about, BESIDE: self.beside})
 
     def mend_model(self, state: TrainingState) -> bool:
         """Where the best weights were lost, put the present ones in their place, saying so.
@@ -168,15 +151,18 @@ class Checkpoints:
 
     def save_epoch(self, model: nn.Module, epoch: int, keep: int, about: dict[str, Any]) -> None:
         """Write the weights at an epoch's end, and remove those of epochs more than `keep` back."""
-        write_tensors(self.states / f"epoch-{epoch:04d}.safetensors", weights_of(model), about)
+        self._make_states()
+        path = self.states / f"epoch-{epoch:04d}.safetensors"
+        write_tensors(path, weights_of(model), {**about, BESIDE: self.beside})
         for old in epoch_files(self.folder)[:-keep]:
             old.unlink(missing_ok=True)
 
     def _put(
         self, state: TrainingState, file: Path, tensors: dict[str, Tensor], about: dict[str, Any]
     ) -> None:
-        for name, value in self.identity.items():
-            if about.get("identity", {}).get(name) != value:
+        known = {**about.get("identity", {}), **about.get(BESIDE, {})}
+        for name, value in {**self.identity, **self.beside}.items():
+            if known.get(name) != value:
                 raise CheckpointError(
                     f"{file}: the {name} has changed since this run began; give the new run another folder"
                 )
@@ -188,6 +174,12 @@ class Checkpoints:
         load_optimizer(state.optimizer, state.trained(), moments)
         state.schedule.load(about["schedule"])
         state.progress = Progress.from_state(about["progress"])
+
+    def _make_states(self) -> None:
+        try:
+            self.states.mkdir(exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"{self.states}: cannot be made: {error.strerror}") from None
 
     def _files(self) -> list[Path]:
         """The states, the latest first."""

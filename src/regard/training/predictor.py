@@ -21,7 +21,9 @@ import torch
 
 from regard.config import config, from_dict, option, to_dict
 from regard.data.batch import Batch, BatchConfig, batches, collate
-from regard.data.files import read_bytes, write_atomic
+from regard.data.files import file_digest, read_bytes, write_atomic
+from regard.data.folders import is_empty
+from regard.data.locking import claimed
 from regard.data.vocabulary import Vocabulary
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
@@ -29,6 +31,7 @@ from regard.models.tagger import FertilityTagger, TaggerConfig
 from regard.training.config import StopConfig, TrainingConfig
 from regard.training.evaluate import perplexity
 from regard.training.optimizer import AdamConfig
+from regard.training.resume import BESIDE, check_beside
 from regard.training.schedule import ConstantConfig
 from regard.training.store import write_tensors
 from regard.training.trainer import Result, Trainer
@@ -205,9 +208,10 @@ class FertilityPredictor:
         except OSError as error:
             raise CheckpointError(f"{folder}: cannot be made: {error.strerror}") from None
         self.vocabulary.save(folder / VOCABULARY_FILE)
-        write_tensors(folder / MODEL_FILE, weights_of(self.model), {})
         about = _Description(tagger=self.model.config, classes=self.model.classes)
-        write_atomic(folder / FILE, (json.dumps(to_dict(about), indent=2) + "\n").encode())
+        beside = _beside(about, folder / VOCABULARY_FILE)
+        write_tensors(folder / MODEL_FILE, weights_of(self.model), {BESIDE: beside})
+        write_atomic(folder / FILE, _text_of(about))
 
     @classmethod
     def load(cls, folder: Path | str) -> "FertilityPredictor":
@@ -223,6 +227,7 @@ class FertilityPredictor:
         except (ValueError, ConfigError):
             raise DataError(f"{folder / FILE}: not the description of a fertility predictor") from None
         vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
+        check_beside(folder / MODEL_FILE, folder, _beside(about, folder / VOCABULARY_FILE))
         model = FertilityTagger(about.tagger, len(vocabulary), about.classes)
         put_weights(model, load_weights(folder), str(folder))
         return cls(model.eval(), vocabulary)
@@ -264,38 +269,51 @@ def train_predictor(
     config = TaggerConfig() if config is None else config
     classes = max(config.least_classes, *(count for own in train.fertilities for count in own))
     about = _Description(tagger=config, classes=classes, text=_digest(train, valid), seed=seed)
-    _describe(folder, about)
-    vocabulary.save(folder / VOCABULARY_FILE)
+    _refuse_other(folder, _text_of(about))  # before anything is written
     torch.manual_seed(seed)
     model = FertilityTagger(config, len(vocabulary), classes)
-    trainer = _TaggerTrainer(
-        cast(TranslationModel, model),  # of a model the trainer asks its objective, outcome and flops alone
-        TaggedExamples(train, vocabulary),
-        TaggedExamples(valid, vocabulary),
-        settings,
-        folder=folder,
-        seed=seed,
-        identity={"text": about.text},
-    )
-    return trainer.run()
+    with claimed(folder):
+        _describe(folder, about)
+        vocabulary.save(folder / VOCABULARY_FILE)
+        trainer = _TaggerTrainer(
+            # Of a model the trainer asks its objective, outcome and flops alone.
+            cast(TranslationModel, model),
+            TaggedExamples(train, vocabulary),
+            TaggedExamples(valid, vocabulary),
+            settings,
+            folder=folder,
+            seed=seed,
+            identity={"text": about.text},
+            beside=_beside(about, folder / VOCABULARY_FILE),
+        )
+        return trainer.run()
 
 
 def _describe(folder: Path, about: _Description) -> None:
     """Write `predictor.json`, unless the folder holds something else."""
-    text = (json.dumps(to_dict(about), indent=2) + "\n").encode()
+    text = _text_of(about)
+    _refuse_other(folder, text)
+    if not (folder / FILE).is_file():
+        write_atomic(folder / FILE, text)
+
+
+def _text_of(about: _Description) -> bytes:
+    return (json.dumps(to_dict(about), indent=2) + "\n").encode()
+
+
+def _refuse_other(folder: Path, text: bytes) -> None:
+    """Refuse a folder of other content than a predictor of this description."""
     if (folder / FILE).is_file():
         if read_bytes(folder / FILE) != text:
             raise UsageError(f"{folder}: holds a predictor of other texts or settings; give another folder")
-        return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UsageError(
-                f"{folder}: holds something else than a fertility predictor; give another folder"
-            )
-    except OSError as error:
-        raise CheckpointError(f"{folder}: cannot be made: {error.strerror}") from None
-    write_atomic(folder / FILE, text)
+    elif folder.is_dir() and not is_empty(folder):
+        raise UsageError(f"{folder}: holds something else than a fertility predictor; give another folder")
+
+
+def _beside(about: _Description, vocabulary: Path) -> dict[str, str]:
+    """The checksums of what a tagger's weights mean something beside: the words it knows and its sizes."""
+    sizes = json.dumps([to_dict(about.tagger), about.classes], sort_keys=True)
+    return {VOCABULARY_FILE: file_digest(vocabulary), FILE: hashlib.sha256(sizes.encode()).hexdigest()}
 
 
 def _digest(*texts: Tagged) -> str:

@@ -9,8 +9,7 @@ the same bits whether the run was killed or not (CPU, same threads).
 import logging
 import signal
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,10 +65,11 @@ class Trainer:
         train: The training split.
         valid: The validation split.
         config: How to train.
-        folder: The model folder; it exists.
+        folder: The model folder; it exists, and the first process has claimed it (`regard.data.locking`).
         seed: The run's seed.
         processes: Those of the run.
         identity: What may not change between resumes, by name, such as the data's checksum.
+        beside: The checksums of the files beside the weights; see `regard.training.resume.files_beside`.
         searched: The validation metric, where it is not perplexity, of what search finds for the validation
             split; called by the first process.
         guided: What attention is taught, where the batches of `train` carry links.
@@ -88,6 +88,7 @@ class Trainer:
         seed: int = 0,
         processes: Processes = ALONE,
         identity: dict[str, Any] | None = None,
+        beside: Mapping[str, str] | None = None,
         searched: Callable[[TranslationModel], float] | None = None,
         guided: GuidedConfig | None = None,
         sequence: SequenceConfig | None = None,
@@ -107,7 +108,7 @@ class Trainer:
         self.state = TrainingState(
             model, build_optimizer(config.optimizer, groups), build_schedule(config.schedule), Progress()
         )
-        self.checkpoints = Checkpoints(folder, identity or {})
+        self.checkpoints = Checkpoints(folder, identity or {}, beside)
         self.updater = Updater(self.state, train, config, processes, seed, guided, sequence, finetune)
         self.record: Record | None = None
         self.display = Display(processes.is_main)
@@ -122,27 +123,26 @@ class Trainer:
             CheckpointError: if a checkpoint is corrupt or of another run, or something cannot be written.
             DataError: if there is nothing to train on.
         """
-        with self.checkpoints.claimed() if self.processes.is_main else nullcontext():
-            self._restore()
-            progress = self.state.progress
-            limit = progress.limit_reached(self.config.stop, self.config.validation.patience)
-            if limit is not None:
-                return Result(f"{limit}, reached before", None, progress)
-            if self.processes.is_main:
-                if progress.update:
-                    where = f"update {progress.update} (epoch {progress.epoch})"
-                    _log.info("going on from %s in %s", where, self.folder)
-                self.record = Record(self.folder, progress.update, self.config.record.tensorboard)
-            try:
-                with Interrupts() as interrupts, self.display:
-                    reason = self._loop(interrupts)
-            finally:
-                self.updater.release()
-                if self.record is not None:
-                    self.record.close()
-            # Another process may have been the one that was told.
-            number = (interrupts.number or signal.SIGTERM) if reason == INTERRUPTED else None
-            return Result(reason, number, progress)
+        self._restore()
+        progress = self.state.progress
+        limit = progress.limit_reached(self.config.stop, self.config.validation.patience)
+        if limit is not None:
+            return Result(f"{limit}, reached before", None, progress)
+        if self.processes.is_main:
+            if progress.update:
+                where = f"update {progress.update} (epoch {progress.epoch})"
+                _log.info("going on from %s in %s", where, self.folder)
+            self.record = Record(self.folder, progress.update, self.config.record.tensorboard)
+        try:
+            with Interrupts() as interrupts, self.display:
+                reason = self._loop(interrupts)
+        finally:
+            self.updater.release()
+            if self.record is not None:
+                self.record.close()
+        # Another process may have been the one that was told.
+        number = (interrupts.number or signal.SIGTERM) if reason == INTERRUPTED else None
+        return Result(reason, number, progress)
 
     def _restore(self) -> None:
         """Put the last checkpoint back; lacking one, the weights to start from where there are some."""

@@ -1,0 +1,145 @@
+"""A model folder belongs to one process at a time, and its files belong together."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from regard.averaging import average_models
+from regard.config import from_dict
+from regard.data.locking import claimed
+from regard.errors import CheckpointError
+from regard.experiment import RunConfig, load_model, train, write_config
+
+
+def _settings(corpus: Path, **changes: object) -> RunConfig:
+    pair = {"source": str(corpus / "a.de"), "target": str(corpus / "a.en")}
+    model = {"embedding": 4, "encoder": {"layers": 1, "width": 4}, "decoder": {"layers": 1, "width": 4}}
+    training = {"batch": {"size": 8}, "stop": {"epochs": 1}, "checkpoint": {"keep": 1}}
+    data = {"folder": str(corpus / "prepared"), "train": [pair], "valid": pair}
+    plain = {"device": "cpu", "threads": 1, "data": data, "model": model, "training": training}
+    return from_dict(RunConfig, {**plain, **changes})
+
+
+def _sparse(corpus: Path) -> RunConfig:
+    plain = _settings(corpus)
+    return _settings(
+        corpus,
+        model={
+            "embedding": plain.model.embedding,  # type: ignore[union-attr]
+            "encoder": {"layers": 1, "width": 4},
+            "decoder": {"layers": 1, "width": 4},
+            "attention": {"kind": "soft", "map": "sparsemax"},
+        },
+    )
+
+
+def _content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "a.de").write_text("u v w\nv w\nu u w\nw v u v\n" * 4)
+    (folder / "a.en").write_text("U V W\nV W\nU U W\nW V U V\n" * 4)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(corpus: Path) -> Path:
+    train(_settings(corpus), corpus / "model")
+    return corpus / "model"
+
+
+@pytest.fixture
+def copied(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "copy"))
+
+
+def _other_words(folder: Path) -> None:
+    """Two words of the source vocabulary change places, and its checksum with them."""
+    path, about = folder / "source.vocabulary", json.loads((folder / "text.json").read_text())
+    lines = path.read_text().splitlines()
+    lines[-1], lines[-2] = lines[-2], lines[-1]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    about["sha256"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (folder / "text.json").write_text(json.dumps(about))
+
+
+def test_a_refused_run_has_changed_nothing(corpus: Path, copied: Path) -> None:
+    before = _content(copied)
+    with claimed(copied):
+        before[".lock"] = b""
+        for config in (_settings(corpus), _sparse(corpus), _settings(corpus, seed=7)):
+            with pytest.raises(CheckpointError, match="another process is training in it"):
+                train(config, copied)
+            assert _content(copied) == before
+
+
+def test_a_run_that_has_saved_nothing_yet_is_not_disturbed(corpus: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    with claimed(folder):
+        write_config(_settings(corpus), folder)
+        before = _content(folder)
+        with pytest.raises(CheckpointError, match="another process is training in it"):
+            train(_sparse(corpus), folder)
+        assert _content(folder) == before
+
+
+def test_a_folder_in_which_nothing_was_written_is_not_left_behind(tmp_path: Path) -> None:
+    with claimed(tmp_path / "runs" / "model"):
+        assert (tmp_path / "runs" / "model").is_dir()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / ".lock").symlink_to(tmp_path / "mine")
+    with pytest.raises(CheckpointError, match="model"), claimed(tmp_path / "model"):
+        pass
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_weights_are_not_read_beside_another_config(corpus: Path, copied: Path) -> None:
+    write_config(_sparse(corpus), copied)
+    with pytest.raises(CheckpointError, match=r"config\.toml: is not what .*model\.safetensors was trained"):
+        load_model(copied, "cpu")
+
+
+def test_weights_are_not_read_beside_other_vocabularies(copied: Path) -> None:
+    _other_words(copied)
+    with pytest.raises(CheckpointError, match=r"text\.json: is not what"):
+        load_model(copied, "cpu")
+
+
+def test_settings_that_do_not_touch_the_weights_may_change(corpus: Path, copied: Path) -> None:
+    write_config(_settings(corpus, search={"beam": 3}, threads=2), copied)
+    assert load_model(copied, "cpu").config.search.beam == 3
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_run_does_not_go_on_beside_other_vocabularies(corpus: Path, copied: Path, lost: bool) -> None:
+    _other_words(copied)
+    if lost:
+        (copied / "model.safetensors").unlink()
+    longer = {"batch": {"size": 8}, "stop": {"epochs": 2}, "checkpoint": {"keep": 1}}
+    with pytest.raises(CheckpointError, match=r"text\.json"):
+        train(_settings(corpus, training=longer), copied)
+
+
+def test_weights_are_not_averaged_beside_another_config(corpus: Path, copied: Path, tmp_path: Path) -> None:
+    write_config(_sparse(corpus), copied)
+    with pytest.raises(CheckpointError, match=r"config\.toml: is not what .*epoch-0001"):
+        average_models(tmp_path / "mean", [copied], last=1)
+    assert not (tmp_path / "mean").exists()
+
+
+def test_a_run_does_not_overwrite_an_exported_model(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "model.bin").write_bytes(b"exported")
+    with pytest.raises(Exception, match="holds an exported model"):
+        train(_settings(corpus), tmp_path / "export")
