@@ -1,5 +1,6 @@
 """`regard fertility` trains a predictor and uses it, from files to files."""
 
+import dataclasses
 import json
 
 import pytest
@@ -13,7 +14,9 @@ from regard.data.corpus import DataConfig
 from regard.data.fertility import read_fertilities
 from regard.data.phrasebook import write
 from regard.data.prepared import prepare
-from regard.errors import UsageError
+from regard.errors import TrainingDiverged, UsageError
+from regard.training.optimizer import AdamConfig
+from regard.training.predictor import SETTINGS, Tagged, train_predictor
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,6 +59,14 @@ def test_training_reports_accuracy_and_f1_on_the_validation_text(trained, corpus
     found = json.loads((trained / "out.json").read_text())
     assert found["words"] == len((corpus / "valid.de").read_text(encoding="utf-8").split())
     assert 0.5 < found["accuracy"] <= 1 and 0 <= found["f1"] <= 1
+
+
+def test_a_predictor_that_diverges_is_an_error_and_its_f1_never_the_best(tmp_path):
+    tagged = Tagged([["a", "b"], ["b"], ["a", "a"]], [[1, 2], [2], [1, 1]])
+    settings = dataclasses.replace(SETTINGS, optimizer=AdamConfig(rate=1e38, clip=0.0))
+    with pytest.raises(TrainingDiverged, match="validation loss"):
+        train_predictor(tmp_path / "p", tagged, tagged, settings=settings)
+    assert not (tmp_path / "p" / "model.safetensors").exists()
 
 
 def test_what_is_predicted_is_what_translation_reads(trained, corpus, tmp_path):

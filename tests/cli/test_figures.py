@@ -182,6 +182,16 @@ def test_training_curves_are_those_of_the_record(tmp_path) -> None:
     assert "bare" in str(run("training", "--from", bare, "-o", tmp_path).exception)
 
 
+def test_the_best_point_of_a_curve_is_a_number(tmp_path) -> None:
+    lines = [
+        {"kind": "validation", "update": n, "perplexity": value} for n, value in ((1, math.nan), (2, 4.0))
+    ]
+    written(tmp_path / "record.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    result = run("training", "--from", tmp_path / "record.jsonl", "-o", tmp_path, "--table")
+    row = dict(zip(*(line.split("\t") for line in result.stdout.splitlines()), strict=True))
+    assert float(row["best"]) == pytest.approx(math.log(4), abs=1e-4)
+
+
 SCORE = {"value": 20.0, "interval": [18.0, 22.0], "difference": None, "p_value": None}
 
 

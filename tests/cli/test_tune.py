@@ -1,12 +1,14 @@
 """`regard tune`, the penalties of `translate` and `score`, and links of given translations."""
 
 import json
+import math
 import re
 
 import pytest
 from test_translate import run, save_model
 
-from regard.errors import ConfigError, DataError, UsageError
+from regard.decoding.tune import Trial, best_trial
+from regard.errors import ConfigError, DataError, RegardError, UsageError
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 
@@ -100,3 +102,10 @@ def test_links_of_given_translations_are_those_of_translate(model, files, tmp_pa
     run("translate", model, "--input", files[0], "--output", out, "--alignment", own)
     run("score", model, files[0], out, "--alignment", given)
     assert given.read_text() == own.read_text() and "-" in own.read_text()
+
+
+def test_a_bleu_that_is_no_number_is_never_the_best():
+    trials = [Trial(0.0, 0.0, math.nan), Trial(1.0, 0.0, 3.0), Trial(2.0, 0.0, math.nan)]
+    assert best_trial(trials) == trials[1]
+    with pytest.raises(RegardError, match="no pair of penalties"):
+        best_trial(trials[:1])

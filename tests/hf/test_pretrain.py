@@ -1,5 +1,6 @@
 """Pre-training: what is hidden, what is learned, and that the library loads what comes out."""
 
+import dataclasses
 import itertools
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import transformers
 
 from regard.config import from_dict
 from regard.data.monolingual import hidden_count, hide
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, TrainingDiverged
 from regard.pretrain import PretrainConfig, pretrain
 from regard.training.store import read_tensors
 from regard.training.weights import MODEL_FILE
@@ -116,3 +117,13 @@ def test_bad_input_is_refused_in_one_message(tmp_path: Path) -> None:
     pretrain(settings(tmp_path, "causal", 1), tmp_path / "other")
     with pytest.raises(ConfigError, match="another config"):
         pretrain(settings(tmp_path, "masked", 1), tmp_path / "other")
+
+
+def test_a_run_that_diverges_makes_no_folder_for_the_library(tmp_path: Path) -> None:
+    config = settings(tmp_path, "causal", 3)
+    optimizer = dataclasses.replace(config.training.optimizer, rate=1e38)
+    config = dataclasses.replace(config, training=dataclasses.replace(config.training, optimizer=optimizer))
+    with pytest.raises(TrainingDiverged, match="after update 3"):
+        pretrain(config, tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["run"]
+    assert not (tmp_path / "out" / "run" / MODEL_FILE).exists()

@@ -2,6 +2,8 @@
 
 import math
 
+import pytest
+
 from regard.training.progress import Progress
 
 
@@ -15,11 +17,15 @@ def test_between_equal_scores_the_loss_decides() -> None:
     assert progress.best == 10.0 and progress.best_loss == 9.0
 
 
-def test_a_score_that_is_no_number_is_beaten_by_any() -> None:
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_a_score_or_loss_that_is_no_number_is_never_the_best(higher_is_better: bool) -> None:
     progress = Progress()
-    assert progress.judge(math.nan, False, loss=math.nan)
-    assert progress.judge(7.0, False, loss=2.0)
-    assert not progress.judge(7.0, False, loss=2.0) and not progress.judge(math.nan, False, loss=1.0)
+    assert not progress.judge(math.nan, higher_is_better, loss=1.0)
+    assert not progress.judge(7.0, higher_is_better, loss=math.nan)
+    assert progress.best is None and progress.waited == 2
+    assert progress.judge(7.0, higher_is_better, loss=2.0)
+    assert not progress.judge(math.nan, higher_is_better, loss=1.0)
+    assert (progress.best, progress.best_loss) == (7.0, 2.0)
 
 
 def test_a_checkpoint_of_before_has_no_loss() -> None:

@@ -62,6 +62,16 @@ def test_models_that_are_not_alike_have_no_average(tmp_path: Path) -> None:
         average([tmp_path / "a", tmp_path / "b"])
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_weights_that_are_not_finite_are_neither_loaded_nor_averaged(tmp_path: Path, value: float) -> None:
+    write_tensors(tmp_path / "good", {"w": torch.ones(2)}, {})
+    write_tensors(tmp_path / "bad", {"w": torch.tensor([1.0, value])}, {})
+    with pytest.raises(CheckpointError, match="bad: 'w' has values that are not finite"):
+        load_weights(tmp_path / "bad")
+    with pytest.raises(CheckpointError, match="bad: 'w' has values that are not finite"):
+        average([tmp_path / "good", tmp_path / "bad"])
+
+
 def test_a_missing_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nowhere: no such model folder"):
         load_weights(tmp_path / "nowhere")

@@ -7,6 +7,7 @@ n-best list: each pair stops where it would stop.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -15,6 +16,7 @@ from regard.decoding.blocks import blocks
 from regard.decoding.config import SearchConfig
 from regard.decoding.penalties import Scorer
 from regard.decoding.translate import Line, Translator, number_lines
+from regard.errors import RegardError
 from regard.metrics.translation import Tokenizer, bleu
 
 __all__ = ["Trial", "best_trial", "tune"]
@@ -74,8 +76,15 @@ def tune(
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial:
-    """That of the highest BLEU; of equal ones that of the least coverage penalty, then length penalty."""
-    return max(trials, key=lambda trial: (trial.bleu, -trial.coverage_penalty, -trial.length_penalty))
+    """That of the highest BLEU; of equal ones that of the least coverage penalty, then length penalty.
+
+    Raises:
+        RegardError: if no trial has a BLEU that is a number.
+    """
+    numbers = [trial for trial in trials if not math.isnan(trial.bleu)]
+    if not numbers:
+        raise RegardError("no pair of penalties has a BLEU that is a number: the model's training diverged")
+    return max(numbers, key=lambda trial: (trial.bleu, -trial.coverage_penalty, -trial.length_penalty))
 
 
 def _with(search: SearchConfig, alpha: float, beta: float) -> SearchConfig:

@@ -141,6 +141,7 @@ class _TaggerTrainer(Trainer):
         assert isinstance(model, FertilityTagger) and isinstance(self.valid, TaggedExamples)
         self._tick()
         score = self.valid.score(model)
+        self._check_finite(score.loss)
         best = progress.judge(score.f1, higher_is_better=True, loss=score.loss)
         self.state.schedule.validated(best)
         entry = {"loss": score.loss, "perplexity": perplexity(score.loss)}
@@ -260,6 +261,7 @@ def train_predictor(
         DataError: if there is no word to train or validate on.
         UsageError: if the folder holds something else.
         CheckpointError: if something cannot be written.
+        TrainingDiverged: if the loss stayed not finite.
     """
     folder = Path(folder)
     counts = Counter(word for words in train.sentences for word in words)

@@ -80,7 +80,7 @@ class Progress:
             raise CheckpointError("the checkpoint is of another version of regard") from None
 
     def judge(self, score: float, higher_is_better: bool, loss: float) -> bool:
-        """Take note of a validation score; returns whether it is the best so far.
+        """Take note of a validation score; returns whether it is the best so far, which nan never is.
 
         Args:
             score: The score.
@@ -88,7 +88,9 @@ class Progress:
             loss: The validation loss, which decides between equal scores: accuracy, BLEU and F1 stay at 0
                 while a model has learned little.
         """
-        if self.best is None or math.isnan(self.best):
+        if math.isnan(score) or math.isnan(loss):
+            better = False
+        elif self.best is None:
             better = True
         elif score == self.best:
             better = loss < self.best_loss

@@ -7,6 +7,7 @@ the same bits whether the run was killed or not (CPU, same threads).
 """
 
 import logging
+import math
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -119,7 +120,8 @@ class Trainer:
         """Go on from the last checkpoint, until a limit is reached or a signal comes; then save.
 
         Raises:
-            TrainingDiverged: if the loss was not finite ten times in a row.
+            TrainingDiverged: if the loss was not finite ten times in a row, in every update of the run, or
+                in a validation.
             CheckpointError: if a checkpoint is corrupt or of another run, or something cannot be written.
             DataError: if there is nothing to train on.
         """
@@ -219,12 +221,32 @@ class Trainer:
         if self.processes.is_main:
             _log.warning("update %d skipped: loss or gradient is not finite", progress.update)
         if progress.skipped_in_a_row >= PATIENCE_WITH_NAN:
-            raise TrainingDiverged(
-                f"loss or gradient were not finite in {PATIENCE_WITH_NAN} updates in a row, the last being "
-                f"update {progress.update}. Try a lower training.optimizer.rate, a schedule with a longer "
-                "warm-up, a lower training.optimizer.clip, or training.precision = 'float32'. "
-                "The last checkpoint is untouched."
+            raise self._diverged(
+                f"the loss or its gradient was not finite in {PATIENCE_WITH_NAN} updates in a row, the last "
+                f"being update {progress.update}"
             )
+
+    def _diverged(self, what: str) -> TrainingDiverged:
+        """The error of a run that diverged: what happened, what is left of it, what to do."""
+        progress = self.state.progress
+        kept = "No model was kept"
+        if progress.best is not None:
+            kept = f"The best model, of update {progress.best_update}, is kept"
+        return TrainingDiverged(
+            f"{self.folder}: training diverged: {what}. {kept}; the last checkpoint is untouched. "
+            "Train again, into another folder, with a lower training.optimizer.rate, a longer "
+            "training.schedule.warmup, a lower training.optimizer.clip, or training.precision = 'float32'."
+        )
+
+    def _check_finite(self, loss: float) -> None:
+        """Refuse a model whose validation loss is not a finite number: it is no model any more.
+
+        Raises:
+            TrainingDiverged: if it is not.
+        """
+        if not math.isfinite(loss):
+            update = self.state.progress.update
+            raise self._diverged(f"the validation loss after update {update} is {loss}")
 
     def _after(self, figures: Figures, epoch_ended: bool) -> str | None:
         """All that an update brings about; returns why to stop, if so."""
@@ -235,6 +257,10 @@ class Trainer:
         if epoch_ended:
             progress.epoch, progress.batch = epoch + 1, 0
         limit = progress.limit_reached(config.stop, None)
+        if limit is not None and progress.skipped == progress.update:
+            raise self._diverged(
+                f"the loss or its gradient was not finite in any of {progress.update} updates"
+            )
         every = config.validation.every
         due = epoch_ended if every is None else progress.update % every == 0
         found = self._validate(epoch) if due or limit is not None else None
@@ -246,7 +272,9 @@ class Trainer:
         reason = limit or progress.limit_reached(config.stop, config.validation.patience)
         if reason is None and figures.stop:
             reason = INTERRUPTED
-        if found is not None or epoch_ended or reason is not None or self._save_due():
+        # While updates are skipped the weights may be beyond help: the states before are worth more.
+        due = not progress.skipped_in_a_row and (epoch_ended or self._save_due())
+        if found is not None or reason is not None or due:
             self._save()
         return reason
 
@@ -268,6 +296,7 @@ class Trainer:
         config, progress, model = self.config, self.state.progress, self.state.model
         self._tick()
         score = evaluate(model, self.valid, config.batch, config.precision, self.processes)
+        self._check_finite(score.loss)
         entry: dict[str, Any] = {"loss": score.loss, "perplexity": score.perplexity}
         chosen, metric = score.perplexity, config.validation.metric
         if metric != "perplexity":

@@ -103,7 +103,8 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
     """The weights of a model folder (the best ones), of a file of weights or of a state of training.
 
     Raises:
-        CheckpointError: if the file is missing, truncated or altered; names it.
+        CheckpointError: if the file is missing, truncated or altered, or holds a number that is not finite;
+            names it.
     """
     path = Path(path)
     file = path / MODEL_FILE if path.is_dir() else path
@@ -113,11 +114,18 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
         raise CheckpointError(
             f"{path}: an exported model, which `regard translate --engine ctranslate2` reads"
         )
-    return {
+    weights = {
         name.removeprefix(MODEL_PREFIX): tensor
         for name, tensor in read_tensors(file)[0].items()
         if not name.startswith(OPTIMIZER_PREFIX)
     }
+    for name, tensor in weights.items():
+        if not tensor.isfinite().all():
+            raise CheckpointError(
+                f"{file}: {name!r} has values that are not finite: its training diverged; take the weights "
+                "of an earlier update, or train again with a lower training.optimizer.rate"
+            )
+    return weights
 
 
 def average(paths: Sequence[Path | str]) -> dict[str, Tensor]:
