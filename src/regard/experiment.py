@@ -24,6 +24,7 @@ from regard.data.guidance import GuidedSplit
 from regard.data.hf import HF_CONFIG, is_hf_folder, read_hf_config
 from regard.data.locking import claimed
 from regard.data.prepared import Prepared, prepare
+from regard.data.swapped import tell_swapped
 from regard.data.text import TextPair
 from regard.data.units import Progress
 from regard.decoding.config import SearchConfig
@@ -160,6 +161,7 @@ def train(
             with preparing() as progress:
                 prepared = prepare(config.data, progress=progress)
             prepared.verify()
+            tell_swapped(prepared)
             prepared = with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
             _check_start(config.training.start, prepared.text)
             guiding_links(config.guided, prepared, config.data.train, fingerprint(prepared))

@@ -347,6 +347,23 @@ def test_nothing_to_train_on_is_an_error(trainer, settings) -> None:
         trainer(settings(), count=0).run()
 
 
+@pytest.mark.parametrize(
+    ("batch", "accumulate", "told"),
+    [
+        ({"size": 12}, 1, False),
+        ({"size": 13}, 1, True),
+        ({"size": 6}, 2, False),
+        ({"size": 7}, 2, True),
+        ({"size": 9_999, "unit": "tokens"}, 1, True),
+        ({"size": 30, "unit": "tokens"}, 1, False),
+    ],
+)
+def test_text_of_less_than_an_update_is_told(trainer, settings, caplog, batch, accumulate, told) -> None:
+    stop = {"updates": 2, "epochs": 0}
+    trainer(settings(batch=batch, accumulate=accumulate, stop=stop), count=12).run()
+    assert ("the training text of 12 sentences is less than an update takes" in caplog.text) == told
+
+
 def test_bfloat16_trains_float32_parameters(trainer, settings) -> None:
     run = trainer(settings(precision="bfloat16"))
     run.run()

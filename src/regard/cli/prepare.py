@@ -23,11 +23,13 @@ def prepare(
 
     from regard.cli.progress import preparing
     from regard.data.prepared import prepare as run
+    from regard.data.swapped import tell_swapped
     from regard.experiment import read_run
 
     settings = read_run(config, overrides or [])
     with preparing() as progress:
         prepared = run(settings.data, progress=progress)
+    tell_swapped(prepared)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     text = prepared.text
     console.print(

@@ -76,6 +76,12 @@ class Split:
         """The source and target lengths of every row, the target's `EOS` included."""
         return self.source_lengths, self.target_lengths
 
+    def counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """How often each id occurs in the source and in the target text, ends of sentences included."""
+        sides = (self._source, self.text.source), (self._target, self.text.target)
+        source, target = (np.bincount(ids, minlength=len(side.vocabulary)) for ids, side in sides)
+        return source, target
+
     @property
     def corpora(self) -> list[dict[str, Any]]:
         """What the manifest says of each corpus: `name`, `pairs`, `kept`, `weight`..."""

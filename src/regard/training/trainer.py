@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from regard.errors import ConfigError, DataError, TrainingDiverged
 from regard.models.base import TranslationModel
 from regard.training.checkpoint import Checkpoints, TrainingState
@@ -134,6 +136,8 @@ class Trainer:
             if progress.update:
                 where = f"update {progress.update} (epoch {progress.epoch})"
                 _log.info("going on from %s in %s", where, self.folder)
+            else:
+                self._tell_little_text()
             self.record = Record(self.folder, progress.update, self.config.record.tensorboard)
         try:
             with Interrupts() as interrupts, self.display:
@@ -160,6 +164,24 @@ class Trainer:
                 )
         self._saved_at = state.progress.seconds
         self.processes.wait()  # nobody writes before everybody has read
+
+    def _tell_little_text(self) -> None:
+        """Warn where all of the training text is less than an update takes."""
+        batch, wanted = self.config.batch, self.config.accumulate
+        order = self.train.batches(batch, self.seed, 1)
+        lengths = np.maximum(*self.train.lengths)
+        sizes = [
+            len(rows) if batch.unit == "sentences" else len(rows) * int(lengths[rows].max()) for rows in order
+        ]
+        if 0 < sum(sizes) < batch.size * wanted:
+            _log.warning(
+                "the training text of %d sentences is less than an update takes (training.batch.size = %d "
+                "%s%s): every update sees all of it; give more text, or a smaller batch",
+                sum(map(len, order)),
+                batch.size,
+                batch.unit,
+                f", training.accumulate = {wanted}" if wanted > 1 else "",
+            )
 
     def _best_is_lost(self) -> bool:
         """Whether the folder's model is not the best one any more; the first process looks for all."""

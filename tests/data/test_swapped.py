@@ -1,0 +1,92 @@
+"""Validation text whose sides were given the wrong way round is told, whatever the tokenizer."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from regard.config import from_dict
+from regard.data.corpus import DataConfig
+from regard.data.phrasebook import write
+from regard.data.prepared import Prepared, prepare
+from regard.data.swapped import looks_swapped, tell_swapped
+from regard.experiment import RunConfig, train
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    write(folder, {"train": 400, "valid": 30, "test": 30}, seed=1)
+    return folder
+
+
+def _prepared(corpus: Path, into: Path, **settings: object) -> Prepared:
+    """Validation text the wrong way round, test text the right way."""
+    sides = {"train": "de en", "valid": "en de", "test": "de en"}
+    pairs = {
+        split: dict(
+            zip(("source", "target"), (str(corpus / f"{split}.{one}") for one in ends.split()), strict=True)
+        )
+        for split, ends in sides.items()
+    }
+    content = {"folder": str(into), **pairs, "train": [pairs["train"]], **settings}
+    return prepare(from_dict(DataConfig, content))
+
+
+BPE = {"kind": "bpe", "merges": 300}
+PIECES = {"kind": "sentencepiece", "size": 300}
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("tokenizer", [{"kind": "words"}, BPE, PIECES], ids=lambda one: one["kind"])
+def test_swapped_text_is_told_and_text_in_order_is_not(
+    corpus: Path, tmp_path: Path, caplog, tokenizer: dict, joint: bool
+) -> None:
+    kinds = {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer}
+    prepared = _prepared(corpus, tmp_path / "prepared", **kinds, joint_vocabulary=joint)
+    assert looks_swapped(prepared, "valid") and not looks_swapped(prepared, "test")
+    with caplog.at_level(logging.WARNING):
+        tell_swapped(prepared)
+    told = [record.getMessage() for record in caplog.records if "look swapped" in record.getMessage()]
+    assert len(told) == 1 and "valid.en and" in told[0] and "data.valid" in told[0]
+
+
+def test_frequent_tokens_that_are_unknown_do_not_make_text_fit(corpus: Path, tmp_path: Path) -> None:
+    # Many of the training text's words are unknown: what is unknown is no cheaper for that.
+    prepared = _prepared(corpus, tmp_path / "prepared", min_count=10)
+    assert looks_swapped(prepared, "valid") and not looks_swapped(prepared, "test")
+
+
+def test_two_sides_of_one_language_are_never_swapped(tmp_path: Path) -> None:
+    lines = [f"w{i % 7} w{i % 5} w{i % 3}" for i in range(60)]
+    for name, chosen in (("train", lines), ("valid", lines[3:30])):
+        (tmp_path / f"{name}.a").write_text("".join(f"{line}\n" for line in chosen))
+        (tmp_path / f"{name}.b").write_text("".join(f"{line[::-1]}\n" for line in chosen))
+    pair = {
+        name: {"source": f"{tmp_path}/{name}.a", "target": f"{tmp_path}/{name}.a"}
+        for name in ("train", "valid")
+    }
+    content = {"folder": str(tmp_path / "prepared"), "train": [pair["train"]], "valid": pair["valid"]}
+    assert not looks_swapped(prepare(from_dict(DataConfig, content)), "valid")
+
+
+def test_training_tells_of_swapped_validation_files_and_of_a_single_pair(tmp_path: Path, caplog) -> None:
+    (tmp_path / "train.de").write_text("das ist ein kleines haus\n")
+    (tmp_path / "train.en").write_text("this is a small house\n")
+    german, english = str(tmp_path / "train.de"), str(tmp_path / "train.en")
+    side = {"layers": 1, "width": 8}
+    content = {
+        "device": "cpu",
+        "data": {
+            "folder": str(tmp_path / "prepared"),
+            "train": [{"source": german, "target": english}],
+            "valid": {"source": english, "target": german},
+        },
+        "model": {"embedding": 8, "encoder": side, "decoder": side},
+        "training": {"stop": {"epochs": 1}},
+    }
+    for number in range(2):  # the second run finds the text prepared
+        caplog.clear()
+        train(from_dict(RunConfig, content), tmp_path / f"model{number}")
+        assert "train.en and " in caplog.text and "source and target look swapped" in caplog.text
+        assert "the training text of 1 sentences is less than an update takes" in caplog.text
