@@ -57,6 +57,21 @@ def test_all_text_is_shown_as_text(page, address):
     expect(page.locator(".chart svg").first).to_be_visible()
 
 
+def test_a_script_that_is_not_the_page_s_own_does_not_run(browser, tmp_path):
+    slipped_in = "<script>document.title = 'ran'</script><b onclick=\"document.title = 'ran'\" id=x>x</b>"
+    path = tmp_path / "changed.html"
+    path.write_text(make_page().replace("<main>", f"<main>{slipped_in}"), encoding="utf-8")
+    context = browser.new_context()
+    page = context.new_page()
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(path.as_uri())
+    expect(page.locator("#list .sentence")).to_have_count(len(PAIRS))
+    page.locator("#x").click()
+    assert page.title() != "ran" and any("Content Security Policy" in one for one in said)
+    context.close()
+
+
 def test_faults_are_marked(page, address):
     page.goto(address)
     said = page.locator("#s1 .output").first

@@ -1,6 +1,7 @@
 """The report's page: offline, safe with any text, its numbers and maps those of the systems."""
 
 import base64
+import hashlib
 import json
 import re
 import zlib
@@ -68,6 +69,15 @@ def data(reader):
 
 def chunk(reader, number):
     return zlib.decompress(base64.b64decode(reader.scripts[f"maps-{number}"]))
+
+
+def test_the_policy_names_the_one_script_that_may_run(page, reader):
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    digest = base64.b64encode(hashlib.sha256(reader.scripts["code"].encode()).digest()).decode()
+    assert allowed["script-src"] == f"'sha256-{digest}'" and allowed["default-src"] == "'none'"
+    # Nothing else could run: no handler stands in an attribute.
+    assert not re.search(r"<[^>]*\son[a-z]+=", page.split('<script type="application/json"')[0])
 
 
 def test_nothing_is_fetched_from_elsewhere(page, reader):
