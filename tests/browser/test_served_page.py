@@ -26,7 +26,10 @@ def served(tmp_path_factory):
     """The address of a server in this process, with a model that can be bent and one that cannot."""
     expect.set_options(timeout=15_000)  # a busy machine is no mistake
     folder = tmp_path_factory.mktemp("page")
-    paths = [save_model(folder / "bounded", seed=1, fertility=2.0), save_model(folder / "plain")]
+    paths = [
+        save_model(folder / "bounded", seed=1, fertility=2.0, tokenized=True),
+        save_model(folder / "plain"),
+    ]
     app = create_app(load_engines(paths, "cpu"), ServeConfig())
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
@@ -66,7 +69,7 @@ def test_typing_translates_each_sentence_and_draws_its_map(page, served):
     visit(page, served)
     assert all(text.strip() for text in page.locator("#output-0 .sentence").all_inner_texts())
     expect(page.locator("#look-title")).to_have_text("Sentence 1 of 2")
-    # "Set punctuation apart": five words and a mark, and the sink.
+    # The training text is tokenised: five words and a mark, and the sink.
     expect(page.locator(".row:not(.said) .word")).to_have_count(7)
     words = page.locator(".row.said .word").count()
     assert page.locator(".regard-map rect[data-row]").count() == 7 * words

@@ -11,6 +11,7 @@ import torch
 
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
+from regard.data.punctuation import TextForm
 from regard.data.text import Side, TextPair
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIALS, Vocabulary
@@ -27,7 +28,11 @@ SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
 
 
 def save_model(
-    folder: Path, seed: int = 0, attention: dict[str, Any] | None = None, fertility: float = 0
+    folder: Path,
+    seed: int = 0,
+    attention: dict[str, Any] | None = None,
+    fertility: float = 0,
+    tokenized: bool = False,
 ) -> Path:
     """A model folder as training leaves it, with random weights; bounded, with a fertility."""
     folder.mkdir(parents=True)
@@ -43,7 +48,11 @@ def save_model(
         settings["model"]["attention"] = {"kind": "constrained", "scorer": "general"}
     config = from_dict(RunConfig, settings)
     sides = [
-        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
+        Side(
+            WordsTokenizer(WordsConfig()),
+            Vocabulary((*SPECIALS, *words.split())),
+            form=TextForm(tokenized=tokenized, language="en" if tokenized else None),
+        )
         for words in (SOURCE, TARGET)
     ]
     budget = None

@@ -38,6 +38,7 @@ def load(
     device: str = "auto",
     precision: str = "float32",
     settings: Sequence[str] = (),
+    tokenized: bool = False,
     **search: Any,
 ) -> "Model":
     """Load a trained model; several make an ensemble.
@@ -47,6 +48,8 @@ def load(
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`...
         precision: What products are made in: `float32`; `bfloat16` or, on a CPU, `int8`: faster.
         settings: Other settings than those it was trained with, as `model.attention.contexts=0`.
+        tokenized: Whether all text is tokenised as the training text is, and taken as it stands; else the
+            punctuation of plain text is set apart where the training text is tokenised.
         search: Search settings by name in the place of the model's own: `beam`, `length_penalty`,
             `coverage_penalty`, `no_repeat_ngram`, `max_length_ratio`, `batch` (sentences at once)...; all of
             them stand under `[search]` in `regard config`.
@@ -70,8 +73,11 @@ def load(
         if settings:
             raise UsageError(f"settings: not for phrase-based models; {paths[0]} is one")
         phrases, config = load_phrase_model(paths)
+        if tokenized:
+            phrases = dataclasses.replace(phrases, text=phrases.text.as_written())
         return Model(tuple(paths), phrases, phrases.text, phrase_search(config.search, search))
     model, text, base = load_models(paths, device, precision, settings)
+    text = text.as_written() if tokenized else text
     return Model(tuple(paths), model, text, search_settings(base, search))
 
 

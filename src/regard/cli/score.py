@@ -18,6 +18,14 @@ def score(
     more: Annotated[
         list[Path] | None, typer.Option("--with", help="Another model, to make an ensemble.")
     ] = None,
+    tokenized: Annotated[
+        bool,
+        typer.Option(
+            "--tokenized",
+            help="The texts are tokenised as the training text is: take them as they stand. By default, the "
+            "punctuation of plain lines is set apart where the training text is tokenised.",
+        ),
+    ] = False,
     output: Annotated[Path | None, typer.Option(help="The scores; else standard output.")] = None,
     tokens: Annotated[
         bool, typer.Option("--tokens", help="Write each token with its log-probability instead.")
@@ -69,6 +77,8 @@ def score(
         raise no_probability(model)
     use_threads(threads)
     loaded, text, base = load_models([model, *(more or [])], device, precision, settings or [])
+    if tokenized:
+        text = text.as_written()
     penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     search = search_settings(base, {**penalties, "coverage_floor": coverage_floor, "batch": batch})
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))

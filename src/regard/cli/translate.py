@@ -26,6 +26,14 @@ def translate(
     ],
     input: Annotated[Path | None, typer.Option(help="Text, plain or gzip; else standard input.")] = None,
     output: Annotated[Path | None, typer.Option(help="The translations; else standard output.")] = None,
+    tokenized: Annotated[
+        bool,
+        typer.Option(
+            "--tokenized",
+            help="The text is tokenised as the training text is: take it as it stands. By default, the "
+            "punctuation of plain lines is set apart where the training text is tokenised.",
+        ),
+    ] = False,
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept alive; 1 is greedy search.")] = None,
     nbest: Annotated[int, typer.Option(help="Translations a line, as LINE ||| TEXT ||| SCORE.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Write SCORE and a tab before each text.")] = False,
@@ -220,6 +228,8 @@ def translate(
             if by_word or fertility is not None:
                 check_bounded(model, text, str(models[0]))
             translator = Translator(model, text, search_settings(base, options), sampling, by_word, choice)
+        if tokenized:
+            translator = translator.as_written()
         lines = number_lines(
             _lines(input),
             None if prefix is None else _file_lines(prefix),

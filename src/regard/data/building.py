@@ -20,8 +20,15 @@ from regard.data.corpus import CorpusConfig, DataConfig, corpus_name, read_pairs
 from regard.data.files import file_digest, write_atomic
 from regard.data.folders import refuse_foreign, whole_folder
 from regard.data.manifest import MANIFEST
+from regard.data.punctuation import FormCounter, TextForm
 from regard.data.text import Side, TextPair
-from regard.data.tokenizer import SentencePieceConfig, Tokenizer, finish_tokenizers, start_tokenizers
+from regard.data.tokenizer import (
+    SentencePieceConfig,
+    Tokenizer,
+    finish_tokenizers,
+    start_tokenizers,
+    text_form,
+)
 from regard.data.tokenizers.pieces import BYTES
 from regard.data.units import TAG, Progress, Units, number_units
 from regard.data.unknown import UnknownCounts
@@ -34,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 EVALUATION_LENGTH = 1024
 """The longest sentence of a validation or test corpus, in tokens, unless training admits longer ones."""
+EXAMINED = 10_000
+"""The lines of a training corpus that tell whether its punctuation stands apart from words."""
 FEW_LINES = 20_000
 """Fewer pairs are not worth starting processes."""
 
@@ -83,6 +92,7 @@ class _Builder:
         self.into = into
         self.progress = progress
         self.processes = processes
+        self.marks = (FormCounter(), FormCounter())
         self.corpora: dict[str, tuple[CorpusConfig, ...]] = {"train": config.train, "valid": (config.valid,)}
         if config.test is not None:
             self.corpora["test"] = (config.test,)
@@ -127,11 +137,33 @@ class _Builder:
         return longest if split == "train" else max(longest, EVALUATION_LENGTH)
 
     def _survey(self) -> dict[str, list[int]]:
-        """Read everything once: broken input is found before any slow work. Returns pairs a corpus."""
-        return {
-            split: [sum(1 for _ in read_pairs(corpus)) for corpus in corpora]
-            for split, corpora in self.corpora.items()
-        }
+        """Read everything once: broken input is found before any slow work. Returns pairs a corpus.
+
+        The first lines of each training corpus tell how the text is written.
+        """
+        counts: dict[str, list[int]] = {}
+        for split, corpora in self.corpora.items():
+            counts[split] = []
+            for corpus in corpora:
+                number = 0
+                for number, pair in enumerate(read_pairs(corpus), 1):
+                    if split == "train" and number <= EXAMINED:
+                        for counter, line in zip(self.marks, pair, strict=True):
+                            counter.add(line)
+                counts[split].append(number)
+        return counts
+
+    def _forms(self) -> tuple[TextForm, TextForm]:
+        """How the training text of each side is written."""
+        tokenizers = (self.config.source_tokenizer, self.config.target_tokenizer)
+        source, target = (
+            text_form(counter, tokenizer, [getattr(corpus, side) for corpus in self.config.train])
+            for side, counter, tokenizer in zip(SIDES, self.marks, tokenizers, strict=True)
+        )
+        for side, form in zip(SIDES, (source, target), strict=True):
+            if form.tokenized:
+                _log.info("the %s text is tokenised: plain text that comes in will be tokenised, too", side)
+        return source, target
 
     def _sample(self, side: int, pairs: list[int]) -> Iterator[str]:
         """Evenly spread lines of the training text for a tokenizer to learn from, read when asked for."""
@@ -185,7 +217,10 @@ class _Builder:
             source = choose(tokenizers[0].listed, counts[0], size=self.config.source_size, always=always)
             always = tokenizers[1].always
             target = choose(tokenizers[1].listed, counts[1], size=self.config.target_size, always=always)
-        text = TextPair(Side(tokenizers[0], source, tags), Side(tokenizers[1], target))
+        forms = self._forms()
+        text = TextPair(
+            Side(tokenizers[0], source, tags, form=forms[0]), Side(tokenizers[1], target, form=forms[1])
+        )
         for side, cut in zip((text.source, text.target), segments, strict=True):
             side.tell_unknown(cut.tokens)
         return text

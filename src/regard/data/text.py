@@ -26,7 +26,10 @@ from regard.data.fertility import (
     PredictedFertilityConfig,
 )
 from regard.data.files import file_digest, read_bytes, write_atomic
+from regard.data.punctuation import PLAIN, TextForm, set_apart
+from regard.data.spacing import SPACES, split_at_spaces
 from regard.data.tokenizer import Tokenizer, TokenizerConfig, WordsConfig, load_tokenizer
+from regard.data.tokenizers.words import SPACE
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS, UNK, Ids, Vocabulary
 from regard.errors import ConfigError, DataError
 
@@ -45,23 +48,32 @@ class Side:
         vocabulary: Tokens to ids.
         tags: Words that, at the start of a line, are tokens as they stand (`<2de>`); source side only.
         apart: Whether every token counts as a word, whatever the tokenizer says.
+        form: How its training text is written; plain text that comes in is written so, too.
     """
 
     tokenizer: Tokenizer
     vocabulary: Vocabulary
     tags: tuple[str, ...] = ()
     apart: bool = False
+    form: TextForm = PLAIN
 
     def tokenize(self, line: str) -> list[str]:
-        """The tokens of a line, its tag kept whole; symbols that are not known are told of, once each."""
+        """The tokens of a line, its tag kept whole; symbols that are not known are told of, once each.
+
+        The one place where text comes in: where the training text is tokenised, the punctuation of a plain
+        line is set apart before; see `regard.data.punctuation`.
+        """
         tag, rest = self._tag(line)
-        tokens = self.tokenizer.encode(rest)
+        tokens = self.tokenizer.encode(set_apart(rest, self.form, self._known))
         self.tell_unknown(tokens)
         return [*tag, *(part for token in tokens for part in self.spell(token))]
 
     def spell(self, token: str) -> Sequence[str]:
         """Return the token, or smaller tokens for the same text where the vocabulary lacks it."""
         return (token,) if token in self.vocabulary else self.tokenizer.spell(token)
+
+    def _known(self, word: str) -> bool:
+        return word in self.vocabulary or SPACE + word in self.vocabulary
 
     def problem(self, line: str) -> str | None:
         """Why a line is not text of the tokenizer's form; none where it is."""
@@ -92,9 +104,9 @@ class Side:
 
     def _tag(self, line: str) -> tuple[list[str], str]:
         if self.tags:
-            first, *rest = line.split(maxsplit=1) or [""]
+            first, *_ = split_at_spaces(line) or [""]
             if first in self.tags:
-                return [first], "".join(rest)
+                return [first], line.lstrip(SPACES).removeprefix(first).lstrip(SPACES)
         return [], line
 
 
@@ -110,6 +122,8 @@ class _TextConfig:
     source: TokenizerConfig = option(default=WordsConfig, help="The source tokenizer.")
     target: TokenizerConfig = option(default=WordsConfig, help="The target tokenizer.")
     tags: tuple[str, ...] = option(default=(), help="Tag words of the source side.")
+    source_form: TextForm = option(default=TextForm, help="How the source training text is written.")
+    target_form: TextForm = option(default=TextForm, help="How the target training text is written.")
     fertility: FertilityConfig | None = option(default=None, help="What source tokens may receive.")
     sha256: dict[str, str] = option(default=dict, help="The checksum of each file beside this one.")
 
@@ -145,6 +159,14 @@ class TextPair:
         if self.source.tokenizer.around:
             return self.source.tokenizer.around
         return SPECIALS[SINK : SINK + 1] if self.budget is not None and self.budget.config.sink else ()
+
+    def as_written(self) -> "TextPair":
+        """The same for text that is written as the training text is: its lines are taken as they stand."""
+        source, target = (
+            dataclasses.replace(side, form=dataclasses.replace(side.form, tokenized=False))
+            for side in (self.source, self.target)
+        )
+        return TextPair(source, target, self.budget)
 
     def batch(
         self,
@@ -184,6 +206,8 @@ class TextPair:
             source=_config_of(self.source.tokenizer),
             target=_config_of(self.target.tokenizer),
             tags=self.source.tags,
+            source_form=self.source.form,
+            target_form=self.target.form,
             fertility=None if self.budget is None else self.budget.config,
             sha256={name: file_digest(folder / name) for name in _files(folder)},
         )
@@ -211,8 +235,9 @@ class TextPair:
             Side(load_tokenizer(config, folder, name), Vocabulary.load(folder / f"{name}.vocabulary"))
             for name, config in (("source", settings.source), ("target", settings.target))
         ]
-        source = Side(sides[0].tokenizer, sides[0].vocabulary, settings.tags)
-        return cls(source, sides[1], _budget(settings.fertility, folder, source.vocabulary))
+        source = dataclasses.replace(sides[0], tags=settings.tags, form=settings.source_form)
+        target = dataclasses.replace(sides[1], form=settings.target_form)
+        return cls(source, target, _budget(settings.fertility, folder, source.vocabulary))
 
 
 def _files(folder: Path) -> list[str]:

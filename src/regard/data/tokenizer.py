@@ -1,10 +1,12 @@
 """The tokenizers a configuration can name, and how they are learned and loaded."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from regard.config import Kinds
+from regard.data.punctuation import FormCounter, TextForm
 from regard.data.tokenizers.actions import ActionsConfig, ActionsTokenizer
 from regard.data.tokenizers.base import Tokenizer
 from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
@@ -29,6 +31,7 @@ __all__ = [
     "finish_tokenizers",
     "load_tokenizer",
     "start_tokenizers",
+    "text_form",
 ]
 
 TokenizerConfig = Annotated[
@@ -72,6 +75,27 @@ def load_tokenizer(config: TokenizerConfig, folder: Path, side: str) -> Tokenize
             return SentencePieceTokenizer.load(config, folder, side)
         case PretrainedTokenizerConfig():
             return PretrainedTokenizer.load(config, folder, side)
+
+
+def text_form(counter: FormCounter, config: TokenizerConfig, files: Sequence[str | None]) -> TextForm:
+    """Return how the training text of a side is written.
+
+    Args:
+        counter: It has seen the text.
+        config: The side's tokenizer; one that sets punctuation apart itself takes text as it comes.
+        files: The files of the text, whose endings (`train.de`, `train.de.gz`) name its language.
+    """
+    names = [Path("" if name is None else name.removesuffix(".gz")) for name in files]
+    endings = {name.suffix.removeprefix(".") for name in names}
+    ending = endings.pop() if len(endings) == 1 else ""
+    language = ending if re.fullmatch("[a-z]{2}", ending) else None
+    match config:
+        case WordsConfig() | CharactersConfig() | SentencePieceConfig() | BytePairConfig(tokenized=True):
+            return counter.form(language)
+        case MosesConfig() | BytePairConfig():
+            return TextForm(language=config.language)
+        case _:
+            return TextForm(language=language)
 
 
 def check_joint(source: TokenizerConfig, target: TokenizerConfig) -> None:

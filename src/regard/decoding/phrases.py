@@ -49,6 +49,10 @@ class PhraseTranslator:
         decoder = self.model.decoder
         return replace(decoder, beam=replace(decoder.beam, stack=self.search.beam))
 
+    def as_written(self) -> "PhraseTranslator":
+        """The same for tokenised text, which is taken as it stands."""
+        return replace(self, model=replace(self.model, text=self.text.as_written()))
+
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
         """Translate lines as `Translator.translate` does."""
         for block in blocks(lines, self.search.batch.block):

@@ -159,6 +159,10 @@ class Translator:
         """Decide what the settings leave to the tokenizer."""
         object.__setattr__(self, "search", self.search.for_text(self.text.target.tokenizer.subword))
 
+    def as_written(self) -> "Translator":
+        """The same for tokenised text, which is taken as it stands."""
+        return replace(self, text=self.text.as_written())
+
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
         """Translate lines, a block of `search.batch.block` at a time; results come in order.
 

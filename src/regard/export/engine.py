@@ -11,7 +11,7 @@ ranked by the same score.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -144,6 +144,10 @@ class ExportedTranslator:
     @cached_property
     def _ids(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self._names[1])}
+
+    def as_written(self) -> "ExportedTranslator":
+        """The same for tokenised text, which is taken as it stands."""
+        return replace(self, model=replace(self.model, text=self.model.text.as_written()))
 
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
         """Translate lines as `Translator.translate` does."""

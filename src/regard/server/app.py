@@ -136,7 +136,7 @@ def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
         texts = cut([asked.text or ""] if asked.texts is None else asked.texts, asked.split, config)
         jobs = _jobs(asked, texts, engine)
         lengths = [len(split_at_spaces(job.text)) for job in jobs]
-        futures = desk.submit(engine, SearchSettings(asked.nbest, asked.beam), jobs, lengths)
+        futures = desk.submit(engine, SearchSettings(asked.nbest, asked.beam, asked.tokenized), jobs, lengths)
         if asked.stream:
             lines = _lines(request, futures, texts, config.seconds)
             return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
@@ -202,7 +202,7 @@ def _add_score(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
         check_lines([line for pair in asked.pairs for line in (pair.source, pair.target)], config)
         jobs = [PairJob(join_spaces(pair.source), join_spaces(pair.target)) for pair in asked.pairs]
         lengths = [len(split_at_spaces(job.source)) + len(split_at_spaces(job.target)) for job in jobs]
-        futures = desk.submit(engine, ScoreSettings(), jobs, lengths)
+        futures = desk.submit(engine, ScoreSettings(asked.tokenized), jobs, lengths)
         try:
             found = await attend(request, answers(futures), config.seconds)
         except ClientGone:

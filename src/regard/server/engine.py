@@ -73,14 +73,18 @@ class Engine:
             jobs: They.
         """
         if isinstance(settings, ScoreSettings):
-            return _each(self._score, jobs)
+            return _each(lambda pairs: self._score(settings, pairs), jobs)
         return _each(lambda sentences: self._translate(settings, sentences), jobs)
 
     def _make(self, settings: SearchSettings) -> Translator | PhraseTranslator:
         search = replace(self.search, beam=self.beam(settings), nbest=settings.nbest)
+        text = self._text(settings)
         if isinstance(self.model, PhraseModel):
-            return PhraseTranslator(self.model, search, threads=1)
-        return Translator(self.model, self.text, search)
+            return PhraseTranslator(replace(self.model, text=text), search, threads=1)
+        return Translator(self.model, text, search)
+
+    def _text(self, settings: SearchSettings | ScoreSettings) -> TextPair:
+        return self.text.as_written() if settings.tokenized else self.text
 
     def _translate(
         self, settings: SearchSettings, jobs: Sequence[SentenceJob]
@@ -88,7 +92,7 @@ class Engine:
         fields: list[str | RegardError] = []
         for job in jobs:
             try:
-                fields.append(self._fields(job))
+                fields.append(self._fields(settings, job))
             except RegardError as mistake:
                 fields.append(mistake)
         lines = [
@@ -104,7 +108,7 @@ class Engine:
             result = next(results)
             yield DataError(result.refused) if result.refused else sentence_answer(job, result, self.text)
 
-    def _fields(self, job: SentenceJob) -> str:
+    def _fields(self, settings: SearchSettings, job: SentenceJob) -> str:
         """The fertilities of a sentence as a line that `read_fertilities` reads; empty where none is given.
 
         Raises:
@@ -113,7 +117,8 @@ class Engine:
         if not job.fertilities:
             return ""
         check_bounded(self.model, self.text, self.name)
-        words = self.text.source.word_ids(self.text.source.tokenize(job.text))
+        source = self._text(settings).source
+        words = source.word_ids(source.tokenize(job.text))
         count = words[-1] + 1 if words else 0
         given: dict[int, str] = {}
         for word, least, most in job.fertilities:
@@ -122,13 +127,15 @@ class Engine:
             given[word] = f"{least!r}:{'' if most is None else repr(most)}"
         return " ".join(given.get(word, "-") for word in words)
 
-    def _score(self, jobs: Sequence[PairJob]) -> Iterator[dict[str, Any] | Exception]:
+    def _score(
+        self, settings: ScoreSettings, jobs: Sequence[PairJob]
+    ) -> Iterator[dict[str, Any] | Exception]:
         if isinstance(self.model, PhraseModel):
             raise no_probability(Path(self.name))
         pairs = [(job.source, job.target) for job in jobs]
         problems = [self._problem(job) for job in jobs]
         readable = [pair for pair, problem in zip(pairs, problems, strict=True) if problem is None]
-        scores = score_lines(self.model, self.text, readable, self.search)
+        scores = score_lines(self.model, self._text(settings), readable, self.search)
         for job, problem in zip(jobs, problems, strict=True):
             if problem is not None:
                 yield DataError(problem)
@@ -229,7 +236,8 @@ def _facts(config: "RunConfig", text: TextPair, size: int) -> dict[str, Any]:
         "parameters": size,
         "tokenizers": [data.source_tokenizer.kind, data.target_tokenizer.kind],
         "languages": [
-            getattr(one, "language", None) for one in (data.source_tokenizer, data.target_tokenizer)
+            side.form.language or getattr(one, "language", None)
+            for side, one in ((text.source, data.source_tokenizer), (text.target, data.target_tokenizer))
         ],
         "vocabulary": [len(text.source.vocabulary), len(text.target.vocabulary)],
     }

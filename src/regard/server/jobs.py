@@ -12,15 +12,23 @@ class SearchSettings:
     Attributes:
         nbest: How many of each sentence.
         beam: How wide; none: as the model has it.
+        tokenized: Whether the text is tokenised already, and taken as it stands.
     """
 
     nbest: int = 1
     beam: int | None = None
+    tokenized: bool = False
 
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """What scores of one batch share: nothing; told apart from translations."""
+    """What scores of one batch share.
+
+    Attributes:
+        tokenized: Whether the text is tokenised already, and taken as it stands.
+    """
+
+    tokenized: bool = False
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,11 @@ class TranslateRequest(BaseModel):
     )
     attention: bool = Field(True, description="Whether the weights of words are wanted.")
     tokens: bool = Field(False, description="Whether the weights of tokens are wanted, too.")
+    tokenized: bool = Field(
+        False,
+        description="The text is tokenised already: it is taken as it stands. By default, the punctuation of "
+        "plain text is set apart where the model's training text is tokenised.",
+    )
     stream: bool = Field(
         False, description="Answer with a line of JSON for each sentence, as soon as it is translated."
     )
@@ -102,6 +107,11 @@ class ScoreRequest(BaseModel):
     )
     model: str | None = Field(None, description="A name of `GET /models`; absent: the first.", max_length=500)
     pairs: list[Pair] = Field(description="Sentences and their translations.")
+    tokenized: bool = Field(
+        False,
+        description="The text is tokenised already: it is taken as it stands. By default, the punctuation of "
+        "plain text is set apart where the model's training text is tokenised.",
+    )
 
 
 class SplitRequest(BaseModel):

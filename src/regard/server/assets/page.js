@@ -23,22 +23,9 @@ const model = (side) => served.find((one) => one.name === state.models[side]);
 const sides = () => (state.compare ? [0, 1] : [0]);
 const levelsOf = (side, place) => state.bent[side].get(place) || new Map();
 
-/** Punctuation set apart, for models that read words between spaces. */
-function apart(text) {
-  return text.split(" ").map((word) => {
-    const [, before, middle, after] = /^([\p{Ps}\p{Pi}"„]*)(.*?)([\p{Pe}\p{Pf}\p{Pi}.,!?;:…"]*)$/su.exec(word);
-    return [...before, ...(middle ? [middle] : []), ...(after.match(/\.{2,}|./gsu) || [])].join(" ");
-  }).join(" ");
-}
-
-function asRead(side, place) {
-  const text = sentences[place].text;
-  return state.apart && model(side).tokenizers[0] === "words" ? apart(text) : text;
-}
-
 function keyOf(side, place) {
   const levels = model(side).fertility ? [...levelsOf(side, place)].sort((a, b) => a[0] - b[0]) : [];
-  return JSON.stringify([state.models[side], asRead(side, place), levels]);
+  return JSON.stringify([state.models[side], sentences[place].text, levels]);
 }
 
 function tell(text, wrong = false) {
@@ -99,7 +86,7 @@ async function ask(side) {
   const began = performance.now();
   try {
     await translate({
-      model: state.models[side], texts: places.map((place) => asRead(side, place)), nbest: Math.min(NBEST, limits.beam || 1), fertilities,
+      model: state.models[side], texts: places.map((place) => sentences[place].text), nbest: Math.min(NBEST, limits.beam || 1), fertilities,
       signal: controller.signal,
       each: (number, answer) => {
         if (controller.signal.aborted) return;
@@ -156,7 +143,6 @@ function draw() {
     ? `${length} of ${limits.characters} characters` : "";
   $("pane-1").hidden = !state.compare;
   $("compare").setAttribute("aria-pressed", String(state.compare));
-  $("apart-box").hidden = !sides().some((side) => model(side).tokenizers[0] === "words");
   sides().forEach(drawOutput);
   $("look").hidden = !sentences.length;
   $("welcome").hidden = sentences.length > 0;
@@ -326,12 +312,6 @@ function listen() {
     draw();
     if (state.compare) ask(1);
   });
-  $("apart").addEventListener("change", (event) => {
-    state.apart = event.target.checked;
-    for (const side of [0, 1]) state.bent[side].clear();
-    draw();
-    sides().forEach(ask);
-  });
   $("copy").addEventListener("click", async () => {
     keep();
     try {
@@ -364,7 +344,6 @@ function restore() {
   }
   state.compare = state.compare && served.length > 1;
   $("text").value = state.text;
-  $("apart").checked = state.apart;
   refresh();
 }
 

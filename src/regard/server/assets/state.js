@@ -13,7 +13,7 @@ export const FREE = 3;
 
 export function emptyState() {
   return {
-    text: "", models: [null, null], compare: false, sentence: 0, apart: true,
+    text: "", models: [null, null], compare: false, sentence: 0,
     bent: [new Map(), new Map()], // for each side: sentence -> Map(word -> level)
     picks: [new Map(), new Map()], // for each side: sentence -> rank
   };
@@ -28,7 +28,6 @@ export function readState(fragment) {
   state.text = given.get("text") || "";
   state.models = [given.get("model"), given.get("beside")];
   state.compare = given.has("beside");
-  state.apart = given.get("apart") !== "no";
   state.sentence = Math.max(0, (small(given.get("sentence") || "") || 1) - 1);
   for (const field of (given.get("bent") || "").split("_")) {
     const [side, sentence, word, code] = field.split(".");
@@ -51,7 +50,6 @@ export function writeState(state) {
   if (state.text) given.set("text", state.text);
   if (state.models[0]) given.set("model", state.models[0]);
   if (state.compare && state.models[1]) given.set("beside", state.models[1]);
-  if (!state.apart) given.set("apart", "no");
   if (state.sentence) given.set("sentence", state.sentence + 1);
   const bent = state.bent.flatMap((sentences, side) => [...sentences].flatMap(([sentence, words]) =>
     [...words].map(([word, level]) => [side, sentence, word, LEVELS[level].code].join("."))));

@@ -1,0 +1,128 @@
+"""Plain text is written as the training text is; tokenised text is left as it is."""
+
+import json
+
+import pytest
+import sacremoses
+
+from regard.config import from_dict
+from regard.data.corpus import DataConfig
+from regard.data.prepared import prepare
+from regard.data.punctuation import FormCounter, TextForm, set_apart
+from regard.data.text import TextPair
+from regard.data.tokenizer import MosesConfig, WordsConfig, text_form
+
+PLAIN_DE = [
+    "Der Hund schläft, die Katze nicht.",
+    "Prof. Weber kam am 3. Mai; er blieb.",
+    '"Ja!", rief (laut) Frau Dr. Müller: "Er ist\'s?"',
+    "Sie zahlten 3,50 Euro pro Tag.",
+]
+RULES = sacremoses.MosesTokenizer(lang="de")
+TOKENIZED_DE = [RULES.tokenize(line, escape=False, return_str=True) for line in PLAIN_DE]
+GERMAN = TextForm(tokenized=True, language="de")
+VOCABULARY = {word for line in TOKENIZED_DE for word in line.split()}
+
+
+PIECES = {"kind": "sentencepiece", "size": 60, "joint": False}
+
+
+def counted(lines):
+    counter = FormCounter()
+    for line in lines:
+        counter.add(line)
+    return counter
+
+
+@pytest.mark.parametrize(("plain", "tokenized"), [*zip(PLAIN_DE, TOKENIZED_DE, strict=True)])
+@pytest.mark.parametrize("known", [VOCABULARY, {".", ",", '"', "!", "?", "'s"}])
+def test_plain_text_becomes_what_moses_makes_of_it(plain, tokenized, known):
+    assert set_apart(plain, GERMAN, known.__contains__) == tokenized
+
+
+@pytest.mark.parametrize("line", [*TOKENIZED_DE, "Yahoo! heißt es .", "nur Wörter", "", "..."])
+def test_tokenised_text_stays_as_it_is(line):
+    assert set_apart(line, GERMAN, VOCABULARY.__contains__) == line
+    assert set_apart(line, GERMAN, lambda _: False) == line
+
+
+@pytest.mark.parametrize("line", PLAIN_DE)
+def test_models_of_plain_text_get_plain_text(line):
+    assert set_apart(line, TextForm(language="de"), VOCABULARY.__contains__) == line
+
+
+def test_words_that_the_vocabulary_holds_stay_whole():
+    known = {"Mr.", "don't", "go", ".", "Smith", "I"}.__contains__
+    form = TextForm(tokenized=True, language="en")
+    assert set_apart("Mr. Smith, don't go.", form, known) == "Mr. Smith , don't go ."
+    # Without punctuation nothing tells plain from tokenised text: words part only where all parts are known.
+    assert set_apart("I don't go", form, {"do", "go", "I", "don", "'t"}.__contains__) == "I don 't go"
+    assert set_apart("I can't go", form, known) == "I can't go"
+    # To Moses an initial or an ordinal ends no sentence, but here the line does.
+    assert set_apart("Plan B.", form, {"Plan", "B", "."}.__contains__) == "Plan B ."
+    assert set_apart("Plan B.", form, {"Plan", "B", "B."}.__contains__) == "Plan B."
+
+
+def test_marks_that_french_writes_apart_are_no_sign_of_tokenised_text():
+    french = TextForm(tokenized=True, language="fr")
+    known = {"oui", "ça", "va", "?", ","}.__contains__
+    assert set_apart("oui, ça va ?", french, known) == "oui , ça va ?"
+    assert set_apart("«\u00a0oui\u00a0», ça va\u202f?", french, known) == "« oui » , ça va ?"
+
+
+def test_escapes_of_the_training_text_are_written_too():
+    form = counted(["it &apos;s &quot; so &quot; ."]).form("en")
+    assert form == TextForm(tokenized=True, escaped=True, language="en")
+    line = 'It\'s "so" & [so].'
+    expected = sacremoses.MosesTokenizer("en").tokenize(line, return_str=True)
+    known = {"&apos;s", "&quot;", "&amp;", "&#91;", "&#93;", "."}.__contains__
+    assert set_apart(line, form, known) == expected
+    assert set_apart("it &apos;s &quot; xyz. &quot;", form, known) == "it &apos;s &quot; xyz. &quot;"
+
+
+@pytest.mark.parametrize(
+    ("lines", "tokenized"),
+    [
+        (TOKENIZED_DE, True),
+        (PLAIN_DE, False),
+        (["oui , ça va ?"] * 2, True),
+        (["oui, ça va ?"] * 2, False),
+        (["他 来 了 。"], True),
+        (["यह है।"], False),
+        (["no marks here"], False),
+    ],
+)
+def test_the_form_of_a_text_is_that_of_its_full_stops_and_commas(lines, tokenized):
+    assert counted(lines).form(None).tokenized is tokenized
+
+
+def test_the_language_comes_from_the_endings_of_the_files_or_from_the_rules():
+    counter = counted(TOKENIZED_DE)
+    assert text_form(counter, WordsConfig(), ["a/train.de", "b.de.gz"]) == GERMAN
+    assert text_form(counter, WordsConfig(), ["a/train.de", "b.at"]).language is None
+    assert text_form(counter, WordsConfig(), ["train.source"]).language is None
+    assert text_form(counter, WordsConfig(), [None]).language is None
+    # The rules of Moses set punctuation apart themselves.
+    assert text_form(counter, MosesConfig(language="fr"), ["train.de"]) == TextForm(language="fr")
+
+
+@pytest.mark.parametrize("tokenizer", [{"kind": "words"}, PIECES])
+def test_prepared_text_records_its_form_and_reads_plain_lines_so(tmp_path, tokenizer):
+    (tmp_path / "train.de").write_text("".join(f"{line}\n" for line in TOKENIZED_DE))
+    (tmp_path / "train.en").write_text("".join("The dog sleeps, the cat does not.\n" for _ in TOKENIZED_DE))
+    files = {"source": str(tmp_path / "train.de"), "target": str(tmp_path / "train.en")}
+    sides = {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer}
+    data = from_dict(DataConfig, {"train": [files], "valid": files, **sides})
+    prepare(data, tmp_path / "prepared")
+    text = TextPair.load(tmp_path / "prepared")
+    assert text.source.form == GERMAN and text.target.form == TextForm(language="en")
+    for plain, tokenized in zip(PLAIN_DE, TOKENIZED_DE, strict=True):
+        assert text.source.tokenize(plain) == text.source.tokenize(tokenized)
+        assert text.source.tokenize(tokenized) == text.source.tokenizer.encode(tokenized)
+        assert text.as_written().source.tokenize(plain) == text.source.tokenizer.encode(plain)
+        assert text.target.tokenize(plain) == text.target.tokenizer.encode(plain)
+    (tmp_path / "again").mkdir()
+    text.save(tmp_path / "again")
+    assert TextPair.load(tmp_path / "again").source.form == GERMAN
+    about = json.loads((tmp_path / "again" / "text.json").read_text())
+    assert about["source_form"] == {"tokenized": True, "escaped": False, "language": "de"}
