@@ -170,7 +170,8 @@ def train(
         prepared = prepare(config.data)
         prepared = with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
         if isinstance(config.model, PhraseConfig):
-            phrases = partial(run_phrases, config.model, prepared, folder, fingerprint(prepared))
+            beside = files_beside(folder, to_dict(config))
+            phrases = partial(run_phrases, config.model, prepared, folder, fingerprint(prepared), beside)
             # One process makes it; the others find it made.
             result = phrases(config.seed, config.threads) if processes.is_main else None
             processes.wait()

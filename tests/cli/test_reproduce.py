@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from test_translate import run
 
+from regard.data.locking import claimed
 from regard.data.phrasebook import write
-from regard.errors import UsageError
+from regard.errors import CheckpointError, UsageError
 from regard.reproduce.grid import Failed
 
 SMALL = [
@@ -177,6 +178,43 @@ def test_a_stopped_table_goes_on(data: Path, tmp_path: Path) -> None:
     assert "the same command goes on from here" in said
     assert list(out.glob("runs/*/training/*")), "the run saved nothing"
     assert not list(out.glob("rows/*"))
+
+
+@pytest.mark.slow
+def test_the_runs_of_a_killed_table_end_with_it(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "regard", "reproduce", "malaviya2018-table1", "--data", str(data)]
+    command += ["--out", str(out), "--rows", "softmax", *SETTINGS, "--set", "training.stop.epochs=4000"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (found := list(out.glob("runs/*/record.jsonl"))) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    (folder,) = (path.parent for path in found)
+    with pytest.raises(CheckpointError, match="another process is training"), claimed(folder):
+        pass
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            with claimed(folder):
+                return
+        except CheckpointError:
+            assert time.monotonic() < deadline, "its run goes on"
+            time.sleep(0.1)
+
+
+def test_nothing_of_the_current_directory_is_executed(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("torch.py", "json.py", "regard.py"):
+        (tmp_path / name).write_text("open('executed', 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Failed):
+        _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.start=nowhere")
+    (log,) = (tmp_path / "out" / "runs").glob("*.log")
+    assert "nowhere: lies in no model folder" in log.read_text()
+    assert not (tmp_path / "executed").exists()
 
 
 def test_a_failed_run_is_named_with_its_log(data: Path, tmp_path: Path) -> None:

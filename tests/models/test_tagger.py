@@ -1,6 +1,8 @@
 """The fertility tagger and its training."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -119,6 +121,25 @@ def test_the_largest_fertility_seen_is_a_class_of_its_own(tmp_path):
     few = Tagged([["a", "b"]] * 2, [[12, 1]] * 2)
     train_predictor(tmp_path / "p", few, few, SMALL, settings(epochs=1))
     assert FertilityPredictor.load(tmp_path / "p").model.classes == 12
+
+
+def test_a_run_killed_while_it_wrote_its_first_file_goes_on(tmp_path):
+    few = Tagged([["a", "b"]] * 2, [[1, 2]] * 2)
+    left = tmp_path / "p" / ".predictor.json.0123abcd.partial"
+    left.mkdir(parents=True)
+    (left / "predictor.json").write_bytes(b"{")
+    (tmp_path / "p" / ".lock").touch()
+    train_predictor(tmp_path / "p", few, few, SMALL, settings(epochs=1))
+    assert FertilityPredictor.load(tmp_path / "p").vocabulary and not left.exists()
+
+
+def test_a_predictor_is_not_read_beside_other_words(folder, tmp_path):
+    copy = Path(shutil.copytree(folder, tmp_path / "p"))
+    lines = (copy / "source.vocabulary").read_text(encoding="utf-8").splitlines()
+    lines[-2:] = reversed(lines[-2:])
+    (copy / "source.vocabulary").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"source\.vocabulary: is not what"):
+        FertilityPredictor.load(copy)
 
 
 def test_a_folder_of_something_else_is_left_alone(folder, tmp_path):

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -310,3 +311,11 @@ def test_a_report_shows_it_beside_a_file_of_translations(folder: Path) -> None:
     assert bleu[0]["value"] == bleu[1]["value"] > 0  # what it says is what it wrote
     phrases, lines = report["systems"][0], report["systems"][1]
     assert phrases["own"] and not phrases["forced"] and not lines["own"]  # it is not led through references
+
+
+def test_tables_are_not_read_beside_another_config(folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(folder / "model", tmp_path / "model"))
+    config = copy / "config.toml"
+    config.write_text(config.read_text().replace("max_phrase = 4", "max_phrase = 3"))
+    with pytest.raises(CheckpointError, match=r"config\.toml: is not what .*phrase was trained with"):
+        regard.load(copy)

@@ -104,15 +104,19 @@ def load_phrase_model(folders: Sequence[Path]) -> "tuple[PhraseModel, RunConfig]
         UsageError: if there are several models, or the settings are not of such a system.
         CheckpointError: if the folder is broken.
     """
+    from regard.config import to_dict
     from regard.experiment import load_config
     from regard.smt.config import PhraseConfig
-    from regard.smt.model import load_phrases
+    from regard.smt.model import PHRASE_FOLDER, load_phrases, phrases_beside
+    from regard.training.resume import compare_beside, files_beside
 
     if len(folders) > 1:
         raise UsageError("several models: phrase-based ones make no ensembles")
     config = load_config(folders[0])
     if not isinstance(config.model, PhraseConfig):
         raise UsageError(f"{folders[0]}: model.kind = {config.model.kind!r} beside a phrase-based system")
+    found = files_beside(folders[0], to_dict(config))
+    compare_beside(phrases_beside(folders[0]), folders[0] / PHRASE_FOLDER, folders[0], found)
     search = replace(config.search, beam=config.model.stack, nbest=1)
     return load_phrases(folders[0], config.model), replace(config, search=search)
 

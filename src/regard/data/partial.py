@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["LONGEST", "is_partial", "partial_folder", "remove_leftovers", "stem_of"]
+__all__ = ["LONGEST", "is_partial", "partial_folder", "remove_leftovers", "remove_leftovers_of", "stem_of"]
 
 LONGEST = 200
 """Bytes of a name that stand in its partial folder's name; of a longer one its checksum does."""
@@ -46,6 +46,13 @@ def stem_of(target: Path) -> str:
     """The part of a partial folder's name that says what is made in it."""
     name = os.fsencode(target.name)
     return target.name if len(name) <= LONGEST else hashlib.sha256(name).hexdigest()
+
+
+def remove_leftovers_of(target: Path) -> None:
+    """Remove what killed processes left of a file or folder, and within it if it is a folder."""
+    target = target.resolve()
+    remove_leftovers(target.parent, stem_of(target))
+    remove_leftovers(target)
 
 
 def is_partial(path: Path) -> bool:

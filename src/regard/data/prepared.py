@@ -18,6 +18,7 @@ from regard.data.corpus import DataConfig
 from regard.data.fertility import Budget
 from regard.data.files import read_bytes
 from regard.data.manifest import describe_inputs, describe_settings, is_current, read_manifest, verify
+from regard.data.partial import remove_leftovers_of
 from regard.data.text import TextPair
 from regard.data.units import Progress
 from regard.data.unknown import report_unknown
@@ -254,6 +255,7 @@ def prepare(
     if chosen is None:
         raise ConfigError("data.folder is not set: where shall the prepared arrays be kept?")
     folder = Path(chosen)
+    remove_leftovers_of(folder)
     wanted = describe_settings(config)
     manifest = _known(folder)
     inputs = describe_inputs(config, None if manifest is None else manifest["inputs"])

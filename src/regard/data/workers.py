@@ -67,7 +67,7 @@ class _Worker:
     """A fresh interpreter that applies one function."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
-        command = [sys.executable, "-c", _START.format(path=sys.path)]
+        command = [sys.executable, "-P", "-c", _START.format(path=sys.path)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._send(function)
 

@@ -15,6 +15,7 @@ from regard.alignment.actions import write_action_tables
 from regard.alignment.registry import DEFAULT, config_of
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig
+from regard.data.partial import remove_leftovers
 from regard.data.prepared import prepare
 from regard.data.tokenizer import ActionsConfig
 from regard.errors import RegardError
@@ -55,6 +56,8 @@ def run_all(jobs: Sequence[Job], text: ExperimentText, side_by_side: int, report
         Failed: if jobs failed; the others were done.
         KeyboardInterrupt: Ctrl-C or SIGTERM came; the jobs under way have saved what they had.
     """
+    for place in {row.path("json").parent for job in jobs for row in job.rows}:
+        remove_leftovers(place)
     waiting = _wanted(jobs)
     if not waiting:
         return
@@ -149,7 +152,8 @@ def _start(job: Job) -> "subprocess.Popen[bytes]":
         environment |= {"OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads)}
     with open(log, "ab") as file:
         return subprocess.Popen(
-            [sys.executable, "-m", "regard.reproduce.job", str(told)],
+            # Safe: nothing in the current directory is imported.
+            [sys.executable, "-P", "-m", "regard.reproduce.job", str(told), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -169,13 +173,15 @@ def _stop(running: "dict[subprocess.Popen[bytes], tuple[Job, float]]") -> None:
 
 @contextlib.contextmanager
 def _told_to_stop() -> Iterator[None]:
-    """A context in which SIGTERM acts as Ctrl-C does."""
+    """A context in which SIGTERM and SIGHUP act as Ctrl-C does; under `nohup` SIGHUP stays ignored."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,15 +1,20 @@
 """One job of a table in a process of its own: train a model, then translate and score its rows.
 
-    python -m regard.reproduce.job FILE        FILE as `Job.write` writes it
+    python -m regard.reproduce.job FILE [PARENT]       FILE as `Job.write` writes it
 
-Stopped by a signal, everything is saved; the same job goes on.
+Stopped by a signal, everything is saved; the same job goes on. With the number of the process that started it
+a job ends with that process, however it ends: else it would train on where the next one wants to.
 """
 
+import ctypes
 import dataclasses
 import json
 import logging
+import os
 import platform
+import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,6 +39,9 @@ from regard.training.record import read_record
 from regard.training.trainer import Result
 
 __all__ = ["run"]
+
+PR_SET_PDEATHSIG = 1
+"""From `linux/prctl.h`."""
 
 _log = logging.getLogger(__name__)
 
@@ -139,8 +147,26 @@ def _device(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
+def _end_with(parent: int) -> None:
+    """Have this process killed when its parent has ended; its run goes on from the last checkpoint."""
+    control = getattr(ctypes.CDLL(None), "prctl", None)
+    if control is None or control(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    elif os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)  # it had ended before
+
+
+def _watch(parent: int) -> None:
+    """Where the system does not tell of it: look every second."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def _main() -> int:
     logging.basicConfig(format="%(message)s", level=logging.INFO)
+    if len(sys.argv) > 2:
+        _end_with(int(sys.argv[2]))
     try:
         stopped = run(Job.read(Path(sys.argv[1])))
     except RegardError as error:

@@ -6,6 +6,7 @@ the arrays of both tables, which are memory-mapped. It appears whole or not at a
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ __all__ = [
     "load_decoder",
     "load_phrases",
     "make_decoder",
+    "phrases_beside",
     "phrases_of",
     "save_phrases",
 ]
@@ -79,8 +81,17 @@ def make_decoder(
     return Decoder(table, model, ids, weights, config.reordering == "lexicalised", beam)
 
 
-def save_phrases(folder: Path, decoder: Decoder, bleu: float, fingerprint: str) -> None:
+def save_phrases(
+    folder: Path, decoder: Decoder, bleu: float, fingerprint: str, beside: Mapping[str, str] | None = None
+) -> None:
     """Write what was learned into a model folder.
+
+    Args:
+        folder: The model folder.
+        decoder: Tables and weights.
+        bleu: What tuning reached.
+        fingerprint: Of the text.
+        beside: The checksums of the config and the vocabularies; see `regard.training.resume`.
 
     Raises:
         CheckpointError: if it cannot be written.
@@ -94,6 +105,7 @@ def save_phrases(folder: Path, decoder: Decoder, bleu: float, fingerprint: str) 
                 "format": FORMAT,
                 "bleu": bleu,
                 "fingerprint": fingerprint,
+                "beside": dict(beside or {}),
                 "weights": dict(zip(feature_names(), decoder.weights.tolist(), strict=True)),
                 "bytes": {path.name: path.stat().st_size for path in sorted(made.iterdir())},
             }
@@ -158,6 +170,15 @@ def phrases_of(folder: Path) -> str | None:
     return _about(folder / PHRASE_FOLDER / ABOUT)["fingerprint"]
 
 
+def phrases_beside(folder: Path) -> Any:
+    """The checksums of what a folder's system was trained beside.
+
+    Raises:
+        CheckpointError: if the folder holds no such system.
+    """
+    return _about(folder / PHRASE_FOLDER / ABOUT).get("beside")
+
+
 def _about(path: Path) -> dict[str, Any]:
     try:
         about = json.loads(read_bytes(path))
@@ -168,6 +189,7 @@ def _about(path: Path) -> dict[str, Any]:
                 "weights": about["weights"],
                 "bytes": dict(about["bytes"]),
                 "fingerprint": about.get("fingerprint"),
+                "beside": about.get("beside"),
             }
     except (ValueError, KeyError, TypeError):
         pass

@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +39,7 @@ def train_phrases(
     threads: int = 0,
     *,
     fingerprint: str,
+    beside: Mapping[str, str] | None = None,
 ) -> PhraseModel:
     """Train and tune a system, and write it into a model folder; one that was stopped goes on.
 
@@ -52,6 +53,7 @@ def train_phrases(
         seed: Of the aligner and of tuning.
         threads: Of compiled work; 0: as many as there are processors.
         fingerprint: Of the text, kept with the system.
+        beside: The checksums of the config and the vocabularies, kept with the system.
 
     Raises:
         DataError: if a pair has an empty side, nothing can be aligned, or no sentence is long enough for the
@@ -68,7 +70,7 @@ def train_phrases(
     system = PhraseModel(decoder, prepared.text, 0.0)
     best = _tuned(config, prepared, system, kept / "tuning", seed, threads)
     made = replace(system, decoder=replace(decoder, weights=best.weights), bleu=best.bleu)
-    save_phrases(folder, made.decoder, made.bleu, fingerprint)
+    save_phrases(folder, made.decoder, made.bleu, fingerprint, beside)
     return made
 
 

@@ -23,6 +23,7 @@ from regard.config import load
 from regard.data.corpus import CorpusConfig, read_lines
 from regard.data.files import write_atomic
 from regard.data.folders import recipes_folder
+from regard.data.partial import remove_leftovers
 from regard.data.phrasebook import write
 from regard.data.units import Progress
 from regard.decoding.phrases import PhraseTranslator
@@ -124,6 +125,7 @@ class Tour:
             ConfigError: if its folder holds a run with other settings; names them.
         """
         folder, known = self.model(stop), self.model(stop).with_suffix(".json")
+        remove_leftovers(known.parent)
         result = train(self.config(stop), folder, preparing)
         if result.signal is not None:
             raise Stopped(result.signal)

@@ -2,15 +2,16 @@
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from regard.data.prepared import Prepared
 from regard.errors import CheckpointError
 from regard.smt.config import PhraseConfig
-from regard.smt.model import PHRASE_FOLDER, load_phrases, phrases_of
+from regard.smt.model import PHRASE_FOLDER, load_phrases, phrases_beside, phrases_of
 from regard.smt.training import train_phrases
 from regard.training.progress import Progress
+from regard.training.resume import compare_beside
 from regard.training.trainer import Result
 
 __all__ = ["is_phrase_folder", "phrases_begun", "run_phrases"]
@@ -30,7 +31,13 @@ def phrases_begun(folder: Path) -> bool:
 
 
 def run_phrases(
-    config: PhraseConfig, prepared: Prepared, folder: Path, fingerprint: str, seed: int, threads: int = 0
+    config: PhraseConfig,
+    prepared: Prepared,
+    folder: Path,
+    fingerprint: str,
+    beside: Mapping[str, str],
+    seed: int,
+    threads: int = 0,
 ) -> Result:
     """Train a system, go on with one that was stopped, or find that the folder holds it already.
 
@@ -39,6 +46,7 @@ def run_phrases(
         prepared: The text.
         folder: The model folder; it exists.
         fingerprint: Of the text: what was made of another is not gone on with.
+        beside: The checksums of the config and the vocabularies; see `regard.training.resume.files_beside`.
         seed: Of all that is drawn at random.
         threads: Of compiled work; 0: as many as there are processors.
 
@@ -53,13 +61,16 @@ def run_phrases(
                 f"{folder}: the training data has changed since this run began; give the new run another "
                 "folder"
             )
+        compare_beside(phrases_beside(folder), folder / PHRASE_FOLDER, folder, beside)
         bleu = load_phrases(folder, config).bleu
         _clear(folder)
         return Result("an earlier run had finished", None, Progress(best=bleu))
     kept = folder / "training" / f"{KEPT}{fingerprint[:16]}"
-    bleu = train_phrases(config, prepared, folder, kept, seed, threads, fingerprint=fingerprint).bleu
+    made = train_phrases(
+        config, prepared, folder, kept, seed, threads, fingerprint=fingerprint, beside=beside
+    )
     _clear(folder)
-    return Result("tuning", None, Progress(seconds=time.monotonic() - begun, best=bleu))
+    return Result("tuning", None, Progress(seconds=time.monotonic() - begun, best=made.bleu))
 
 
 def _kept(folder: Path) -> Iterator[Path]:

@@ -22,6 +22,7 @@ __all__ = [
     "BESIDE",
     "check_beside",
     "check_weights",
+    "compare_beside",
     "decisive_digest",
     "differences",
     "files_beside",
@@ -122,6 +123,21 @@ def check_beside(file: Path, folder: Path, found: Mapping[str, str]) -> None:
         known = read_about(file).get(BESIDE)
     except CheckpointError as error:
         raise _Unreadable(str(error)) from None
+    compare_beside(known, file, folder, found)
+
+
+def compare_beside(known: Any, file: Path, folder: Path, found: Mapping[str, str]) -> None:
+    """See that recorded checksums are those of what is there.
+
+    Args:
+        known: What was recorded.
+        file: Where; for messages.
+        folder: The folder of the files.
+        found: The checksums of what is there, by the files' names.
+
+    Raises:
+        CheckpointError: if they differ; names the first file.
+    """
     if not isinstance(known, Mapping):
         raise CheckpointError(f"{file}: does not tell which config and vocabularies it was trained with")
     for name in sorted(known.keys() | found.keys()):
