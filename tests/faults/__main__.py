@@ -1,0 +1,54 @@
+"""Attacks on the program, at length: `python -m tests.faults --cases 10000 [--memory 4096]`.
+
+Prints the table of attacks; exit status 1 if one succeeded. `--cases 0` tries every write event of every
+command that writes with every fault.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .injector import Attack, run
+
+
+def _fuzzer() -> Callable[..., Iterable[Any]] | None:
+    """What attacks the inputs, where it is there."""
+    name = f"{__package__}.fuzzer"
+    return importlib.import_module(name).run if importlib.util.find_spec(name) else None
+
+
+def _parts(options: argparse.Namespace) -> list[Attack]:
+    rows: list[Attack] = []
+    if options.part in ("all", "writes"):
+        rows += run(options.cases, options.seed)
+    fuzz = _fuzzer() if options.part in ("all", "inputs") else None
+    if fuzz is not None:
+        rows += fuzz(options.cases, options.seed, options.memory)
+    return rows
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the attacks and print what came of them."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--cases", type=int, default=1000, help="Cases of each part; 0: all write events.")
+    parser.add_argument("--seed", type=int, default=1, help="Which cases.")
+    parser.add_argument("--memory", type=int, default=None, help="Memory limit of the inputs' part, in MiB.")
+    parser.add_argument("--part", choices=("all", "writes", "inputs"), default="all", help="Which part.")
+    options = parser.parse_args(arguments)
+    rows = _parts(options)
+    width = max(len(row.name) for row in rows)
+    print(f"{'attack':{width}}  cases  failures")
+    for row in rows:
+        print(f"{row.name:{width}}  {row.cases:5}  {len(row.failures):8}")
+    cases, failures = sum(row.cases for row in rows), [one for row in rows for one in row.failures]
+    print(f"{'together':{width}}  {cases:5}  {len(failures):8}")
+    for failure in failures:
+        print(failure)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""The commands that write, each with what it reads, and the tiny text and models they are tried on."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["BASE", "COMMANDS", "Command", "write_inputs"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line that writes.
+
+    Attributes:
+        name: What to call it.
+        line: Its arguments.
+        outputs: The files and folders it writes. None may ever be half there.
+        whole: Whether `outputs` stand as they were or as they shall be at every moment; else only when the
+            same command was given again.
+        once: Whether the same command is refused where it has been done.
+        needs: The folders and files of the base that it reads or replaces.
+    """
+
+    name: str
+    line: str
+    outputs: tuple[str, ...]
+    whole: bool = True
+    once: bool = False
+    needs: tuple[str, ...] = field(default=("corpus",))
+
+
+CONFIG = """
+threads = 1
+device = "cpu"
+[data]
+folder = "{data}"
+min_count = {min_count}
+train = [{{ source = "corpus/train.de", target = "corpus/train.en" }}]
+valid = {{ source = "corpus/valid.de", target = "corpus/valid.en" }}
+{more}
+[training]
+batch = {{ size = 16 }}
+stop = {{ epochs = 2 }}
+record = {{ every = 2 }}
+checkpoint = {{ keep = 2, every = 3 }}
+"""
+SMALL = "embedding = 4\nencoder = { layers = 1, width = 4 }\ndecoder = { layers = 1, width = 4 }\n"
+TRANSFORMER = """
+[model]
+kind = "transformer"
+width = 8
+heads = 2
+encoder = { layers = 1 }
+decoder = { layers = 1 }
+feed_forward = { width = 8 }
+"""
+CONFIGS = {
+    "lstm": "[model]\n" + SMALL,
+    "fertile": 'fertility = { kind = "predicted", width = 4, epochs = 1, patience = 1 }\n'
+    + "[model]\n"
+    + SMALL
+    + 'attention = { kind = "constrained" }\n',
+    "guided": "[model]\n" + SMALL + "[guided]\n",
+    "phrase": '[model]\nkind = "phrase"\naligner = { kind = "ibm1" }\nmax_phrase = 3\norder = 2\nstack = 5\n'
+    + "tuning = { rounds = 1, nbest = 5, restarts = 0 }\n",
+    "transformer": TRANSFORMER,
+}
+TABLE = "".join(
+    f"{word}\tN;{case}\t{word}{ending}\n"
+    for word in ("hund", "katze", "haus", "baum", "vogel", "fisch")
+    for case, ending in (("GEN", "es"), ("DAT", "e"), ("PL", "en"))
+)
+
+BASE = (
+    "phrasebook corpus --train 60 --valid 8 --test 6",
+    "prepare lstm.toml data.min_count=2",
+    "train lstm.toml --out model",
+    "train transformer.toml --out transformer",
+    "export ctranslate2 transformer -o exported",
+    "align corpus/train.de corpus/train.en --model ibm1 --save aligner -o links.txt --threads 1",
+    "lm corpus/train.en --order 2 -o old.arpa",
+    "lm corpus/train.en --order 2 -o old.arpa.gz",
+    "translate model --input corpus/test.de --output out.txt --threads 1",
+    "report model --test corpus/test.de corpus/test.en --lines 2 --no-meteor -o page.html",
+)
+"""What makes the base, in order."""
+
+_TEST = "corpus/test.de corpus/test.en"
+COMMANDS = (
+    Command("phrasebook", "phrasebook made --train 9 --valid 3 --test 3", ("made",), whole=False),
+    Command("prepare", "prepare lstm.toml data.folder=prepared-new", ("prepared-new",)),
+    Command(
+        "prepare again",
+        "prepare lstm.toml data.folder=prepared data.min_count=1",
+        ("prepared",),
+        needs=("corpus", "prepared"),
+    ),
+    Command("lm", "lm corpus/train.en --order 3 -o old.arpa", ("old.arpa",), needs=("corpus", "old.arpa")),
+    Command(
+        "lm, gzip",
+        "lm corpus/train.en --order 3 -o old.arpa.gz",
+        ("old.arpa.gz",),
+        needs=("corpus", "old.arpa.gz"),
+    ),
+    Command(
+        "align",
+        "align corpus/train.de corpus/train.en --model ibm2 --save aligner -o links.txt --json pass.json "
+        "--threads 1",
+        ("aligner", "links.txt", "pass.json"),
+        needs=("corpus", "aligner", "links.txt"),
+    ),
+    Command("actions", "actions table.tsv --into actions --threads 1", ("actions",), whole=False),
+    Command(
+        "fertility",
+        "fertility corpus/train.de --links corpus/train.talp -o f.txt --json f.json",
+        ("f.txt", "f.json"),
+    ),
+    Command(
+        "fertility --train-predictor",
+        "fertility corpus/train.de --links corpus/train.talp --valid corpus/valid.de corpus/valid.talp "
+        "--train-predictor predictor --threads 1",
+        ("predictor",),
+        whole=False,
+    ),
+    Command(
+        "train", "train lstm.toml --out trained", ("trained",), whole=False, needs=("corpus", "prepared")
+    ),
+    Command("train, fertilities", "train fertile.toml --out trained", ("trained",), whole=False),
+    Command("train, guided", "train guided.toml --out trained", ("trained",), whole=False),
+    Command("train, phrases", "train phrase.toml --out trained", ("trained",), whole=False),
+    Command("average", "average mean model --last 2", ("mean",), once=True, needs=("model",)),
+    Command(
+        "export",
+        "export ctranslate2 transformer -o exported --force --quantization int8",
+        ("exported",),
+        needs=("transformer", "exported"),
+    ),
+    Command(
+        "translate",
+        "translate model --input corpus/test.de --output out.txt --alignment links.txt --attention a.jsonl "
+        "--beam 2 --threads 1",
+        ("out.txt", "links.txt", "a.jsonl"),
+        needs=("corpus", "model", "out.txt", "links.txt"),
+    ),
+    Command(
+        "score", f"score model {_TEST} --output s.txt --threads 1", ("s.txt",), needs=("corpus", "model")
+    ),
+    Command(
+        "evaluate",
+        "evaluate corpus/test.en corpus/test.en --metric chrf --resamples 2 --json e.json",
+        ("e.json",),
+    ),
+    Command(
+        "report",
+        f"report model --test {_TEST} --no-meteor --lines 3 -o page.html",
+        ("page.html",),
+        needs=("corpus", "model", "page.html"),
+    ),
+    Command(
+        "tune",
+        "tune model --source corpus/valid.de --reference corpus/valid.en --alpha 0 --beta 0 --json t.json "
+        "--threads 1",
+        ("t.json",),
+        needs=("corpus", "model"),
+    ),
+    Command(
+        "figures",
+        "figures simplex --output pictures --json p.json",
+        ("pictures", "p.json"),
+        whole=False,
+    ),
+)
+
+
+def write_inputs(root: Path) -> None:
+    """Write what is no command's work: configs and a table; their time stamps are old, so that they count."""
+    for name, more in CONFIGS.items():
+        data = "prepared" if name in ("lstm", "guided") else f"prepared-{name}"
+        text = CONFIG.format(data=data, min_count=1 if name != "lstm" else 2, more=more)
+        (root / f"{name}.toml").write_text(text, encoding="utf-8")
+    (root / "table.tsv").write_text(TABLE, encoding="utf-8")
+
+
+def make_old(root: Path) -> None:
+    """Give every file one old time stamp: what changed just now may change again, and is read twice."""
+    for path in root.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))

@@ -1,0 +1,38 @@
+"""Commands that are ended or cannot write, at any of their write events, lose nothing: some of the cases."""
+
+import pytest
+
+from .commands import COMMANDS, Command
+from .injector import attack, chosen, compiler, workbench
+
+GATE = ("prepare again", "lm", "align", "train", "average", "export", "translate")
+"""Of every kind of writer one: a folder anew, over another and once, a file, several, a run."""
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="needs a C compiler")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    with workbench(tmp_path_factory.mktemp("faults").resolve()) as made:
+        yield made
+
+
+def test_nothing_is_lost_or_half_written_at_any_write_event(bench):
+    commands = [command for command in COMMANDS if command.name in GATE]
+    assert len(commands) == len(GATE)
+    failures = []
+    for command, mode, event in chosen(bench, 28, 1, commands):
+        failures += attack(bench, command, mode, event)
+    assert not failures, "\n".join(failures)
+
+
+def test_the_injector_finds_a_writer_without_care(bench):
+    """A file written in its place is torn by a kill, and a disk that is full ends in a traceback."""
+    careless = Command("careless", "write-in-place old.txt", ("old.txt",))
+    events, _ = bench.wanted(careless)
+    found = {
+        mode: "\n".join(one for event in range(1, events + 1) for one in attack(bench, careless, mode, event))
+        for mode in ("kill", "full")
+    }
+    assert "neither the old one nor the new one" in found["kill"]
+    assert "traceback" in found["full"]
