@@ -127,6 +127,9 @@ MISTAKES = [
     ("GET", "/nowhere", None, 404),
     ("GET", "/translate", None, 405),
     ("DELETE", "/health", None, 405),
+    ("POST", "/health", b"{", 405),
+    ("PUT", "/translate", b"{}", 405),
+    ("POST", "/nowhere", b"{}", 404),
     ("POST", "/translate", b"{", 400),
     ("POST", "/translate", b"\xff\xfe", 400),
     ("POST", "/translate", b"[" * 100_000, 400),
@@ -182,7 +185,7 @@ def test_every_mistake_has_the_one_shape_and_no_traceback(engines):
         assert set(answer.json()) == {"error"} and answer.json()["error"], answer.text
         assert "Traceback" not in answer.text and len(answer.text) < 1000
         assert "default-src 'self'" in answer.headers["content-security-policy"]
-        assert status != 405 or answer.headers["allow"]
+        assert status != 405 or answer.headers["allow"] == ("GET, HEAD" if path == "/health" else "POST")
 
 
 def test_a_body_that_is_not_said_to_be_json_is_refused(engines):
@@ -193,6 +196,64 @@ def test_a_body_that_is_not_said_to_be_json_is_refused(engines):
         return simple, await one.post("/translate", content=b'{"text": "a"}')
 
     assert [one.status_code for one in ask(engines, work)] == [415, 415]
+
+
+def test_what_is_wrong_with_an_address_comes_before_what_is_wrong_with_a_body(engines):
+    async def work(one):
+        return [
+            (
+                await one.request(method, path, content=b"x", headers={"content-type": "text/plain"})
+            ).status_code
+            for method, path in (("POST", "/health"), ("POST", "/"), ("PUT", "/translate"), ("POST", "/no"))
+        ]
+
+    assert ask(engines, work) == [405, 405, 405, 404]
+
+
+@pytest.mark.parametrize("path", ["/", "/page.js", "/health", "/models", "/metrics", "/openapi.json"])
+def test_head_is_answered_where_get_is_and_has_no_body(engines, path):
+    async def work(one):
+        return await one.get(path), await one.head(path), await one.head("/translate"), await one.head("/no")
+
+    found, head, elsewhere, nowhere = ask(engines, work)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("content-type", "content-length"):
+        assert (name == "content-length" and path == "/metrics") or head.headers[name] == found.headers[name]
+    assert (elsewhere.status_code, elsewhere.headers["allow"]) == (405, "POST")
+    assert nowhere.status_code == 404 and nowhere.content == b""
+
+
+def test_a_name_that_is_not_the_server_s_is_refused(engines):
+    async def work(one):
+        asked = {"text": "a b"}
+        return [
+            await one.post("/translate", json=asked, headers={"host": "evil.example"}),
+            await one.get("/", headers={"host": "evil.example:8000"}),
+            await one.get("/health", headers={"host": "translate.example.org"}),
+        ]
+
+    refused = ask(engines, work)
+    assert [one.status_code for one in refused] == [421, 421, 421]
+    assert "--allow-host" in refused[0].json()["error"]
+    allowed = ask(engines, work, hosts=("translate.example.org",))
+    assert [one.status_code for one in allowed] == [421, 421, 200]
+
+
+def test_whole_numbers_of_json_are_integers_however_they_are_written(engines):
+    async def work(one):
+        bent = b'"fertilities": [{"sentence": 0.0, "word": 1.0, "most": 2}]'
+        bodies = (
+            b'{"text": "a b", "model": "bounded", "nbest": 2.0, "beam": 3e0, %s}' % bent,
+            b'{"text": "a b", "nbest": 2.5}',
+            b'{"text": "a b", "nbest": 1e400}',
+            b'{"text": "a b", "beam": false}',
+        )
+        header = {"content-type": "application/json"}
+        return [await one.post("/translate", content=body, headers=header) for body in bodies]
+
+    found = ask(engines, work)
+    assert [one.status_code for one in found] == [200, 422, 422, 422]
+    assert len(found[0].json()["sentences"][0]["translations"]) == 2
 
 
 def test_one_sentence_s_mistake_is_no_other_s(engines):

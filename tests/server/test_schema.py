@@ -1,5 +1,7 @@
 """Schemathesis against the API's own description: seeded, bounded, in this process, and it finds nothing."""
 
+import re
+
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -7,6 +9,7 @@ from schemathesis import GenerationMode
 
 from regard.server.app import create_app
 from regard.server.config import ServeConfig
+from server.served import ask
 
 ADDRESSES = {
     "POST /translate": 25,
@@ -60,6 +63,18 @@ def test_the_api_keeps_to_its_description(described, label, mode):
 
     keeps()
     assert tried and (mode is GenerationMode.NEGATIVE or 200 in tried)
+
+
+def test_a_source_without_a_word_is_not_of_the_description(described, engines):
+    source = described.raw_schema["components"]["schemas"]["Pair"]["properties"]["source"]
+    for text, expected in (("a", 200), ("", 422), (" \t", 422), ("\x1c\x85", 422), ("\u2003", 422)):
+        fits = len(text) >= source["minLength"] and re.search(source["pattern"], text) is not None
+        assert fits == (expected == 200)
+        found = ask(
+            engines,
+            lambda one, text=text: one.post("/score", json={"pairs": [{"source": text, "target": ""}]}),
+        )
+        assert found.status_code == expected, text
 
 
 def test_limits_and_refusals_are_described(described):

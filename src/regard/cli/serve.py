@@ -26,6 +26,13 @@ def serve(
             help="An origin whose pages may use the API, as https://example.org; *: any.", show_default=False
         ),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A name that the server answers to beside its address, as translate.example.org; *: any.",
+            show_default=False,
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="Another setting, as window=8, batch=64, words=300.", show_default=False),
@@ -41,7 +48,7 @@ def serve(
 
     The page is at /, the API's description at /openapi.json. Ctrl-C or SIGTERM stops it, once what is running
     is finished. Settings: window (milliseconds to wait for others), batch, queue, seconds, body, characters,
-    sentences, words, beam.
+    sentences, words, beam, connections, head (seconds that a request's head may take).
 
     Example: regard serve runs/first runs/second --port 8080
     """
@@ -57,7 +64,12 @@ def serve(
     from regard.config import from_dict, set_option
     from regard.server.config import ServeConfig
 
-    data: dict[str, object] = {"host": host, "port": port, "origins": allow_origin or None}
+    data: dict[str, object] = {
+        "host": host,
+        "port": port,
+        "origins": allow_origin or None,
+        "hosts": allow_host or None,
+    }
     for setting in settings or []:
         set_option(data, setting)
     given = {key: value for key, value in data.items() if value is not None}

@@ -18,6 +18,7 @@ from regard.server.config import ServeConfig
 from regard.server.desk import ClientGone, Desk, answers, as_they_come, attend
 from regard.server.engine import Engine
 from regard.server.guard import Guard
+from regard.server.hosts import Hosts
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.server.limits import Cut, check_lines, check_search, check_texts, cut
 from regard.server.metrics import Metrics
@@ -35,6 +36,7 @@ _TOLD = {
     408: "The body came too slowly.",
     413: "The body is too large.",
     415: "The body is not said to be JSON.",
+    421: "The server is not called so: the header Host names another one.",
     422: "The request is not of the form described here, or asks for too much.",
     429: "Too many sentences are waiting; `Retry-After` says when to ask again.",
     500: "Something went wrong here; the log has the cause under the identifier.",
@@ -47,7 +49,7 @@ def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What else an address may answer, for its description."""
     return {
         status: {"model": schemas.Problem, "description": _TOLD[status]}
-        for status in sorted({405, 500, *statuses})
+        for status in sorted({405, 421, 500, *statuses})
     }
 
 
@@ -89,16 +91,20 @@ def create_app(engines: Sequence[Engine], config: ServeConfig) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(config.origins),
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "HEAD", "POST"],
             allow_headers=["Content-Type"],
             expose_headers=["Retry-After"],
         )
     known = {getattr(route, "path", "") for route in app.routes}
+    posts = {
+        getattr(route, "path", "") for route in app.routes if "POST" in (getattr(route, "methods", ()) or ())
+    }
 
     def told(scope: Any, status: int, seconds: float) -> None:
         metrics.answered(scope["path"] if scope["path"] in known else "other", status, seconds)
 
-    app.add_middleware(Guard, body=config.body, seconds=config.seconds, told=told)
+    hosts = Hosts(config.host, config.hosts)
+    app.add_middleware(Guard, posts=posts, hosts=hosts, body=config.body, seconds=config.seconds, told=told)
     _describe(app, config)
     return app
 

@@ -1,6 +1,7 @@
 """What a server is told: where it listens, how it batches, and how much it takes on."""
 
 from regard.config import config, option
+from regard.server.hosts import check_host
 
 __all__ = ["ServeConfig"]
 
@@ -13,6 +14,13 @@ class ServeConfig:
     port: int = option(default=8000, help="The port; 0: a free one.", ge=0, le=65535)
     origins: tuple[str, ...] = option(
         default=(), help="Origins whose pages may use the API, as https://example.org; *: all."
+    )
+    hosts: tuple[str, ...] = option(
+        default=(), help="More names to answer to, beside the address listened on; *: any."
+    )
+    connections: int = option(default=500, help="The most connections that are open at once.", ge=1)
+    head: float = option(
+        default=10.0, help="Seconds that the head of a request may take, and the reading of an answer.", gt=0
     )
     window: float = option(
         default=4.0,
@@ -31,7 +39,9 @@ class ServeConfig:
     beam: int = option(default=10, help="The widest beam, and the most translations, of a sentence.", ge=1)
 
     def __post_init__(self) -> None:
-        """Refuse a queue that has no room for a single request."""
+        """Refuse a queue that has no room for a single request, and what is no name of a host."""
+        for name in self.hosts:
+            check_host(name)
         if self.queue < self.sentences:
             raise ValueError(
                 f"queue = {self.queue} has no room for a request of sentences = {self.sentences}"

@@ -5,11 +5,12 @@ It is plain ASGI, so that an answer may be streamed through it and a client that
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from regard.server.hosts import Hosts
 from regard.server.refusal import Refusal, problem, unexpected
 
 __all__ = ["Guard"]
@@ -31,14 +32,19 @@ class Guard:
 
     Args:
         app: The application.
+        posts: The paths that take a body.
+        hosts: The names under which it may be asked.
         body: The most bytes of a request.
         seconds: How long its body may take to come.
         told: Is called with the scope, the status and the seconds of each answer.
     """
 
-    def __init__(self, app: ASGIApp, body: int, seconds: float, told: Told) -> None:
+    def __init__(
+        self, app: ASGIApp, posts: Collection[str], hosts: Hosts, body: int, seconds: float, told: Told
+    ) -> None:
         """Keep the limits."""
-        self.app, self._body, self._seconds, self._told = app, body, seconds, told
+        self.app, self._posts, self._hosts = app, posts, hosts
+        self._body, self._seconds, self._told = body, seconds, told
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -52,12 +58,19 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message = {**message, "headers": [*message["headers"], *_HEADERS]}
+            elif head_alone:
+                message = {**message, "body": b""}
             await send(message)
 
+        head_alone = scope["method"] == "HEAD"
         try:
+            if (refused := self._hosts.refusal(scope)) is not None:
+                raise Refusal(421, refused)
             body = await self._read(scope, receive)
             if body is not None:
-                await self.app(scope, _replay(body, receive), sent)
+                # What GET answers is answered to HEAD, without its body.
+                asked = {**scope, "method": "GET"} if head_alone else scope
+                await self.app(asked, _replay(body, receive), sent)
         except Refusal as refusal:
             await problem(refusal.status, refusal.message, refusal.headers)(scope, receive, sent)
         except Exception as error:
@@ -74,7 +87,8 @@ class Guard:
             Refusal: if it is too large, comes too slowly, or is not said to be JSON.
         """
         headers = {name.lower(): value for name, value in scope["headers"]}
-        if scope["method"] == "POST":
+        # Where there is no such address, or no such method, that is what is wrong, whatever the body is.
+        if scope["method"] == "POST" and scope["path"] in self._posts:
             # A page of another origin can send other kinds without asking.
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             if kind != b"application/json":

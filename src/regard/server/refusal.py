@@ -67,7 +67,10 @@ def add_handlers(app: FastAPI) -> None:
 
     async def http(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        return problem(error.status_code, _SENTENCES.get(error.status_code, str(error.detail)), error.headers)
+        headers = dict(error.headers or {})
+        if "GET" in headers.get("Allow", ""):
+            headers["Allow"] += ", HEAD"
+        return problem(error.status_code, _SENTENCES.get(error.status_code, str(error.detail)), headers)
 
     async def mistake(_: Request, error: Exception) -> JSONResponse:
         return problem(422, str(error))

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from regard.server.config import ServeConfig
 
@@ -26,8 +26,16 @@ __all__ = [
 
 _ASKED = ConfigDict(extra="forbid", strict=True)
 _MOST = 1e6
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of numbers: 68.0 is an integer there."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Integer = Annotated[int, BeforeValidator(_whole)]
 Number = Annotated[float, Field(ge=0, le=_MOST, allow_inf_nan=False)]
-Place = Annotated[int, Field(ge=0, le=1_000_000)]
+Place = Annotated[Integer, Field(ge=0, le=1_000_000)]
 
 
 class WordFertility(BaseModel):
@@ -64,8 +72,8 @@ class TranslateRequest(BaseModel):
     text: str | None = Field(None, description="A text.")
     texts: list[str] | None = Field(None, description="Texts, in the place of `text`.")
     split: bool = Field(True, description="Split texts into sentences; else each line break ends one.")
-    nbest: int = Field(1, ge=1, description="Translations of each sentence.")
-    beam: int | None = Field(
+    nbest: Integer = Field(1, ge=1, description="Translations of each sentence.")
+    beam: Integer | None = Field(
         None, ge=1, description="Hypotheses kept alive, `nbest` at least; absent: as the model has it."
     )
     fertilities: list[WordFertility] = Field(
@@ -93,8 +101,12 @@ class Pair(BaseModel):
     """A sentence and its translation."""
 
     model_config = _ASKED
-    source: str = Field(description="The sentence.")
-    target: str = Field(description="The translation.")
+    # One that holds no word is refused with a sentence of its own.
+    source: str = Field(
+        description="The sentence: a word at least.",
+        json_schema_extra={"minLength": 1, "pattern": r"[^\s\x1c-\x1f\x85]"},
+    )
+    target: str = Field(description="The translation; it may be empty.")
 
 
 class ScoreRequest(BaseModel):
