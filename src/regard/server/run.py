@@ -1,6 +1,7 @@
 """Running the application until somebody says that it is enough."""
 
 import contextlib
+import logging
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ import uvicorn
 
 from regard.errors import UsageError
 from regard.server.config import ServeConfig
+from regard.server.connections import OncePerSecond, connection_class
 
 __all__ = ["run"]
 
@@ -28,9 +30,12 @@ def run(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> None:
     Raises:
         UsageError: if the address cannot be listened on.
     """
+    connection, backlog = connection_class(config)
     server = _Server(
         uvicorn.Config(
             app,
+            http=connection,
+            backlog=backlog,
             host=config.host,
             port=config.port,
             log_config=None,
@@ -44,12 +49,27 @@ def run(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> None:
     # Translating takes the interpreter for milliseconds at a time; answering others shall not wait so long.
     sys.setswitchinterval(0.001)
     try:
-        server.run()
+        with _quiet("asyncio", "uvicorn.error", "regard.server.connections"):
+            server.run()
     except SystemExit as error:  # uvicorn's answer to an address that is taken
         if error.code:
             raise UsageError(
                 f"cannot listen on {config.host} port {config.port}: is it taken? --port 0 takes a free one"
             ) from None
+
+
+@contextlib.contextmanager
+def _quiet(*names: str) -> Iterator[None]:
+    """Let loggers say a thing once in a second: nonsense by the thousand shall not fill the disk."""
+    once = OncePerSecond()
+    loggers = [logging.getLogger(name) for name in names]
+    for logger in loggers:
+        logger.addFilter(once)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(once)
 
 
 class _Server(uvicorn.Server):
