@@ -417,6 +417,7 @@ def test_the_page_and_its_parts_come_from_here_alone(engines):
 
     page, parts = ask(engines, work)
     assert page.headers["content-type"].startswith("text/html")
+    assert "unsafe" not in page.headers["content-security-policy"]
     assert "<script>" not in page.text and "<style" not in page.text and "style=" not in page.text
     assert len(parts) >= 5 and all(name.startswith("/") for name in parts)
     assert all(answer.status_code == 200 and answer.content for answer in parts.values())

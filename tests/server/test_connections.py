@@ -158,6 +158,19 @@ def test_a_client_that_does_not_read_is_let_go():
     asyncio.run(run())
 
 
+def test_a_client_that_reads_slowly_gets_all_of_it():
+    async def run():
+        async with served(head=0.2) as send:
+            reader, _ = await send(b"GET /long HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            size, began = 0, time.monotonic()
+            while part := await reader.read(2_000_000):
+                size += len(part)
+                await asyncio.sleep(0.02)
+            assert size > 40_000_000 and time.monotonic() - began > 0.3
+
+    asyncio.run(run())
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of open files")
 def test_300_half_sent_heads_within_256_files_leave_the_server_answering(tmp_path):
     command = [sys.executable, "-c", SERVE]

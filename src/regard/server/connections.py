@@ -170,7 +170,7 @@ class _Connection(H11Protocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._is_read()
-        self._unread = self.loop.call_later(self.door.seconds, self._not_read)
+        self._watch_reading()
 
     def resume_writing(self) -> None:
         self._is_read()
@@ -181,7 +181,14 @@ class _Connection(H11Protocol):
             self._unread.cancel()
             self._unread = None
 
-    def _not_read(self) -> None:
+    def _watch_reading(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.door.seconds, self._not_read, left)
+
+    def _not_read(self, left: int) -> None:
+        if self.transport.get_write_buffer_size() < left:  # slowly, but it reads
+            self._watch_reading()
+            return
         _log.warning("a connection was closed: its client did not read for %g s", self.door.seconds)
         self.transport.abort()
 

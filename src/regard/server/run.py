@@ -35,6 +35,7 @@ def run(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> None:
         uvicorn.Config(
             app,
             http=connection,
+            ws="none",
             backlog=backlog,
             host=config.host,
             port=config.port,
