@@ -99,6 +99,16 @@ def test_what_a_killed_run_left_is_removed(tmp_path, data):
     assert other.exists()
 
 
+def test_data_that_was_replaced_meanwhile_is_not_mixed_with_what_was_opened(data):
+    opened = prepare(configure(data))
+    valid = opened.split("valid")
+    Path(data["valid"]["source"]).write_text(Path(data["valid"]["source"]).read_text().upper())
+    prepare(configure(data))
+    for read in (lambda: opened.split("train"), valid.raw):
+        with pytest.raises(DataError, match="other data was prepared into it meanwhile"):
+            read()
+
+
 def test_open_data_stays_readable_while_it_is_replaced(data):
     split = prepare(configure(data)).split("train")
     before = split.example(3)[0].tolist()

@@ -5,6 +5,7 @@ it, a `Split` hands out examples and batches.
 """
 
 import dataclasses
+import hashlib
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -46,6 +47,7 @@ class Split:
         about: dict[str, Any],
         text: TextPair,
         fertilities: np.ndarray | None = None,
+        files: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """Map the arrays of a split.
 
@@ -55,7 +57,9 @@ class Split:
             about: Its part of the manifest.
             text: How its two sides are written.
             fertilities: What each of its source tokens may receive; none: what the text's budget says.
+            files: What the manifest tells of the folder's files.
         """
+        self._files = files or {}
         self.name = name
         self._fertilities = fertilities
         self.text = text
@@ -148,13 +152,25 @@ class Split:
         """The source and target lines of every row as they stood in the files.
 
         Raises:
-            DataError: for the training split, whose text is not kept.
+            DataError: for the training split, whose text is not kept; or if other data was prepared into the
+                folder since it was opened.
         """
         if self.name == "train":
             raise DataError("the text of the training split is not kept with the prepared data")
-        sides = (read_bytes(self._folder / f"{self.name}.{side}.txt") for side in ("source", "target"))
+        names = [f"{self.name}.{side}.txt" for side in ("source", "target")]
+        sides = [read_bytes(self._folder / name) for name in names]
+        for name, content in zip(names, sides, strict=True):
+            if hashlib.sha256(content).hexdigest() != self._files[name]["sha256"]:
+                raise _replaced(self._folder)
         source, target = (side.decode().removesuffix("\n").split("\n") for side in sides)
         return source, target
+
+
+def _replaced(folder: Path) -> DataError:
+    return DataError(
+        f"{folder}: other data was prepared into it meanwhile; give each run with other data settings a "
+        "data.folder of its own"
+    )
 
 
 def _arrays(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -215,12 +231,17 @@ class Prepared:
         """The split `train`, `valid` or, where there is one, `test`.
 
         Raises:
-            DataError: if there is no such split.
+            DataError: if there is no such split, or other data was prepared into the folder meanwhile.
         """
         splits = self.manifest["splits"]
         if name not in splits:
             raise DataError(f"{self.folder}: no split {name!r}; there are {', '.join(splits)}")
-        return Split(self.folder, name, splits[name], self.text, self.fertilities.get(name))
+        fertilities, files = self.fertilities.get(name), self.manifest["files"]
+        split = Split(self.folder, name, splits[name], self.text, fertilities, files)
+        # The folder is exchanged at once: arrays that are mapped while the manifest stays are the manifest's.
+        if read_manifest(self.folder)["files"] != files:
+            raise _replaced(self.folder)
+        return split
 
     def within(
         self, budget: Budget | None, fertilities: Mapping[str, np.ndarray] | None = None
