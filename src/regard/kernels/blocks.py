@@ -4,23 +4,33 @@ from typing import Any
 
 from numba import njit
 
-from regard.kernels.lanes import any_lane
-from regard.kernels.places import (
-    DECLINED,
-    ROWS,
-)
+from regard.kernels.lanes import any_lane, spread
+from regard.kernels.places import DECLINED, MASK, ROWS, SCORES
 from regard.kernels.tiles import (
     load_bytes,
     load_tile,
     prefetch,
     prefetch_to_write,
     read_int,
+    store,
     store_bytes,
     store_tile,
     write_int,
 )
 
-__all__ = ["decline", "fetch", "find_rows", "read_bytes", "read_rows", "write_bytes", "write_rows"]
+__all__ = [
+    "decline",
+    "fetch",
+    "find_rows",
+    "read_bytes",
+    "read_mask",
+    "read_rows",
+    "read_scores",
+    "write_bytes",
+    "write_rows",
+]
+
+INF = float("inf")
 
 
 @njit
@@ -88,6 +98,26 @@ def read_bytes(table: int, offset: int, size: int, out: int) -> None:
     """Eight rows of bytes as vectors."""
     for column in range(0, size, 8):
         load_bytes(table, offset + column, size - column, out + 64 * column)
+
+
+@njit
+def read_scores(
+    wide: int, table: int, block: int, first: int, count: int, out: int, steps: int = 1, step: int = 0
+) -> None:
+    """Eight rows of scores as vectors, an odd count rounded up with a position that may not be attended."""
+    find_rows(table, block, SCORES, first, count * (8 if wide else 4), steps, step)
+    read_rows(wide, table, 0, count, out)
+    if count & 1:
+        store(out + 64 * count, spread(-INF))
+
+
+@njit
+def read_mask(table: int, block: int, first: int, count: int, out: int, steps: int = 1, step: int = 0) -> int:
+    """Eight rows of the mask as vectors, and where they are; 0 if there is none."""
+    if not find_rows(table, block, MASK, first, count, steps, step):
+        return 0
+    read_bytes(table, 0, count, out)
+    return out
 
 
 @njit

@@ -8,11 +8,14 @@ from regard.kernels.blocks import (
     fetch,
     find_rows,
     read_bytes,
+    read_mask,
     read_rows,
+    read_scores,
     write_bytes,
     write_rows,
 )
-from regard.kernels.lanes import select, spread
+from regard.kernels.far import hide, solve_again
+from regard.kernels.lanes import any_lane, select, spread
 from regard.kernels.places import (
     CONSTRAINED_SPARSEMAX,
     ENTMAX15,
@@ -21,7 +24,6 @@ from regard.kernels.places import (
     LOWER_BOUND,
     LOWER_GRADIENT,
     MAP,
-    MASK,
     RESTS,
     ROWS,
     SCORES,
@@ -45,11 +47,9 @@ from regard.kernels.solving import (
     solve_soft,
     solve_sparse,
 )
-from regard.kernels.tiles import atomic_add, hold, read_int, store
+from regard.kernels.tiles import atomic_add, hold, read_int
 
 __all__ = ["backward", "forward"]
-
-INF = float("inf")
 
 
 @cfunc(types.void(types.int64), cache=True)
@@ -59,27 +59,24 @@ def forward(block: int) -> None:
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
     size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)
     room = 64 * ((count + 7) // 8 * 8)
-    scratch = np.empty(5 * room + 6 * 64, np.uint8)
+    scratch = np.empty(6 * room + 6 * 64, np.uint8)
     z = scratch.ctypes.data
-    mask, u, low, powers, table = z + room, z + 2 * room, z + 3 * room, z + 4 * room, z + 5 * room
+    mask, u, low, powers, raw = z + room, z + 2 * room, z + 3 * room, z + 4 * room, z + 5 * room
+    table = z + 6 * room
     share = 8 * read_int(block + 8 * SHARE)
     while True:
         begin = share * atomic_add(block + 8 * TICKET, 1)
         if begin >= rows:
             break
         for first in range(begin, min(begin + share, rows), 8):
-            find_rows(table, block, SCORES, first, stride)
-            read_rows(wide, table, 0, count, z)
+            read_scores(wide, table, block, first, count, z)
             fetch(block, SCORES, first + 8, stride, False)
             fetch(block, UPPER_BOUND, first + 8, stride, False)
             fetch(block, WEIGHTS, first, stride, True)
             fetch(block, RESTS, first, count, True)
-            if count & 1:
-                store(z + 64 * count, spread(-INF))
-            masked = find_rows(table, block, MASK, first, count)
-            if masked:
-                read_bytes(table, 0, count, mask)
-            poison = clean(size, z, mask if masked else 0, 0.5 if kind == ENTMAX15 else 1.0)
+            poison = clean(
+                size, z, read_mask(table, block, first, count, mask), 0.5 if kind == ENTMAX15 else 1.0
+            )
             left, found = min(8, rows - first), z
             if kind == SPARSEMAX or kind == ENTMAX15:
                 solve_free(kind, size, z, poison)
@@ -93,12 +90,20 @@ def forward(block: int) -> None:
                 most, least_level, infeasible, sick = clip_bounds(size, z, u, least, wide)
                 poison = select(infeasible, spread(np.nan), poison + sick)
                 if kind == CONSTRAINED_SPARSEMAX:
-                    unsolved = solve_sparse(
+                    unsolved, again, _ = solve_sparse(
                         size, z, u, least, least_level, most, infeasible, poison, wide, powers, mask
                     )
                     found = powers
                 else:
-                    unsolved = solve_soft(size, z, powers, u, least, most, infeasible, poison, wide, mask)
+                    unsolved, again, _, _ = solve_soft(
+                        size, z, powers, u, least, most, infeasible, poison, wide, mask
+                    )
+                if any_lane(again):
+                    read_scores(wide, table, block, first, count, raw)
+                    hide(size, raw, read_mask(table, block, first, count, mask))
+                    unsolved = solve_again(
+                        kind, size, raw, z, powers, u, least, most, infeasible, again, poison, wide, mask
+                    )
                 decline(block, infeasible | unsolved)
                 find_rows(table, block, RESTS, first, count)
                 write_bytes(table, 0, left, count, mask)

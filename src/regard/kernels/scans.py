@@ -12,17 +12,20 @@ the mean of their d_t.
 """
 
 import numpy as np
-from numba import cfunc, types
+from numba import cfunc, njit, types
 
 from regard.kernels.blocks import (
     decline,
     find_rows,
     read_bytes,
+    read_mask,
     read_rows,
+    read_scores,
     write_bytes,
     write_rows,
 )
-from regard.kernels.lanes import across, maximum, select, spread
+from regard.kernels.far import hide, solve_again
+from regard.kernels.lanes import across, any_lane, maximum, select, spread
 from regard.kernels.places import (
     CONSTRAINED_SPARSEMAX,
     EXHAUSTION,
@@ -31,10 +34,8 @@ from regard.kernels.places import (
     GRADIENT,
     HEADS,
     MAP,
-    MASK,
     RESTS,
     ROWS,
-    SCORES,
     SCORES_GRADIENT,
     SHARE,
     SIZE,
@@ -52,6 +53,15 @@ __all__ = ["scan_backward", "scan_forward"]
 INF = float("inf")
 
 
+@njit
+def exhaust(size: int, scores: int, fertility: int, spent: int, exhaustion: float) -> None:
+    """Add the exhaustion times the bound to the scores of words whose fertility is finite."""
+    for at in range(0, size, 64):
+        f = load(fertility + at)
+        bound = maximum(f - load(spent + at), spread(0.0))
+        store(scores + at, load(scores + at) + select(f < INF, bound * exhaustion, spread(0.0)))
+
+
 @cfunc(types.void(types.int64), cache=True)
 def scan_forward(block: int) -> None:
     """Weights, and where they rest, of the block's sentences."""
@@ -60,10 +70,10 @@ def scan_forward(block: int) -> None:
     steps, exhaustion = read_int(block + 8 * STEPS), read_double(block + 8 * EXHAUSTION)
     size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)
     room = 64 * ((count + 7) // 8 * 8)
-    scratch = np.empty(6 * room + 64, np.uint8)
+    scratch = np.empty(7 * room + 64, np.uint8)
     z = scratch.ctypes.data
     mask, u, powers = z + room, z + 2 * room, z + 3 * room
-    fertility, spent, table = z + 4 * room, z + 5 * room, z + 6 * room
+    fertility, spent, raw, table = z + 4 * room, z + 5 * room, z + 6 * room, z + 7 * room
     share, heads = 8 * read_int(block + 8 * SHARE), read_int(block + 8 * HEADS)
     while True:
         begin = share * atomic_add(block + 8 * TICKET, 1)
@@ -76,29 +86,31 @@ def scan_forward(block: int) -> None:
             for at in range(0, size, 64):
                 store(spent + at, spread(0.0))
             for step in range(steps):
-                find_rows(table, block, SCORES, first, stride, steps, step)
-                read_rows(wide, table, 0, count, z)
-                if count & 1:
-                    store(z + 64 * count, spread(-INF))
-                masked = find_rows(table, block, MASK, first, count, steps, step)
-                if masked:
-                    read_bytes(table, 0, count, mask)
+                read_scores(wide, table, block, first, count, z, steps, step)
+                masked = read_mask(table, block, first, count, mask, steps, step)
                 for at in range(0, size, 64):
-                    f = load(fertility + at)
-                    bound = maximum(f - load(spent + at), spread(0.0))
-                    store(u + at, bound)
-                    store(z + at, load(z + at) + select(f < INF, bound * exhaustion, spread(0.0)))
-                poison = clean(size, z, mask if masked else 0, 1.0)
+                    store(u + at, maximum(load(fertility + at) - load(spent + at), spread(0.0)))
+                exhaust(size, z, fertility, spent, exhaustion)
+                poison = clean(size, z, masked, 1.0)
                 most, level, infeasible, sick = clip_bounds(size, z, u, 0, wide)
                 poison = select(infeasible, spread(np.nan), poison + sick)
                 if kind == CONSTRAINED_SPARSEMAX:
-                    unsolved = solve_sparse(
+                    unsolved, again, _ = solve_sparse(
                         size, z, u, 0, level, most, infeasible, poison, wide, powers, mask
                     )
                     found = powers
                 else:
-                    unsolved = solve_soft(size, z, powers, u, 0, most, infeasible, poison, wide, mask)
+                    unsolved, again, _, _ = solve_soft(
+                        size, z, powers, u, 0, most, infeasible, poison, wide, mask
+                    )
                     found = z
+                if any_lane(again):
+                    read_scores(wide, table, block, first, count, raw, steps, step)
+                    exhaust(size, raw, fertility, spent, exhaustion)
+                    hide(size, raw, read_mask(table, block, first, count, mask, steps, step))
+                    unsolved = solve_again(
+                        kind, size, raw, z, powers, u, 0, most, infeasible, again, poison, wide, mask
+                    )
                 decline(block, infeasible | unsolved)
                 for at in range(0, size, 64):
                     store(spent + at, load(spent + at) + across(load(found + at), heads))

@@ -33,6 +33,7 @@ BEYOND = 1.0 + 1e-12
 TINY = 1e-300
 LEAST = 1e-20  # a factor at which exponentials that are cut to the greatest double are beyond every bound
 INF = float("inf")
+FAR = -4096.0
 
 
 @njit
@@ -101,7 +102,9 @@ def bounded_sparsemax(size: int, scores: int, upper: int, lower: int, low: Any, 
     """
     high, low_excess, high_excess = spread(0.0), most - 1.0, spread(-1.0)
     # Where bounds are tight the sum is nearly a line from end to end; where they are loose it is sparsemax's.
-    tau = select(most < 4.0, low - low * low_excess / most, maximum(low, spread(-1.0)))
+    # A score that is far below all others says nothing of where it is.
+    nearly = (most < 4.0) & (low > FAR)
+    tau = select(nearly, low - low * low_excess / most, maximum(low, spread(-1.0)))
     tau = select(full, low - 1.0, tau)
     searched = ~full
     for _ in range(STEPS):

@@ -30,6 +30,7 @@ from regard.kernels.solvers import (
 from regard.kernels.tiles import load, store
 
 __all__ = [
+    "FAR",
     "bound_gradient",
     "clean",
     "clip_bounds",
@@ -44,6 +45,8 @@ __all__ = [
 ]
 
 INF = float("inf")
+FAR = 4096.0  # a level this far below the greatest score is looked for again, from nearby: see `far`
+VASTEST = 1e290  # a score from which another may be farther than the greatest double
 NOTHING = 1e-13  # a share too small to be told from rounding
 VAST = 1e250  # a factor above which an exponential that is 0 in a double may count
 
@@ -70,6 +73,10 @@ def clean(size: int, scores: int, mask: int, scale: float) -> Any:
         poison += select(z != spread(-INF), z * 0.0, spread(0.0))
         store(scores + at, z)
     top = select((top > -INF) & (top < INF), top, spread(0.0))
+    if any_lane(top > VASTEST):
+        for at in range(0, size, 64):
+            z = load(scores + at)
+            store(scores + at, select(z != spread(-INF), maximum(z, top - 1.7e308), z))
     for at in range(0, size, 64):
         store(scores + at, (load(scores + at) - top) * scale)
     return poison
@@ -135,11 +142,13 @@ def solve_sparse(
     """Constrained sparsemax: puts the weights and where they rest in their places.
 
     Returns:
-        The rows whose level was not found, which become NaN.
+        The rows whose level was not found, which become NaN; those that want to be solved again, by
+        `far.sparse`; the level.
     """
     near = 1e-9 if wide else 1e-6
     full = (most <= 1.0) | infeasible
     tau, unsolved = bounded_sparsemax(size, z, u, low, first, most, full)
+    again = ~infeasible & (unsolved | (tau < -FAR))
     poison = select(unsolved, spread(np.nan), poison)
     scale = spread(1.0) / most
     free = spread(0.0)
@@ -159,7 +168,7 @@ def solve_sparse(
             least = load(low + at) if low else spread(0.0)
             rest = rest_sparse(score - edge, bound, least, near)
             store(rests + at, select(held & (score != spread(-INF)), rest, load(rests + at)))
-    return unsolved
+    return unsolved, again, tau
 
 
 @njit
@@ -214,7 +223,8 @@ def solve_soft(
     """Constrained softmax: puts the weights over the scores and where they rest in their place.
 
     Returns:
-        The rows whose level was not found, which become NaN.
+        The rows whose level was not found, which become NaN; those that want to be solved again, by
+        `far.soft`; the factor; the rows in which no position is free.
     """
     near = 1e-9 if wide else 1e-6
     full = (most <= 1.0) | infeasible
@@ -237,6 +247,7 @@ def solve_soft(
         unsolved = unsolved | lost | (~full & (factor >= INF))
         if not any_lane(lost):
             break
+    again = ~infeasible & (unsolved | (shift < -FAR))
     poison = select(unsolved, spread(np.nan), poison)
     scale = spread(1.0) / most
     free = spread(0.0)
@@ -257,7 +268,7 @@ def solve_soft(
             least = load(low + at) if low else spread(0.0)
             rest = rest_soft(load(powers + at) * edge, load(u + at), least, near)
             store(rests + at, select(held & (before > 0.0), rest, before))
-    return unsolved
+    return unsolved, again, factor, held
 
 
 @njit
