@@ -127,3 +127,47 @@ def bounded_problems(draw: Any) -> Problem:
         lower = lower * (draw(st.sampled_from([0.0, 0.5, 0.97])) / least.clamp_min(1))
         lower = lower.float().double()
     return Problem(base.scores, upper, lower, base.mask)
+
+
+GREATEST = torch.finfo(torch.float32).max
+MAGNITUDES = [0.0, 1.0, 1e4, 1e10, 1e16, 1e20, GREATEST / 2, GREATEST]
+within_float32 = st.floats(-GREATEST, GREATEST, width=32, allow_subnormal=False)
+
+
+@st.composite
+def extreme_problems(draw: Any, *, bounds: bool = True, rows: int = 3) -> Problem:
+    """Float32 scores of any magnitude, any mask, and feasible bounds or none."""
+    size = draw(st.integers(1, 9))
+    centres = st.sampled_from([sign * magnitude for magnitude in MAGNITUDES for sign in (1, -1)])
+    near = st.builds(lambda centre, by: min(max(centre + by, -GREATEST), GREATEST), centres, st.floats(-2, 2))
+    score = st.one_of(st.sampled_from([-GREATEST, GREATEST, 0.5]), near, within_float32)
+    scores = torch.tensor([draw(st.lists(score, min_size=size, max_size=size)) for _ in range(rows)])
+    row = st.lists(st.booleans(), min_size=size, max_size=size)
+    mask = torch.tensor([draw(row) for _ in range(rows)]) if draw(st.booleans()) else None
+    if not bounds:
+        return Problem(scores, mask=mask)
+    # None so near 0 that two count as one: which of them leaves its bound first is then a matter of taste.
+    bound = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 1.0, torch.inf]), st.floats(2**-8, 3, width=32))
+    upper = torch.tensor([draw(st.lists(bound, min_size=size, max_size=size)) for _ in range(rows)])
+    usable = torch.ones_like(upper, dtype=torch.bool) if mask is None else mask
+    room = upper.clamp_max(1).masked_fill(~usable, 0).sum(-1, keepdim=True)
+    upper = torch.where(room < 1, upper + draw(st.sampled_from([1.0, 1.01, 2.0])), upper)
+    upper = torch.where((room < 1) & (draw(st.booleans())), upper.clamp_min(1.0 / size), upper)
+    lower = None
+    if draw(st.booleans()):
+        share = torch.tensor([draw(st.lists(st.floats(0, 1), min_size=size, max_size=size)) for _ in upper])
+        lower = torch.minimum(upper, share).masked_fill(~usable, 0)
+        lower = lower * 0.9 / lower.sum(-1, keepdim=True).clamp_min(1)
+    return Problem(scores, upper, lower, mask)
+
+
+def assert_distributions(problem: Problem, weights: Tensor, near: float = 2e-6) -> None:
+    """Rows sum to 1 within the bounds, those with nothing to attend to 0."""
+    usable = problem.usable
+    torch.testing.assert_close(weights.double().sum(-1), usable.any(-1).double(), atol=near, rtol=0)
+    assert (weights >= 0).all()
+    assert (weights[~usable] == 0).all()
+    if problem.upper is not None:
+        assert (weights <= problem.upper + near)[usable].all()
+    if problem.lower is not None:
+        assert (weights >= problem.lower - near)[usable].all()

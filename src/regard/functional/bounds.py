@@ -5,6 +5,10 @@ from u_i to l_i as the level rises, between two breakpoints of its own. The sum 
 2 S + 1 pieces, and a binary search over the sorted breakpoints finds the piece on which it passes 1 in
 log2(2 S) evaluations (Pardalos & Kovoor 1990 search the same breakpoints, by medians). On that piece every
 position is known to be at a bound or free, and the level has a closed form: nothing is bisected.
+
+A level may be anywhere that scores are, -1e38 say, where its rounding exceeds 1 and with it every weight. So
+the same search is made over the scores first, at which the sum is exact, for it is made of their differences;
+all else is measured from the score that is found to be near the level (`centred`).
 """
 
 from collections.abc import Callable
@@ -13,11 +17,11 @@ from dataclasses import dataclass
 import torch
 
 from regard.errors import InfeasibleBounds
-from regard.functional.masking import attendable
+from regard.functional.masking import attendable, bound_of, check_mask, check_shape
 from regard.kernels.versions import transforming
-from regard.types import Bool, Float, Tensor
+from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Problem", "Rest", "check_bounds", "crossing", "tolerance"]
+__all__ = ["Problem", "Rest", "centred", "check_bounds", "crossing", "leaving", "tolerance"]
 
 SLACK, SLACK_DOUBLE = 1e-4, 1e-9  # by how much bounds may sum to less than 1
 NEAR, NEAR_DOUBLE = 1e-6, 1e-9  # how near its bound a position counts as meeting it
@@ -99,7 +103,8 @@ class Problem:
         """
         total = self.upper.sum(-1, keepdim=True)
         whole = torch.where(self.full & (total > 0), self.upper / total, distribution)
-        total = total + self.scores.sum(-1, keepdim=True) + self.lower.sum(-1, keepdim=True)
+        # Neither number is wanted, only whether it is one; the sum of the scores may be none.
+        total = total + (self.scores * 0 + self.lower).sum(-1, keepdim=True)
         broken = ~self.feasible | ~torch.isfinite(total)
         whole = whole.masked_fill(broken, torch.nan)
         return (form + (whole - form).detach()).masked_fill(~self.usable, 0)
@@ -133,6 +138,65 @@ class Rest:
         return torch.where(self.upper, upper, torch.where(self.lower, lower, 0))
 
 
+def _first_reaching(ordered: Float[Tensor, "*B N"], total: Callable[[Tensor], Tensor]) -> Int[Tensor, "*B 1"]:
+    """Which of these levels, from the highest on, is the first at which the sum is 1; the last if none is."""
+    last = ordered.shape[-1] - 1
+    low = torch.zeros_like(ordered[..., :1], dtype=torch.int64)
+    high = torch.full_like(low, last)
+    for _ in range(last.bit_length()):
+        middle = (low + high) // 2
+        reached = total(ordered.gather(-1, middle)) >= 1
+        low = torch.where(reached, low, (middle + 1).clamp_max(last))
+        high = torch.where(reached, middle, high)
+    return high
+
+
+def centred(
+    problem: Problem, total: Callable[[Tensor], Tensor], reach: float, *, above: bool
+) -> tuple[Float[Tensor, "*B 1"], Float[Tensor, "*B S"]]:
+    """The score next to the level, and the scores measured from it, of which those far away are cut.
+
+    Args:
+        problem: Whose level it is.
+        total: The sum at a level [..., 1], which rises as the level falls.
+        reach: So far away that a position is at a bound, wherever it is.
+        above: Whether it is the next above the level, else the next below.
+    """
+    ordered = problem.scores.sort(-1, descending=True).values
+    first = _first_reaching(ordered, total)
+    centre = ordered.gather(-1, first)
+    if above:
+        centre = torch.where(total(centre) >= 1, ordered.gather(-1, (first - 1).clamp_min(0)), centre)
+    bounded = problem.upper > 0
+    lowest = torch.where(bounded, problem.scores, torch.inf).amin(-1, keepdim=True)
+    centre = torch.where(problem.full & bounded.any(-1, keepdim=True), lowest, centre)
+    return centre, (problem.scores - centre).clamp(-reach, reach)
+
+
+def leaving(
+    problem: Problem,
+    centre: Float[Tensor, "*B 1"],
+    held: Bool[Tensor, "*B 1"],
+    leaves: Bool[Tensor, "*B S"],
+    reach: float,
+) -> tuple[Float[Tensor, "*B 1"], Float[Tensor, "*B S"]]:
+    """In rows whose positions are all held, the least score of those that may leave, for it may be far away.
+
+    Args:
+        problem: Whose scores they are.
+        centre: What scores are measured from so far, and in other rows from now on.
+        held: Rows in which no position is free.
+        leaves: Positions at their upper bounds.
+        reach: As in `centred`.
+
+    Returns:
+        As `centred`.
+    """
+    least = torch.where(leaves, problem.scores, torch.inf).amin(-1, keepdim=True)
+    centre = torch.where(held & leaves.any(-1, keepdim=True), least, centre)
+    return centre, (problem.scores - centre).clamp(-reach, reach)
+
+
 def crossing(
     problem: Problem, breakpoints: Float[Tensor, "*B N"], total: Callable[[Tensor], Tensor]
 ) -> Float[Tensor, "*B 1"]:
@@ -147,14 +211,7 @@ def crossing(
         A level strictly between two breakpoints, or beyond all of them where the bounds alone are the answer.
     """
     ordered = breakpoints.sort(-1, descending=True).values
-    last = ordered.shape[-1] - 1
-    low = torch.zeros_like(ordered[..., :1], dtype=torch.int64)
-    high = torch.full_like(low, last)
-    for _ in range(last.bit_length()):
-        middle = (low + high) // 2
-        reached = total(ordered.gather(-1, middle)) >= 1
-        low = torch.where(reached, low, (middle + 1).clamp_max(last))
-        high = torch.where(reached, middle, high)
+    high = _first_reaching(ordered, total)
     below = ordered.gather(-1, high)
     above = ordered.gather(-1, (high - 1).clamp_min(0))
     open_ended = (high == 0) | torch.isinf(above)
@@ -165,10 +222,10 @@ def crossing(
 
 def check_bounds(
     upper: Float[Tensor, "*B"],
-    lower: Float[Tensor, "*#B"] | None = None,
+    lower: Float[Tensor, "*#B"] | float | int | None = None,
+    dim: int = -1,
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
-    dim: int = -1,
 ) -> None:
     """Raise `InfeasibleBounds` unless in every row a distribution fits between the bounds.
 
@@ -177,14 +234,20 @@ def check_bounds(
 
     Args:
         upper: The bounds, in the shape of the scores.
-        lower: Lower bounds; 0 if absent.
-        mask: True = may be attended.
+        lower: Lower bounds, or a number; 0 if absent.
         dim: The dimension that sums to 1.
+        mask: Boolean, True = may be attended.
 
     Raises:
         InfeasibleBounds: Names the first row and what its bounds sum to.
+        TypeError: The mask is not boolean, or the lower bounds are neither a tensor nor a number.
+        ValueError: The lower bounds or the mask do not broadcast to the upper ones.
     """
+    if mask is not None:
+        check_mask(mask)
+        check_shape("mask", mask, upper.shape, "upper bounds")
+    low = None if lower is None else bound_of("lower", lower, upper, "upper bounds")
     high = upper.movedim(dim, -1)
-    low = None if lower is None else lower.expand_as(upper).movedim(dim, -1)
+    low = None if low is None else low.expand_as(upper).movedim(dim, -1)
     usable = None if mask is None else mask.expand_as(upper).movedim(dim, -1)
     Problem.of(torch.zeros_like(high), high, low, usable).raise_for_bounds()

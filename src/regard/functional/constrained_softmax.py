@@ -21,22 +21,26 @@ first as the bounds loosen.
 
 import torch
 
-from regard.functional.bounds import Problem, Rest, crossing
+from regard.functional.bounds import Problem, Rest, centred, crossing, leaving
 from regard.functional.rows import Map, mapped
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["constrained_softmax"]
 
 
-def _solve(problem: Problem) -> tuple[Tensor, Rest]:
-    """The solution, and where it rests."""
-    z, u, low, near, usable = problem.scores, problem.upper, problem.lower, problem.near, problem.usable
+REACH = 4096.0  # farther from the score next to the level than this no exponential is between its bounds
+
+
+def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
+    """The solution, where it rests, and a score that the free positions are near to."""
+    u, low, near, usable = problem.upper, problem.lower, problem.near, problem.usable
+
+    def total(z: Tensor, level: Tensor) -> Tensor:
+        return torch.minimum(torch.maximum((z - level).exp(), low), u).sum(-1, keepdim=True)
+
+    centre, z = centred(problem, lambda level: total(problem.scores, level), REACH, above=False)
     most, least = z - u.log(), z - low.log()
-    within = crossing(
-        problem,
-        torch.cat([least, most], -1),
-        lambda level: torch.minimum(torch.maximum((z - level).exp(), low), u).sum(-1, keepdim=True),
-    )
+    within = crossing(problem, torch.cat([least, most], -1), lambda level: total(z, level))
     free = (within < least) & (within > most) & usable
     bounds = torch.where(within <= most, u, low)
     solution = torch.where(free, _share(z, free, bounds), bounds)
@@ -46,10 +50,13 @@ def _solve(problem: Problem) -> tuple[Tensor, Rest]:
     nothing = (_left(free, bounds) <= 500 * torch.finfo(z.dtype).eps) | ~free.any(-1, keepdim=True)
     level = torch.where(nothing, within, _level(z, free, bounds))
     held = nothing | ~((level < least - near) & (level > most + near) & usable).any(-1, keepdim=True)
-    leaves = torch.where(usable & (u > 0) & (level <= most + near), most, torch.inf).amin(-1, keepdim=True)
-    level = torch.where(held & torch.isfinite(leaves), leaves, level)
+    leaves = usable & (u > 0) & (level <= most + near)
+    centre, z = leaving(problem, centre, held, leaves, REACH)
+    most, least = z - u.log(), z - low.log()
+    end = torch.where(leaves, most, torch.inf).amin(-1, keepdim=True)
+    level = torch.where(held & torch.isfinite(end), end, level)
     rest = Rest.of(problem, (u > 0) & (level < least - near) & (level >= most - near), level < most - near)
-    return solution, rest
+    return solution, rest, centre
 
 
 def _left(free: Tensor, bounds: Tensor) -> Tensor:
@@ -77,9 +84,9 @@ def reference(
     """The map along the last dimension in plain operations, whose derivatives are the gradient above."""
     problem = Problem.of(scores, upper, lower, mask)
     with torch.no_grad():
-        solution, rest = _solve(problem)
+        solution, rest, centre = _solve(problem)
     bounds = rest.fixed(problem.upper, problem.lower)
-    free = _share(problem.scores, rest.free, bounds)
+    free = _share(torch.where(rest.free, problem.scores - centre, 0), rest.free, bounds)
     return problem.settle(solution, torch.where(rest.free, free, bounds)).to(scores.dtype)
 
 
@@ -88,21 +95,21 @@ MAP = Map("constrained_softmax", reference)
 
 def constrained_softmax(
     scores: Float[Tensor, "*B"],
-    upper: Float[Tensor, "*#B"],
-    lower: Float[Tensor, "*#B"] | None = None,
+    upper: Float[Tensor, "*#B"] | float | int,
+    lower: Float[Tensor, "*#B"] | float | int | None = None,
+    dim: int = -1,
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
-    dim: int = -1,
 ) -> Float[Tensor, "*B"]:
     """The constrained softmax of `scores` along `dim`.
 
     Args:
         scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
             score of -inf masks its position.
-        upper: The most each position may get, in [0, inf]; broadcasts to `scores`.
-        lower: The least each position must get, 0 if absent; broadcasts to `scores`.
-        mask: True = may be attended; broadcasts to `scores`.
+        upper: The most each position may get, in [0, inf]: a number, or a tensor that broadcasts to `scores`.
+        lower: The least each position must get, 0 if absent; likewise.
         dim: The dimension that sums to 1.
+        mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
         Probabilities of the shape and dtype of `scores`: zero where masked, zeros in a row with nothing to
@@ -110,5 +117,8 @@ def constrained_softmax(
 
     Raises:
         InfeasibleBounds: As `regard.functional.constrained_sparsemax`.
+        TypeError: The scores are not floating-point numbers, the mask is not boolean, or a bound is neither a
+            tensor nor a number.
+        ValueError: An argument does not broadcast to the scores.
     """
     return mapped(MAP, scores, upper, lower, mask=mask, dim=dim)

@@ -20,21 +20,27 @@ derivative in that direction, and a constant added to g changes nothing.
 
 import torch
 
-from regard.functional.bounds import Problem, Rest, crossing
+from regard.functional.bounds import Problem, Rest, centred, crossing, leaving
 from regard.functional.rows import Map, mapped
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["constrained_sparsemax"]
 
 
-def _solve(problem: Problem) -> tuple[Tensor, Rest]:
-    """The solution, and where it rests."""
-    z, u, low, near, usable = problem.scores, problem.upper, problem.lower, problem.near, problem.usable
-    within = crossing(
-        problem,
-        torch.cat([z - low, z - u], -1),
-        lambda tau: torch.minimum(torch.maximum(z - tau, low), u).sum(-1, keepdim=True),
-    )
+REACH = (
+    8.0  # farther from the score next to the level than this a position is at a bound: free ones are within 1
+)
+
+
+def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
+    """The solution, where it rests, and a score that the free positions are near to."""
+    u, low, near, usable = problem.upper, problem.lower, problem.near, problem.usable
+
+    def total(z: Tensor, tau: Tensor) -> Tensor:
+        return torch.minimum(torch.maximum(z - tau, low), u).sum(-1, keepdim=True)
+
+    centre, z = centred(problem, lambda tau: total(problem.scores, tau), REACH, above=True)
+    within = crossing(problem, torch.cat([z - low, z - u], -1), lambda tau: total(z, tau))
     x = z - within
     free = (x > low) & (x < u) & usable
     tau = torch.where(free.any(-1, keepdim=True), _level(z, free, torch.where(x >= u, u, low)), within)
@@ -42,17 +48,18 @@ def _solve(problem: Problem) -> tuple[Tensor, Rest]:
     solution = torch.minimum(torch.maximum(x, low), u)
     # With nobody strictly between the bounds every level of a whole interval will do: take its end.
     held = ~((x > low + near) & (x < u - near) & usable).any(-1, keepdim=True)
-    leaves = torch.where(usable & (u > 0) & (x >= u - near), z - u, torch.inf).amin(-1, keepdim=True)
-    tau = torch.where(held & torch.isfinite(leaves), leaves, tau)
-    x = z - tau
-    return solution, Rest.of(problem, (x > low + near) & (x <= u + near), x > u + near)
+    leaves = usable & (u > 0) & (x >= u - near)
+    centre, z = leaving(problem, centre, held, leaves, REACH)
+    end = torch.where(leaves, z - u, torch.inf).amin(-1, keepdim=True)
+    x = z - torch.where(held & torch.isfinite(end), end, tau)
+    return solution, Rest.of(problem, (x > low + near) & (x <= u + near), x > u + near), centre
 
 
 def _level(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
     """The level at which the free positions take what the bounds of the others leave."""
     left = 1 - torch.where(free, 0, bounds).sum(-1, keepdim=True)
     count = free.sum(-1, keepdim=True).clamp_min(1)
-    return ((z * free).sum(-1, keepdim=True) - left) / count
+    return (torch.where(free, z, 0).sum(-1, keepdim=True) - left) / count
 
 
 def reference(
@@ -64,9 +71,10 @@ def reference(
     """The map along the last dimension in plain operations, whose derivatives are the gradient above."""
     problem = Problem.of(scores, upper, lower, mask)
     with torch.no_grad():
-        solution, rest = _solve(problem)
+        solution, rest, centre = _solve(problem)
     bounds = rest.fixed(problem.upper, problem.lower)
-    free = problem.scores - _level(problem.scores, rest.free, bounds)
+    z = torch.where(rest.free, problem.scores - centre, 0)
+    free = z - _level(z, rest.free, bounds)
     return problem.settle(solution, torch.where(rest.free, free, bounds)).to(scores.dtype)
 
 
@@ -75,21 +83,21 @@ MAP = Map("constrained_sparsemax", reference)
 
 def constrained_sparsemax(
     scores: Float[Tensor, "*B"],
-    upper: Float[Tensor, "*#B"],
-    lower: Float[Tensor, "*#B"] | None = None,
+    upper: Float[Tensor, "*#B"] | float | int,
+    lower: Float[Tensor, "*#B"] | float | int | None = None,
+    dim: int = -1,
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
-    dim: int = -1,
 ) -> Float[Tensor, "*B"]:
     """The constrained sparsemax of `scores` along `dim`.
 
     Args:
         scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
             score of -inf masks its position.
-        upper: The most each position may get, in [0, inf]; broadcasts to `scores`.
-        lower: The least each position must get, 0 if absent; broadcasts to `scores`.
-        mask: True = may be attended; broadcasts to `scores`.
+        upper: The most each position may get, in [0, inf]: a number, or a tensor that broadcasts to `scores`.
+        lower: The least each position must get, 0 if absent; likewise.
         dim: The dimension that sums to 1.
+        mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
         Probabilities of the shape and dtype of `scores`: zero where masked, zeros in a row with nothing to
@@ -99,5 +107,8 @@ def constrained_sparsemax(
         InfeasibleBounds: The usable bounds of a row sum to less than 1 - 1e-4 (1e-9 in float64), or its lower
             bounds to more than 1 or above their upper ones. On an accelerator, in compiled code and under
             `torch.func` the row becomes NaN instead; `check_bounds` raises on request.
+        TypeError: The scores are not floating-point numbers, the mask is not boolean, or a bound is neither a
+            tensor nor a number.
+        ValueError: An argument does not broadcast to the scores.
     """
     return mapped(MAP, scores, upper, lower, mask=mask, dim=dim)

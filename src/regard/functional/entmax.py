@@ -7,8 +7,12 @@
 
 For alpha = 1.5 tau has a closed form on the support A, found by sorting (their Alg. 2): with x = z / 2, k =
 |A|, M the mean of x over A and Q = sum_A (x_j - M)^2,   tau = M - sqrt((1 - Q) / k).   For other alpha there
-is no finite
-algorithm: tau is bracketed in [max - 1, max - S^(1 - alpha)] and bisected to the last bit.
+is no finite algorithm. With c = alpha - 1 and t = (tau + 1) / c,
+
+    p = max(0, 1 + c (z - t))^(1 / c) = exp(log1p(c (z - t)) / c),
+
+which keeps its digits however near alpha is to 1, where it is exp(z - t); t is bracketed in
+[max, max + (1 - S^-c) / c] and bisected to the last bit.
 
 Gradient (their Prop. 2), s_j = p_j^(2 - alpha) on the support, 0 off it, m = sum_j s_j g_j / sum_j s_j:
 
@@ -23,12 +27,16 @@ from typing import Any
 
 import torch
 
-from regard.functional.masking import attendable, exact_dtype, shifted
+from regard.functional.masking import attendable, check_arguments, check_shape, exact_dtype, shifted
 from regard.functional.rows import Map, mapped
 from regard.kernels.autograd import apply
+from regard.kernels.versions import transforming
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["entmax", "entmax15"]
+
+GREATEST = 4.0
+REFUSED = "alpha is {:g}; entmax has it in (1, 4], and softmax is its limit at 1"
 
 
 def reference15(
@@ -50,82 +58,116 @@ def reference15(
         size = (tau <= ordered).sum(-1, keepdim=True)
         support = usable & (x > tau.gather(-1, (size - 1).clamp_min(0)))
     size = support.sum(-1, keepdim=True).clamp_min(1)
-    mean = (x * support).sum(-1, keepdim=True) / size
-    spread = (((x - mean) * support) ** 2).sum(-1, keepdim=True)
+    mean = torch.where(support, x, 0).sum(-1, keepdim=True) / size
+    spread = (torch.where(support, x - mean, 0) ** 2).sum(-1, keepdim=True)
     tau = mean - ((1 - spread).clamp_min(torch.finfo(x.dtype).tiny) / size).sqrt()
-    return torch.where(support, (x - tau) ** 2, 0 * tau).masked_fill(~usable, 0).to(scores.dtype)
+    return (torch.where(support, x - tau, 0 * tau) ** 2).masked_fill(~usable, 0).to(scores.dtype)
 
 
 MAP = Map("entmax15", reference15)
 
 
 def entmax15(
-    scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None, dim: int = -1
+    scores: Float[Tensor, "*B"], dim: int = -1, *, mask: Bool[Tensor, "*#B"] | None = None
 ) -> Float[Tensor, "*B"]:
     """The 1.5-entmax of `scores` along `dim`: exact, between softmax and sparsemax.
 
     Args:
         scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
             score of -inf masks its position.
-        mask: True = may be attended; broadcasts to `scores`.
         dim: The dimension that sums to 1.
+        mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
         Probabilities of the shape and dtype of `scores`: exactly 0 off the support and where masked, zeros in
         a row with nothing to attend, NaN in a row with a NaN.
+
+    Raises:
+        TypeError: The scores are not floating-point numbers, or the mask is not boolean.
+        ValueError: The mask does not broadcast to the scores.
     """
     return mapped(MAP, scores, mask=mask, dim=dim)
 
 
 class _Entmax(torch.autograd.Function):
-    """Along the last dimension; alpha broadcasts to [..., 1]. The backward pass is plain and has its own."""
+    """Along the last dimension; c = alpha - 1 broadcasts to [..., 1]. The backward pass is plain."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(scores: Tensor, usable: Tensor, alpha: Tensor) -> Tensor:
-        power = 1 / (alpha - 1)
-        x = (scores * (alpha - 1)).masked_fill(~usable, -torch.inf)
-        x = x - x.amax(-1, keepdim=True).clamp_min(torch.finfo(x.dtype).min)
-        size = usable.sum(-1, keepdim=True).clamp_min(1)
-        low = torch.full_like(x[..., :1], -1)
-        high = -(size.to(x.dtype) ** (1 - alpha)).expand_as(low)
-        for _ in range(torch.finfo(x.dtype).bits + 8 if x.dtype == torch.float64 else 40):
+    def forward(scores: Tensor, usable: Tensor, gap: Tensor) -> Tensor:
+        z = scores.masked_fill(~usable, -torch.inf)
+        z = z - z.amax(-1, keepdim=True).clamp_min(torch.finfo(z.dtype).min)
+        size = usable.sum(-1, keepdim=True).clamp_min(1).to(z.dtype)
+        low = torch.zeros_like(z[..., :1])
+        high = (-torch.expm1(-gap * size.log()) / gap).expand_as(low)
+
+        def at(level: Tensor) -> Tensor:
+            return ((gap * (z - level)).clamp_min(-1).log1p() / gap).exp()
+
+        for _ in range(torch.finfo(z.dtype).bits + 8 if z.dtype == torch.float64 else 40):
             middle = (low + high) / 2
-            over = ((x - middle).clamp_min(0) ** power).sum(-1, keepdim=True) >= 1
+            over = at(middle).sum(-1, keepdim=True) >= 1
             low, high = torch.where(over, middle, low), torch.where(over, high, middle)
-        weights = (x - low).clamp_min(0) ** power
+        weights = at(low)
         return (weights / weights.sum(-1, keepdim=True)).masked_fill(~usable, 0)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _, _, alpha = inputs
-        ctx.save_for_backward(output, alpha)
+        _, _, gap = inputs
+        ctx.save_for_backward(output, gap)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        weights, alpha = ctx.saved_tensors
+        weights, gap = ctx.saved_tensors
         (grad,) = grads
         support = weights > 0
         safe = torch.where(support, weights, 1)
-        slope = torch.where(support, safe ** (2 - alpha), 0)
+        slope = torch.where(support, safe ** (1 - gap), 0)
         share = slope / slope.sum(-1, keepdim=True).clamp_min(torch.finfo(slope.dtype).tiny)
         centred = grad - (share * grad).sum(-1, keepdim=True)
         by_alpha = None
         if ctx.needs_input_grad[2]:
             entropy = -weights * safe.log()
-            change = (weights - share) / (alpha - 1) ** 2
-            change = change + (entropy - share * entropy.sum(-1, keepdim=True)) / (alpha - 1)
-            by_alpha = (grad * change).sum_to_size(alpha.shape)
+            change = (weights - share) / gap**2
+            change = change + (entropy - share * entropy.sum(-1, keepdim=True)) / gap
+            by_alpha = (grad * change).sum_to_size(gap.shape)
         return slope * centred, None, by_alpha
+
+
+def _gap(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
+    """Alpha - 1 in the precision of the map, along its last dimension.
+
+    The difference is taken before it is rounded, or an alpha near 1 would become 1.
+
+    Raises:
+        ValueError: Alpha is out of range, does not broadcast, or varies along a row.
+    """
+    dtype = exact_dtype(scores.dtype)
+    if not isinstance(alpha, torch.Tensor):
+        if not 1 < alpha <= GREATEST:
+            raise ValueError(REFUSED.format(alpha))
+        return torch.full((), alpha - 1, dtype=dtype, device=scores.device)
+    check_shape("alpha", alpha, scores.shape)
+    own = alpha.reshape((1,) * (scores.dim() - alpha.dim()) + alpha.shape)
+    if own.shape[dim] != 1:
+        raise ValueError(f"alpha has {own.shape[dim]} values along dim {dim}, and must be one number a row")
+    own = own.to(torch.promote_types(alpha.dtype, dtype))
+    inside = (own > 1) & (own <= GREATEST)
+    if alpha.device.type == "cpu" and not torch.compiler.is_compiling() and not transforming():
+        if not bool(inside.all()):
+            raise ValueError(REFUSED.format(float(own[~inside][0].detach())))
+    else:
+        own = own.masked_fill(~inside, torch.nan)
+    return (own - 1).to(scores.device, dtype).movedim(dim, -1)
 
 
 def entmax(
     scores: Float[Tensor, "*B"],
     alpha: Float[Tensor, "*#B"] | float = 1.5,
+    dim: int = -1,
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
-    dim: int = -1,
 ) -> Float[Tensor, "*B"]:
     """The alpha-entmax of `scores` along `dim`.
 
@@ -134,29 +176,26 @@ def entmax(
             score of -inf masks its position.
         alpha: In (1, 4]; the greater, the sparser. A tensor has a gradient, broadcasts to `scores` and has
             length 1 along `dim`, or no dimension at all.
-        mask: True = may be attended; broadcasts to `scores`.
         dim: The dimension that sums to 1.
+        mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
         Probabilities of the shape and dtype of `scores`, as `entmax15`.
 
     Raises:
-        ValueError: A number alpha is not in (1, 4], or a tensor varies along `dim`.
+        TypeError: The scores are not floating-point numbers, or the mask is not boolean.
+        ValueError: Alpha is not in (1, 4] or varies along `dim`, or an argument does not broadcast to the
+            scores. For a tensor on an accelerator, in compiled code and under `torch.func` the rows of an
+            alpha out of range become NaN instead.
     """
-    if not isinstance(alpha, torch.Tensor):
-        if not 1 < alpha <= 4:
-            raise ValueError(f"alpha is {alpha:g}; entmax has it in (1, 4], and softmax is its limit at 1")
-        if alpha == 1.5:
-            return entmax15(scores, mask=mask, dim=dim)
-        alpha = torch.tensor(alpha)
-    elif alpha.dim() and alpha.shape[dim] != 1:
-        raise ValueError(f"alpha has {alpha.shape[dim]} values along dim {dim}, and must be one number a row")
+    check_arguments(scores, mask)
+    if not scores.dim():
+        return entmax(scores.unsqueeze(0), alpha, dim, mask=mask).squeeze(0)
+    gap = _gap(alpha, scores, dim)
+    if not isinstance(alpha, torch.Tensor) and alpha == 1.5:
+        return entmax15(scores, dim, mask=mask)
     if not scores.numel():
         return scores.clone()
-    dtype = exact_dtype(scores.dtype)
     usable = attendable(scores, mask).movedim(dim, -1)
-    z = scores.to(dtype).movedim(dim, -1).masked_fill(~usable, 0)
-    alpha = alpha.to(scores.device, dtype)
-    if alpha.dim():
-        alpha = alpha.reshape((1,) * (scores.dim() - alpha.dim()) + alpha.shape).movedim(dim, -1)
-    return apply(_Entmax, z, usable, alpha).movedim(-1, dim).to(scores.dtype)
+    z = scores.to(exact_dtype(scores.dtype)).movedim(dim, -1).masked_fill(~usable, 0)
+    return apply(_Entmax, z, usable, gap).movedim(-1, dim).to(scores.dtype)

@@ -18,12 +18,15 @@ import math
 
 import torch
 
-from regard.functional.masking import attendable, exact_dtype, shifted
+from regard.functional.masking import attendable, check_arguments, exact_dtype, shifted
 from regard.functional.sparsemax import sparsemax
 from regard.kernels.versions import chosen, transforming
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["fusedmax"]
+
+LEAST = -1e30
+"""A score farther than this below the greatest counts as this: sums of scores stay within float32."""
 
 
 def check_strength(strength: float) -> None:
@@ -101,9 +104,9 @@ def taut(
 def fusedmax(
     scores: Float[Tensor, "*B"],
     strength: float = 0.1,
+    dim: int = -1,
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
-    dim: int = -1,
 ) -> Float[Tensor, "*B"]:
     """The fusedmax of `scores` along `dim`: sparse, and the same for neighbours whose scores are near.
 
@@ -113,19 +116,22 @@ def fusedmax(
         strength: lambda, at least 0 and finite: how strongly the weights of neighbours are pulled together. 0
             is sparsemax; once it is as large as any running sum of the scores less their mean, all weights
             are the same.
-        mask: True = may be attended; broadcasts to `scores`.
         dim: The dimension that sums to 1, along which neighbours stand.
+        mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
         Probabilities of the shape and dtype of `scores`: exactly 0 off the support and where masked, zeros in
         a row with nothing to attend, NaN in a row with a NaN.
 
     Raises:
-        ValueError: The strength is negative, infinite or not a number.
+        TypeError: The scores are not floating-point numbers, or the mask is not boolean.
+        ValueError: The strength is negative, infinite or not a number, or the mask does not broadcast to the
+            scores.
     """
     check_strength(strength)
-    if not strength:
-        return sparsemax(scores, mask=mask, dim=dim)
+    check_arguments(scores, mask)
+    if not strength or not scores.dim():
+        return sparsemax(scores, dim, mask=mask)
     if dim not in (-1, scores.dim() - 1):
         moved = None if mask is None else mask.expand_as(scores).movedim(dim, -1)
         return fusedmax(scores.movedim(dim, -1), strength, mask=moved).movedim(-1, dim)
@@ -133,6 +139,7 @@ def fusedmax(
         return scores.clone()
     usable = attendable(scores, mask)
     z = shifted(scores.to(exact_dtype(scores.dtype)), usable).masked_fill(~usable, 0)
+    z = z.clamp_min(LEAST)
     plain = chosen(scores) != "numba" or transforming() or torch.compiler.is_compiling()
     with torch.no_grad():
         groups, changes = (path if plain else taut)(z.detach(), usable, strength)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import torch
 
 from regard.functional.entmax import entmax15
-from regard.functional.masking import exact_dtype
+from regard.functional.masking import check_scores, exact_dtype
 from regard.functional.sparsemax import sparsemax
 from regard.kernels.autograd import apply
 from regard.kernels.maps import pull_back
@@ -69,6 +69,7 @@ class _FenchelYoung(torch.autograd.Function):
 def _loss(name: str, scores: Tensor, targets: Tensor, ignore_index: int, reduction: Reduction) -> Tensor:
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction is {reduction!r}, and must be 'mean', 'sum' or 'none'")
+    check_scores(scores)
     kept = targets != ignore_index
     classes = targets.to(torch.int64).masked_fill(~kept, 0)
     losses, _ = apply(_FenchelYoung, name, scores.to(exact_dtype(scores.dtype)), classes, kept)
@@ -98,6 +99,7 @@ def sparsemax_loss(
         The loss, at least 0; float32 at least.
 
     Raises:
+        TypeError: The scores are not floating-point numbers.
         ValueError: `reduction` is none of these.
     """
     return _loss("sparsemax", scores, targets, ignore_index, reduction)

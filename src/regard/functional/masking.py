@@ -1,15 +1,102 @@
-"""Masks: boolean, True = may be attended."""
+"""What every map checks of its arguments, and masks: boolean, True = may be attended."""
 
 import torch
 
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["attendable", "exact_dtype", "hide", "shifted"]
+__all__ = [
+    "attendable",
+    "bound_of",
+    "check_arguments",
+    "check_mask",
+    "check_scores",
+    "check_shape",
+    "exact_dtype",
+    "hide",
+    "shifted",
+]
 
 
-def hide(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None) -> Float[Tensor, "*B"]:
-    """Scores with the lowest finite number where the mask is False, so that an empty row makes no NaN."""
-    return scores if mask is None else scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+def check_scores(scores: Tensor) -> None:
+    """Raise `TypeError` unless the scores are floating-point numbers, as `torch.softmax` does."""
+    if not scores.is_floating_point():
+        raise TypeError(
+            f"scores have dtype {scores.dtype}, but must be floating-point numbers: convert with .float()"
+        )
+
+
+def check_mask(mask: Tensor) -> None:
+    """Raise `TypeError` unless the mask is boolean."""
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"mask has dtype {mask.dtype}, but must be boolean, True where a position may be attended: "
+            "convert zeros and ones with .bool()"
+        )
+
+
+def check_shape(name: str, operand: Tensor, shape: torch.Size, of: str = "scores") -> None:
+    """Raise `ValueError` unless the argument of this name broadcasts to this shape."""
+    own = operand.shape
+    if own == shape:
+        return
+    pairs = zip(reversed(own), reversed(shape), strict=False)
+    if len(own) > len(shape) or any(a != 1 and a != b for a, b in pairs):
+        raise ValueError(
+            f"{name} has shape {list(own)}, which does not broadcast to the shape of the {of}, {list(shape)}"
+        )
+
+
+def check_arguments(scores: Tensor, mask: Tensor | None) -> None:
+    """Raise unless scores and mask are what a map takes.
+
+    Raises:
+        TypeError: The scores are not floating-point numbers, or the mask is not boolean.
+        ValueError: The mask does not broadcast to the scores.
+    """
+    check_scores(scores)
+    if mask is not None:
+        check_mask(mask)
+        check_shape("mask", mask, scores.shape)
+
+
+def bound_of(name: str, bound: Tensor | float | int, scores: Tensor, of: str = "scores") -> Tensor:
+    """A bound that is a tensor or a number, as a tensor that broadcasts to the scores.
+
+    Args:
+        name: Of the argument.
+        bound: The argument.
+        scores: To which it must broadcast, and whose device it has; half precisions are bounded in float32.
+        of: What they are.
+
+    Raises:
+        TypeError: It is neither.
+        ValueError: It does not broadcast.
+    """
+    if isinstance(bound, torch.Tensor):
+        check_shape(name, bound, scores.shape, of)
+        return bound
+    try:
+        number = float(bound)
+    except TypeError:
+        kind = type(bound).__name__
+        raise TypeError(f"{name} is of type {kind}, but must be a tensor or a number") from None
+    return torch.full((), number, dtype=exact_dtype(scores.dtype), device=scores.device)
+
+
+def hide(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None, dim: int = -1) -> Float[Tensor, "*B"]:
+    """Scores with -inf where the mask is False, or 0 in a row with nothing else, which would make NaN.
+
+    Args:
+        scores: The scores.
+        mask: True = may be attended.
+        dim: Along which a row lies.
+    """
+    if mask is None:
+        return scores
+    dim = dim - scores.dim() if dim >= 0 else dim
+    along = -dim <= mask.dim()  # else it is the same all along the row
+    anything = mask.any(dim, keepdim=True) if along else mask
+    return torch.where(mask, scores, torch.where(anything, -torch.inf, 0.0).to(scores.dtype))
 
 
 def exact_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -24,7 +111,10 @@ def attendable(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None) ->
 
 
 def shifted(scores: Float[Tensor, "*B"], usable: Bool[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-    """Scores with the greatest usable one of each row at 0; where not usable, of no meaning."""
+    """Scores with the greatest usable one of each row at 0; where not usable, of no meaning.
+
+    One that is farther below than the greatest number is -inf.
+    """
     filled = scores.masked_fill(~usable, 0)
     top = filled.detach().masked_fill(~usable, -torch.inf).amax(-1, keepdim=True)
     return filled - top.clamp_min(torch.finfo(scores.dtype).min)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.functional.masking import exact_dtype
+from regard.functional.masking import bound_of, check_arguments, exact_dtype
 from regard.kernels.cpu import Declined
 from regard.kernels.maps import Kernel, compiled, eager
 from regard.kernels.versions import chosen, transforming
@@ -35,18 +35,39 @@ class Map:
 def mapped(
     map: Map,
     scores: Tensor,
-    upper: Tensor | None = None,
-    lower: Tensor | None = None,
+    upper: Tensor | float | int | None = None,
+    lower: Tensor | float | int | None = None,
     *,
     mask: Tensor | None = None,
     dim: int = -1,
 ) -> Tensor:
-    """The map's weights, in the shape and dtype of the scores."""
+    """The map's weights, in the shape and dtype of the scores.
+
+    Raises:
+        TypeError: The scores are not floating-point numbers, the mask is not boolean, or a bound is neither a
+            tensor nor a number.
+        ValueError: An argument does not broadcast to the scores.
+    """
+    check_arguments(scores, mask)
+    if upper is not None:
+        upper = bound_of("upper", upper, scores)
+    if lower is not None:
+        lower = bound_of("lower", lower, scores)
+    return _along(map, scores, upper, lower, mask, dim)
+
+
+def _along(
+    map: Map, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None, dim: int
+) -> Tensor:
+    """The same of arguments that were checked."""
+    if not scores.dim():
+        scores.movedim(dim, -1)  # whose error tells of a dimension that is none
+        return _along(map, scores.unsqueeze(0), upper, lower, mask, -1).squeeze(0)
     if dim not in (-1, scores.dim() - 1):
-        moved = [
+        u, low, seen = (
             None if one is None else one.expand_as(scores).movedim(dim, -1) for one in (upper, lower, mask)
-        ]
-        return mapped(map, scores.movedim(dim, -1), moved[0], moved[1], mask=moved[2]).movedim(-1, dim)
+        )
+        return _along(map, scores.movedim(dim, -1), u, low, seen, -1).movedim(-1, dim)
     version = chosen(scores)
     if version == "reference" or transforming():
         if not scores.numel():

@@ -12,6 +12,7 @@ sum_t du_t. At a word that is just exhausted the bound follows f as it loosens, 
 Heads may share a fertility: then beta_t is the mean of theirs, and each has the same bound.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -19,7 +20,7 @@ import torch
 from regard.errors import InfeasibleBounds
 from regard.functional.constrained_softmax import MAP as SOFTMAX
 from regard.functional.constrained_sparsemax import MAP as SPARSEMAX
-from regard.functional.masking import exact_dtype
+from regard.functional.masking import bound_of, check_mask, check_scores, check_shape, exact_dtype
 from regard.functional.rows import Map, mapped
 from regard.kernels.cpu import Declined
 from regard.kernels.maps import compiled_scan, eager_scan, mean_of_heads
@@ -79,19 +80,50 @@ def reference(
     return torch.stack(steps, 1) if steps else torch.zeros_like(scores)
 
 
-def _scan(
-    map: Map, scores: Tensor, fertility: Tensor, exhaustion: float, mask: Tensor | None, heads: int = 1
-) -> Tensor:
-    """Lay the arguments out as [B, T, S] and choose the version that runs."""
+def _laid_out(
+    scores: Tensor, fertility: Tensor | float | int, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The arguments as [N, T, S], [N, S] and a mask that broadcasts to the first.
+
+    Raises:
+        TypeError: Scores are not floating-point numbers, the mask is not boolean, or the fertility is neither
+            a tensor nor a number.
+        ValueError: An argument does not fit the scores.
+    """
+    check_scores(scores)
+    if scores.dim() < 2:
+        raise ValueError(f"scores have shape {list(scores.shape)}, but must have axes of steps and words")
     *lead, steps, size = scores.shape
+    step = scores.select(-2, 0) if steps else scores.sum(-2)
+    fertility = bound_of("fertility", fertility, step, "scores of a step")
     if fertility.shape != (*lead, size):
         fertility = fertility.expand(*lead, size)
-    if mask is not None and mask.dim() < scores.dim():
-        mask = mask.unsqueeze(-2)
-    if len(lead) != 1:
-        flat = None if mask is None else mask.expand(*lead, mask.shape[-2], size).flatten(0, len(lead) - 1)
-        made = scores.reshape(-1, steps, size), fertility.reshape(-1, size)
-        return _scan(map, made[0], made[1], exhaustion, flat, heads).reshape(scores.shape)
+    if mask is not None:
+        check_mask(mask)
+        if mask.dim() < scores.dim():
+            check_shape("mask", mask, step.shape, "scores of a step")
+            mask = mask.unsqueeze(-2)
+        else:
+            check_shape("mask", mask, scores.shape)
+    if len(lead) == 1:
+        return scores, fertility, mask
+    if mask is not None:
+        own = mask.shape[-2]
+        mask = mask.expand(*lead, own, size).reshape(math.prod(lead), own, size)
+    return scores.reshape(-1, steps, size), fertility.reshape(-1, size), mask
+
+
+def _scan(
+    map: Map,
+    scores: Tensor,
+    fertility: Tensor | float | int,
+    exhaustion: float,
+    mask: Tensor | None,
+    heads: int = 1,
+) -> Tensor:
+    """Lay the arguments out and choose the version that runs."""
+    shape = scores.shape
+    scores, fertility, mask = _laid_out(scores, fertility, mask)
     dtype, exact = scores.dtype, exact_dtype(scores.dtype)
     scores, fertility = scores.to(exact), fertility.to(exact)
     version = chosen(scores)
@@ -110,7 +142,7 @@ def _scan(
             weights = eager_scan(map.kernel, version, scores, fertility, exhaustion, mask, heads)
         except Declined:
             weights = reference(map, scores, fertility, exhaustion, mask, heads)
-    return weights.to(dtype)
+    return weights.to(dtype).reshape(shape)
 
 
 def _sharers(scores: Tensor, shared: bool) -> int:
@@ -124,7 +156,7 @@ def _sharers(scores: Tensor, shared: bool) -> int:
 
 def constrained_softmax_scan(
     scores: Float[Tensor, "*B T S"],
-    fertility: Float[Tensor, "*#B S"],
+    fertility: Float[Tensor, "*#B S"] | float | int,
     *,
     exhaustion: float = 0.0,
     mask: Bool[Tensor, "*M S"] | None = None,
@@ -134,9 +166,9 @@ def constrained_softmax_scan(
 
     Args:
         scores: One row a step; half precisions are computed in float32 or better and returned in their own.
-        fertility: What each word may receive over all steps, in [0, inf].
+        fertility: What each word may receive over all steps, in [0, inf]; a tensor or a number.
         exhaustion: c >= 0: how strongly words with much left are preferred.
-        mask: [B, S] or [B, T, S], or broadcasting to them; True = may be attended.
+        mask: Boolean, [B, S] or [B, T, S], or broadcasting to them; True = may be attended.
         shared: Whether the rows along the last axis of B (heads) share their fertility: each may receive what
             is left of it after the mean of all.
 
@@ -147,13 +179,16 @@ def constrained_softmax_scan(
         InfeasibleBounds: At some step a sentence's usable words have less than 1 left between them; give one
             of them (a sink) infinite fertility. On an accelerator and in compiled code its rows become NaN
             instead.
+        TypeError: The scores are not floating-point numbers, the mask is not boolean, or the fertility is
+            neither a tensor nor a number.
+        ValueError: The fertility or the mask does not fit the scores.
     """
     return _scan(SOFTMAX, scores, fertility, exhaustion, mask, _sharers(scores, shared))
 
 
 def constrained_sparsemax_scan(
     scores: Float[Tensor, "*B T S"],
-    fertility: Float[Tensor, "*#B S"],
+    fertility: Float[Tensor, "*#B S"] | float | int,
     *,
     exhaustion: float = 0.0,
     mask: Bool[Tensor, "*M S"] | None = None,

@@ -7,28 +7,32 @@ A masked position gets exactly 0 and no gradient; a row with nothing to attend g
 
 import torch
 
-from regard.functional.masking import exact_dtype, hide
+from regard.functional.masking import check_arguments, exact_dtype, hide
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["softmax"]
 
 
 def softmax(
-    scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None, dim: int = -1
+    scores: Float[Tensor, "*B"], dim: int = -1, *, mask: Bool[Tensor, "*#B"] | None = None
 ) -> Float[Tensor, "*B"]:
-    """The softmax of `scores` along `dim`.
+    """Return the softmax of `scores` along `dim`.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 and returned in their own. A row of nothing
-            but -inf is NaN, as in `torch.softmax`, unless a mask says that there is nothing to attend.
-        mask: Broadcasts to `scores`; True = may be attended.
+        scores: Any shape; half precisions are computed in float32 and returned in their own. A row in
+            which only scores of -inf may be attended is NaN, as in `torch.softmax`.
         dim: The dimension that sums to 1.
+        mask: Boolean; broadcasts to `scores`; True = may be attended.
 
     Returns:
         Probabilities of the shape and dtype of `scores`.
+
+    Raises:
+        TypeError: The scores are not floating-point numbers, or the mask is not boolean.
+        ValueError: The mask does not broadcast to the scores.
     """
-    hidden = hide(scores.to(exact_dtype(scores.dtype)), mask)
-    weights = torch.softmax(hidden, dim)
-    if mask is not None:
-        weights = weights * mask
-    return weights.to(scores.dtype)
+    check_arguments(scores, mask)
+    dtype = scores.dtype
+    scores = scores.to(exact_dtype(dtype))
+    weights = torch.softmax(hide(scores, mask, dim), dim)
+    return (weights if mask is None else weights * mask).to(dtype)

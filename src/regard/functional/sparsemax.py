@@ -35,7 +35,7 @@ def reference(
         last = ordered.gather(-1, (size - 1).clamp_min(0))
         support = usable & (z >= last)
     size = support.sum(-1, keepdim=True).clamp_min(1)
-    tau = ((z * support).sum(-1, keepdim=True) - 1) / size
+    tau = (torch.where(support, z, 0).sum(-1, keepdim=True) - 1) / size
     return torch.where(support, z - tau, 0 * tau).masked_fill(~usable, 0).to(scores.dtype)
 
 
@@ -43,18 +43,22 @@ MAP = Map("sparsemax", reference)
 
 
 def sparsemax(
-    scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None, dim: int = -1
+    scores: Float[Tensor, "*B"], dim: int = -1, *, mask: Bool[Tensor, "*#B"] | None = None
 ) -> Float[Tensor, "*B"]:
     """The sparsemax of `scores` along `dim`.
 
     Args:
         scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
             score of -inf masks its position.
-        mask: True = may be attended; broadcasts to `scores`.
         dim: The dimension that sums to 1.
+        mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
         Probabilities of the shape and dtype of `scores`: exactly 0 off the support and where masked, zeros in
         a row with nothing to attend, NaN in a row with a NaN.
+
+    Raises:
+        TypeError: The scores are not floating-point numbers, or the mask is not boolean.
+        ValueError: The mask does not broadcast to the scores.
     """
     return mapped(MAP, scores, mask=mask, dim=dim)

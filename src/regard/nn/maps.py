@@ -82,8 +82,8 @@ class Entmax(_Map):
 
     Args:
         alpha: In (1, 4]: the greater, the sparser; where the learning starts, if it is learned.
-        learnable: Whether alpha is a parameter: alpha = 1 + 3 sigmoid(logit).
         dim: The dimension that sums to 1.
+        learnable: Whether alpha is a parameter: alpha = 1 + 3 sigmoid(logit).
 
     Raises:
         ValueError: alpha is not in (1, 4], or is learnable and so near an end that it would not move.
@@ -91,7 +91,7 @@ class Entmax(_Map):
 
     logit: nn.Parameter | None
 
-    def __init__(self, alpha: float = 1.5, *, learnable: bool = False, dim: int = -1) -> None:
+    def __init__(self, alpha: float = 1.5, dim: int = -1, *, learnable: bool = False) -> None:
         """Check alpha, and make a parameter of it if it is to be learned."""
         super().__init__(dim)
         if not 1 < alpha <= GREATEST:
@@ -133,7 +133,7 @@ class Fusedmax(_Map):
         ValueError: The strength is negative, infinite or not a number.
     """
 
-    def __init__(self, strength: float = 0.1, *, dim: int = -1) -> None:
+    def __init__(self, strength: float = 0.1, dim: int = -1) -> None:
         """Check the strength."""
         super().__init__(dim)
         check_strength(strength)
@@ -156,8 +156,8 @@ class ConstrainedSoftmax(_Map):
     def forward(
         self,
         scores: Float[Tensor, "*B"],
-        upper: Float[Tensor, "*#B"],
-        lower: Float[Tensor, "*#B"] | None = None,
+        upper: Float[Tensor, "*#B"] | float | int,
+        lower: Float[Tensor, "*#B"] | float | int | None = None,
         *,
         mask: Bool[Tensor, "*#B"] | None = None,
     ) -> Float[Tensor, "*B"]:
@@ -171,8 +171,8 @@ class ConstrainedSparsemax(_Map):
     def forward(
         self,
         scores: Float[Tensor, "*B"],
-        upper: Float[Tensor, "*#B"],
-        lower: Float[Tensor, "*#B"] | None = None,
+        upper: Float[Tensor, "*#B"] | float | int,
+        lower: Float[Tensor, "*#B"] | float | int | None = None,
         *,
         mask: Bool[Tensor, "*#B"] | None = None,
     ) -> Float[Tensor, "*B"]:

@@ -30,7 +30,7 @@ class ConstrainedSoftmaxScan(_Scan):
     def forward(
         self,
         scores: Float[Tensor, "*B T S"],
-        fertility: Float[Tensor, "*#B S"],
+        fertility: Float[Tensor, "*#B S"] | float | int,
         *,
         mask: Bool[Tensor, "*M S"] | None = None,
     ) -> Float[Tensor, "*B T S"]:
@@ -44,7 +44,7 @@ class ConstrainedSparsemaxScan(_Scan):
     def forward(
         self,
         scores: Float[Tensor, "*B T S"],
-        fertility: Float[Tensor, "*#B S"],
+        fertility: Float[Tensor, "*#B S"] | float | int,
         *,
         mask: Bool[Tensor, "*M S"] | None = None,
     ) -> Float[Tensor, "*B T S"]:

@@ -1,0 +1,184 @@
+"""What the maps take and refuse, as a user meets it: without the suite's shape checks."""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from drawn import BOUNDED, FREE
+
+import regard.functional as functional
+import regard.nn as modules
+from regard.functional import (
+    check_bounds,
+    constrained_softmax,
+    constrained_softmax_scan,
+    constrained_sparsemax,
+    constrained_sparsemax_scan,
+    entmax,
+    entmax15,
+    fusedmax,
+    softmax,
+    sparsemax,
+)
+from regard.kernels.versions import using
+
+PLAIN = [softmax, sparsemax, entmax15, entmax, fusedmax]
+WITH_BOUNDS = [constrained_softmax, constrained_sparsemax]
+SCANS = [constrained_softmax_scan, constrained_sparsemax_scan]
+
+REFUSALS = """
+import json
+import torch
+from regard.functional import *
+from regard.kernels.versions import using
+
+z, whole, half = torch.randn(2, 4), torch.arange(8).view(2, 4), torch.ones(3)
+calls = {}
+for f in (softmax, sparsemax, entmax15, entmax, fusedmax, constrained_softmax, constrained_sparsemax):
+    bounds = (1.0,) if f.__name__.startswith("constrained") else ()
+    calls["integers", f.__name__] = lambda f=f, b=bounds: f(whole, *b)
+    calls["mask", f.__name__] = lambda f=f, b=bounds: f(z, *b, mask=torch.ones(4, dtype=torch.int64))
+    calls["mask of floats", f.__name__] = lambda f=f, b=bounds: f(z, *b, mask=torch.ones(4))
+    calls["mask's shape", f.__name__] = lambda f=f, b=bounds: f(z, *b, mask=torch.ones(3, dtype=torch.bool))
+    if bounds:
+        calls["upper", f.__name__] = lambda f=f: f(z, half)
+        calls["lower", f.__name__] = lambda f=f: f(z, 1.0, half / 9)
+        calls["more dimensions", f.__name__] = lambda f=f: f(z[0], torch.ones(2, 4))
+        calls["list", f.__name__] = lambda f=f: f(z, [1.0] * 4)
+for f in (constrained_softmax_scan, constrained_sparsemax_scan):
+    calls["integers", f.__name__] = lambda f=f: f(whole, torch.ones(4))
+    calls["mask", f.__name__] = lambda f=f: f(z, torch.ones(4), mask=torch.ones(4, dtype=torch.int64))
+    calls["fertility", f.__name__] = lambda f=f: f(z, half)
+    calls["mask's shape", f.__name__] = lambda f=f: f(z, 9.0, mask=torch.ones(3, dtype=torch.bool))
+for f in (sparsemax_loss, entmax15_loss):
+    calls["integers", f.__name__] = lambda f=f: f(whole, torch.tensor([0, 1]))
+calls["lower", "check_bounds"] = lambda: check_bounds(torch.ones(2, 4), half)
+calls["mask", "check_bounds"] = lambda: check_bounds(torch.ones(2, 4), mask=torch.ones(4, dtype=torch.int64))
+found = []
+for version in ("numba", "reference"):
+    with using(version):
+        for (what, name), call in calls.items():
+            try:
+                call()
+                found.append((version, what, name, "", ""))
+            except Exception as error:
+                found.append((version, what, name, type(error).__name__, str(error)))
+print(json.dumps(found))
+"""
+MESSAGES = {
+    "integers": ("TypeError", "scores have dtype torch.int64, but must be floating-point numbers"),
+    "mask": ("TypeError", "mask has dtype torch.int64, but must be boolean"),
+    "mask of floats": ("TypeError", "mask has dtype torch.float32, but must be boolean"),
+    "mask's shape": ("ValueError", "mask has shape [3], which does not broadcast to"),
+    "upper": (
+        "ValueError",
+        "upper has shape [3], which does not broadcast to the shape of the scores, [2, 4]",
+    ),
+    "lower": ("ValueError", "lower has shape [3], which does not broadcast to"),
+    "fertility": ("ValueError", "fertility has shape [3], which does not broadcast to"),
+    "more dimensions": ("ValueError", "upper has shape [2, 4], which does not broadcast to the shape of the"),
+    "list": ("TypeError", "upper is of type list, but must be a tensor or a number"),
+}
+
+
+def test_what_is_no_argument_is_refused_by_name_on_every_backend() -> None:
+    environment = {**os.environ, "REGARD_NO_SHAPE_CHECKS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSALS], env=environment, capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert {what for _, what, *_ in found} == set(MESSAGES)
+    for version, what, name, kind, message in found:
+        expected, text = MESSAGES[what]
+        assert (kind, text in message) == (expected, True), (version, what, name, kind, message)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.5, -1.0, 4.1, torch.nan])
+@pytest.mark.parametrize("shape", [(), (3, 1)])
+def test_a_tensor_alpha_out_of_range_is_refused(alpha: float, shape: tuple[int, ...]) -> None:
+    alphas = torch.full(shape, 1.5)
+    alphas.view(-1)[-1] = alpha
+    with pytest.raises(ValueError, match=r"alpha is .*; entmax has it in \(1, 4\]"):
+        entmax(torch.randn(3, 5), alphas)
+    rows = torch.func.vmap(entmax, in_dims=(0, None))(torch.randn(2, 3, 5), alphas)
+    assert rows[:, -1].isnan().all()  # where nothing can be raised
+
+
+def test_a_number_alpha_keeps_its_digits() -> None:
+    scores = torch.randn(20, 7, dtype=torch.float64) * 3
+    exact = entmax(scores, torch.tensor(1.7, dtype=torch.float64))
+    torch.testing.assert_close(entmax(scores, 1.7), exact, atol=1e-15, rtol=0)
+    # Rounded to float32 it would be 1, where the formula divides by alpha - 1.
+    for dtype, near in ((torch.float32, 1e-6), (torch.float64, 1e-8)):
+        found = entmax(scores.to(dtype), 1 + 1e-9)
+        torch.testing.assert_close(found, torch.softmax(scores, -1).to(dtype), atol=near, rtol=0)
+
+
+@pytest.mark.parametrize("function", PLAIN)
+def test_dim_is_positional_as_in_torch(function) -> None:
+    scores = torch.randn(3, 4, 5)
+    others = {entmax: (1.7,), fusedmax: (0.3,)}.get(function, ())
+    for dim in (0, 1, 2, -3):
+        moved = function(scores.movedim(dim, -1), *others).movedim(-1, dim)
+        torch.testing.assert_close(function(scores, *others, dim), moved)
+    assert torch.equal(functional.softmax(scores, 1), torch.softmax(scores, 1))
+    names = {"constrained": ("scores", "upper", "lower", "dim")}
+    for bounded in WITH_BOUNDS:
+        assert tuple(inspect.signature(bounded).parameters)[:4] == names["constrained"]
+        torch.testing.assert_close(
+            bounded(scores, 0.5, 0.1, 1), bounded(scores.movedim(1, -1), 0.5, 0.1).movedim(-1, 1)
+        )
+    check_bounds(torch.full((4, 2), 0.3), 0.1, 0)
+
+
+def test_modules_take_dim_where_functions_do() -> None:
+    scores = torch.randn(3, 4, 5)
+    for made in (
+        modules.Softmax(1),
+        modules.Sparsemax(1),
+        modules.Entmax15(1),
+        modules.Entmax(1.7, 1),
+        modules.Fusedmax(0.3, 1),
+    ):
+        torch.testing.assert_close(made(scores).sum(1), torch.ones(3, 5))
+    for made in (modules.ConstrainedSoftmax(1), modules.ConstrainedSparsemax(1)):
+        torch.testing.assert_close(made(scores, 0.5).sum(1), torch.ones(3, 5))
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("version", ["numba", "reference"])
+def test_a_number_may_bound_every_position(name, dtype, version) -> None:
+    scores = torch.randn(6, 5).to(dtype)
+    exact = dtype if dtype == torch.float64 else torch.float32
+    with using(version):
+        for upper, lower in ((0.3, None), (1, 0), (0.3, 0.05), (torch.inf, 0.1)):
+            bounds = [torch.full((6, 5), one, dtype=exact) for one in (upper, lower or 0.0)]
+            expected = BOUNDED[name](scores, bounds[0], None if lower is None else bounds[1])
+            assert torch.equal(BOUNDED[name](scores, upper, lower), expected)
+            check_bounds(bounds[0], lower)
+
+
+@pytest.mark.parametrize("scan", SCANS)
+def test_a_number_may_be_every_words_fertility(scan) -> None:
+    scores = torch.randn(2, 4, 5)
+    assert torch.equal(scan(scores, 2), scan(scores, torch.full((2, 5), 2.0)))
+    assert torch.equal(scan(scores[0], 2.0), scan(scores, 2)[0])
+
+
+@pytest.mark.parametrize("name", [*FREE, *BOUNDED])
+def test_a_lone_score_takes_everything(name) -> None:
+    scores = torch.tensor(0.3, requires_grad=True)
+    for version in ("numba", "reference"):
+        with using(version):
+            weight = FREE[name](scores) if name in FREE else BOUNDED[name](scores, 1.0)
+            assert (float(weight.detach()), weight.dim()) == (1.0, 0)
+            assert float(torch.autograd.grad(weight, scores)[0]) == 0
+            if name in FREE:
+                assert float(FREE[name](scores.detach(), mask=torch.tensor(False))) == 0
+    with pytest.raises(IndexError):
+        FREE[name](scores, dim=1) if name in FREE else BOUNDED[name](scores, 1.0, dim=1)

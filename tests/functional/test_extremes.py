@@ -1,0 +1,162 @@
+"""Scores of any finite magnitude, such as the least number that other code masks with."""
+
+from fractions import Fraction
+
+import pytest
+import torch
+from drawn import (
+    BOUNDED,
+    FREE,
+    GREATEST,
+    Problem,
+    assert_distributions,
+    extreme_problems,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.functional import constrained_sparsemax
+from regard.kernels.versions import using
+
+MAPS = {**FREE, **BOUNDED}
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+bounded = pytest.mark.parametrize("name", BOUNDED)
+every = pytest.mark.parametrize("name", MAPS)
+versions = pytest.mark.parametrize("version", ["numba", "reference"])
+drawn = settings(max_examples=60, deadline=None)
+
+
+def solved(problem: Problem) -> torch.Tensor:
+    """Constrained sparsemax in rational numbers, which round nothing."""
+    assert problem.upper is not None
+    rows = []
+    for row in range(len(problem.scores)):
+        there = problem.usable[row]
+        z = [Fraction(x) for x in problem.scores[row, there].tolist()]
+        upper = [Fraction(min(x, 1.0)) for x in problem.upper[row, there].tolist()]
+        lower = [Fraction(x) for x in problem.lower[row, there].tolist()] if problem.lower is not None else []
+        found = torch.zeros(len(there), dtype=torch.float64)
+        found[there] = torch.tensor(_solved(z, upper, lower or [Fraction(0)] * len(z)), dtype=torch.float64)
+        rows.append(found)
+    return torch.stack(rows)
+
+
+def _solved(z: list[Fraction], upper: list[Fraction], lower: list[Fraction]) -> list[float]:
+    """A row: the sum is straight between the levels at which a position joins or leaves a bound."""
+    if not z or sum(upper) <= 1:
+        return [float(u / sum(upper)) for u in upper]
+    rows = list(zip(z, upper, lower, strict=True))
+    levels = sorted({score - bound for score, *bounds in rows for bound in bounds})
+
+    def at(level: Fraction) -> list[Fraction]:
+        return [max(low, min(u, score - level)) for score, u, low in rows]
+
+    reached = max(level for level in levels if sum(at(level)) >= 1)
+    higher = [level for level in levels if level > reached]
+    if higher and sum(at(reached)) > 1:
+        most, least = sum(at(reached)), sum(at(higher[0]))
+        reached += (higher[0] - reached) * (most - 1) / (most - least)
+    return [float(p) for p in at(reached)]
+
+
+@every
+@versions
+@given(data=st.data())
+@drawn
+def test_rows_of_any_finite_scores_are_distributions_with_finite_gradients(name, version, data) -> None:
+    problem = data.draw(extreme_problems(bounds=name in BOUNDED))
+    scores = problem.scores.clone().requires_grad_()
+    with using(version):
+        weights = problem.apply(MAPS[name], scores)
+        (gradient,) = torch.autograd.grad(weights, scores, torch.randn(weights.shape))
+    assert_distributions(problem, weights.detach())
+    assert gradient.isfinite().all()
+
+
+@bounded
+@given(problem=extreme_problems())
+@drawn
+def test_compiled_and_reference_agree_at_any_magnitude(name, problem) -> None:
+    found = []
+    for version in ("numba", "reference"):
+        made = problem.each(lambda one: one if one.dtype == torch.bool else one.clone().requires_grad_())
+        with using(version):
+            weights = made.apply(BOUNDED[name])
+            upstream = torch.linspace(1, 3, weights.shape[-1]).square().expand(weights.shape)
+            found.append([weights, *torch.autograd.grad(weights, (made.scores, made.upper), upstream)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+
+
+@versions
+@given(problem=extreme_problems())
+@drawn
+def test_constrained_sparsemax_is_what_rational_numbers_give(version, problem) -> None:
+    with using(version):
+        weights = problem.apply(constrained_sparsemax)
+    torch.testing.assert_close(weights.double(), solved(problem), atol=1e-6, rtol=0)
+
+
+@bounded
+@versions
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_least_number_of_a_dtype_masks_where_others_have_room(name, version, dtype) -> None:
+    scores = torch.randn(40, 12).to(dtype)
+    hidden = torch.rand(40, 12) < 0.4
+    hidden[:, :3] = False
+    upper = torch.full((40, 12), 0.4)
+    with using(version):
+        found = BOUNDED[name](scores.masked_fill(hidden, torch.finfo(dtype).min), upper)
+        expected = BOUNDED[name](scores, upper, mask=~hidden)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+
+
+@bounded
+@versions
+@pytest.mark.parametrize("least", [-1e16, -GREATEST])
+def test_what_the_bounds_leave_goes_to_scores_however_low(name, version, least) -> None:
+    scores = torch.tensor([0.3, 0.1, -0.2, least, least, least], requires_grad=True)
+    upper = torch.tensor([0.3, 0.3, 0.25, 0.4, 0.4, 0.4])
+    with using(version):
+        weights = BOUNDED[name](scores, upper)
+        (gradient,) = torch.autograd.grad(weights[4], scores)
+    torch.testing.assert_close(weights, torch.tensor([0.3, 0.3, 0.25, 0.05, 0.05, 0.05]))
+    share = 1.0 if name == "constrained_sparsemax" else 0.05
+    expected = torch.tensor([0, 0, 0, -share / 3, 2 * share / 3, -share / 3])
+    torch.testing.assert_close(gradient, expected)
+
+
+@bounded
+@versions
+def test_a_score_far_above_blurs_no_difference_below_it(name, version) -> None:
+    low = torch.tensor([0.3, 0.1, -0.2])
+    scores = torch.cat([torch.tensor([1e20]), low])
+    plain = FREE[name.removeprefix("constrained_")]
+    with using(version):
+        weights = BOUNDED[name](scores, torch.tensor([0.5, 1.0, 1.0, 1.0]))
+    expected = 0.5 * plain(low if name == "constrained_softmax" else 2 * low)
+    torch.testing.assert_close(weights, torch.cat([torch.tensor([0.5]), expected]))
+
+
+@bounded
+@versions
+def test_the_first_to_leave_its_bound_is_found_among_scores_far_above(name, version) -> None:
+    """Every position rests on a bound: the gradient of a bound is measured at the one that moves first."""
+    scores = torch.tensor([0.3, 0.5, -1e20, GREATEST])
+    upper = torch.tensor([0.3, 0.3, 0.5, 0.4], requires_grad=True)
+    with using(version):
+        weights = BOUNDED[name](scores, upper, mask=torch.tensor([True, True, False, True]))
+        (gradient,) = torch.autograd.grad(weights, upper, torch.tensor([1.0, 2.0, 4.0, 8.0]))
+    torch.testing.assert_close(weights, torch.tensor([0.3, 0.3, 0.0, 0.4]))
+    torch.testing.assert_close(gradient, torch.tensor([0.0, 1.0, 0.0, 7.0]))
+
+
+@bounded
+@versions
+def test_doubles_may_be_as_far_apart_as_they_can(name, version) -> None:
+    greatest = torch.finfo(torch.float64).max
+    scores = torch.tensor([greatest, -greatest, -greatest, 0.0], dtype=torch.float64)
+    upper = torch.tensor([0.25, 1.0, 1.0, 0.25], dtype=torch.float64)
+    with using(version):
+        weights = BOUNDED[name](scores, upper)
+    torch.testing.assert_close(weights, torch.full((4,), 0.25, dtype=torch.float64))
