@@ -1,6 +1,7 @@
 """`regard serve` at the command line; what it serves is tested in tests/server."""
 
 import importlib.util
+import os
 import socket
 
 import pytest
@@ -9,6 +10,8 @@ from typer.testing import CliRunner
 from regard.cli.main import app
 from regard.errors import CheckpointError, ConfigError, UsageError
 from server.served import save_model
+
+CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
 
 def serve(*arguments):
@@ -49,8 +52,19 @@ def test_a_model_given_twice_is_refused(tmp_path):
         serve(tmp_path, tmp_path)
 
 
+@pytest.mark.parametrize(("models", "shapes"), [(1, 128), (4, 32)])
+def test_what_is_kept_of_shapes_is_bounded(tmp_path, monkeypatch, models, shapes):
+    # Left to grow, these two caches of oneDNN and PyTorch are what takes more and more memory.
+    for name in CACHES:
+        monkeypatch.setenv(name, "16")
+        monkeypatch.delenv(name)
+    with pytest.raises(CheckpointError):
+        serve(*(tmp_path / f"nothing-{number}" for number in range(models)))
+    assert [int(os.environ[name]) for name in CACHES] == [128, shapes]
+
+
 def test_a_taken_port_is_named(tmp_path, monkeypatch):
-    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    for name in CACHES:
         monkeypatch.setenv(name, "16")  # what the command would set for good
     folder = save_model(tmp_path / "model")
     with socket.socket() as taken:

@@ -10,6 +10,9 @@ from regard.errors import UsageError
 
 __all__ = ["serve"]
 
+_SHAPES = 128
+"""As many as are kept for one model: more were no faster."""
+
 
 def serve(
     models: Annotated[
@@ -80,10 +83,11 @@ def serve(
     from regard.server.run import run
     from regard.training.device import use_threads
 
-    # oneDNN compiles a kernel for each shape. Batches shrink as sentences end, so a server meets the same few
-    # hundred shapes over and over: it keeps them, where training keeps few.
-    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(name, "1024")
+    # oneDNN compiles a kernel for each shape. Batches shrink as sentences end, so a server meets hundreds of
+    # shapes over and over: it keeps more of them than training does. PyTorch's cache of their descriptions
+    # and buffers is one for each thread, that is for each model. Left at 1024 these two are what grows.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_SHAPES))
+    os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_SHAPES // len(models), 16)))
     # The other half answers requests: products that wait for a busy processor are far slower than on fewer.
     use_threads(threads or max(1, default_threads() // 2))
     engines = load_engines(models, device, precision, batch=config.batch, words=config.words)

@@ -21,6 +21,7 @@ from regard.models.base import TranslationModel
 from regard.server.answers import score_answer, sentence_answer
 from regard.server.jobs import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.smt.model import PhraseModel
+from regard.training.device import give_back_memory
 
 if TYPE_CHECKING:
     from regard.experiment import RunConfig
@@ -30,6 +31,8 @@ __all__ = ["Engine", "load_engines"]
 _log = logging.getLogger(__name__)
 
 Job = TypeVar("Job")
+_GIVE_BACK = 50
+"""Batches after which free memory goes back to the system: they come in hundreds of shapes."""
 
 
 class Engine:
@@ -60,6 +63,7 @@ class Engine:
         limits = replace(search.batch, sentences=batch, longest=min(search.batch.longest, longest))
         self.search = replace(search, batch=limits)
         self._translator = lru_cache(64)(self._make)
+        self._batches = 0
 
     def beam(self, settings: SearchSettings) -> int:
         """How wide a search is."""
@@ -72,6 +76,9 @@ class Engine:
             settings: `SearchSettings` to translate `SentenceJob`s, `ScoreSettings` to score `PairJob`s.
             jobs: They.
         """
+        self._batches += 1
+        if self._batches % _GIVE_BACK == 0:
+            give_back_memory()
         if isinstance(settings, ScoreSettings):
             return _each(lambda pairs: self._score(settings, pairs), jobs)
         return _each(lambda sentences: self._translate(settings, sentences), jobs)
