@@ -65,6 +65,15 @@ CONFIGS = {
     + "tuning = { rounds = 1, nbest = 5, restarts = 0 }\n",
     "transformer": TRANSFORMER,
 }
+PRETRAIN = """
+threads = 1
+device = "cpu"
+text = { train = ["corpus/train.de"], valid = "corpus/valid.de", size = 300 }
+model = { layers = 1, width = 8, heads = 2, feed_forward = 8 }
+[training]
+batch = { size = 16 }
+stop = { epochs = 1 }
+"""
 TABLE = "".join(
     f"{word}\tN;{case}\t{word}{ending}\n"
     for word in ("hund", "katze", "haus", "baum", "vogel", "fisch")
@@ -128,6 +137,7 @@ COMMANDS = (
     Command("train, fertilities", "train fertile.toml --out trained", ("trained",), whole=False),
     Command("train, guided", "train guided.toml --out trained", ("trained",), whole=False),
     Command("train, phrases", "train phrase.toml --out trained", ("trained",), whole=False),
+    Command("pretrain", "pretrain pretrain.toml --out pretrained", ("pretrained",), whole=False),
     Command("average", "average mean model --last 2", ("mean",), once=True, needs=("model",)),
     Command(
         "export",
@@ -178,6 +188,7 @@ def write_inputs(root: Path) -> None:
         data = "prepared" if name in ("lstm", "guided") else f"prepared-{name}"
         text = CONFIG.format(data=data, min_count=1 if name != "lstm" else 2, more=more)
         (root / f"{name}.toml").write_text(text, encoding="utf-8")
+    (root / "pretrain.toml").write_text(PRETRAIN, encoding="utf-8")
     (root / "table.tsv").write_text(TABLE, encoding="utf-8")
 
 
