@@ -27,6 +27,16 @@ def test_a_link_is_followed_and_a_device_is_not_replaced(tmp_path) -> None:
     assert Path(os.devnull).is_char_device()
 
 
+def test_links_in_a_circle_are_refused(tmp_path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(DataError, match="a: cannot be written: Too many levels of symbolic links"):
+        write_atomic(tmp_path / "a", b"x")
+    with pytest.raises(OSError, match="Too many levels"), whole_folder(tmp_path / "a"):
+        pass
+    assert (tmp_path / "a").is_symlink()
+
+
 def test_a_full_disk_and_a_missing_folder_are_named_and_the_old_file_stays(tmp_path) -> None:
     with pytest.raises(DataError, match="nowhere"):
         write_atomic(tmp_path / "nowhere" / "a", b"")

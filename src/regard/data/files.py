@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from regard.data.partial import partial_folder, stem_of
+from regard.data.partial import follow, partial_folder, stem_of
 from regard.errors import DataError
 
 __all__ = [
@@ -54,7 +54,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: if it cannot be made, flushed or renamed.
     """
-    target = path.resolve()
+    target = follow(path)
     with partial_folder(target) as place:
         made = place / target.name
         yield made
@@ -139,7 +139,7 @@ def _naming(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        target = path.resolve()
+        target = Path(os.path.realpath(path))
         own = (str(path), str(target), str(target.with_name(f".{stem_of(target)}.")))
         name = error.filename
         if name is not None and os.fspath(name) not in own[:2] and not str(name).startswith(own[2]):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from regard.data.files import sync_file, sync_folder
 from regard.data.locking import LOCK
-from regard.data.partial import is_partial, partial_folder, stem_of
+from regard.data.partial import follow, is_partial, partial_folder, stem_of
 from regard.errors import DataError, UsageError
 
 __all__ = ["is_empty", "recipes_folder", "refuse_foreign", "whole_folder"]
@@ -57,7 +57,7 @@ def whole_folder(folder: Path, fresh: bool = False) -> Iterator[Path]:
     Raises:
         OSError: if it cannot be made, filled or renamed, or stands there and should not.
     """
-    folder = folder.resolve()
+    folder = follow(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     _put_back(folder)
     with partial_folder(folder) as made:

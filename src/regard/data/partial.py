@@ -6,6 +6,7 @@ The process that makes one holds a lock on it. A partial folder without a lock w
 killed, whatever container or machine it ran on, and the next one to write NAME removes it.
 """
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -16,7 +17,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["LONGEST", "is_partial", "partial_folder", "remove_leftovers", "remove_leftovers_of", "stem_of"]
+__all__ = [
+    "LONGEST",
+    "follow",
+    "is_partial",
+    "partial_folder",
+    "remove_leftovers",
+    "remove_leftovers_of",
+    "stem_of",
+]
 
 LONGEST = 200
 """Bytes of a name that stand in its partial folder's name; of a longer one its checksum does."""
@@ -42,6 +51,18 @@ def partial_folder(target: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
+def follow(path: Path) -> Path:
+    """Where a path leads, its links followed; the last part need not be there.
+
+    Raises:
+        OSError: if links lead round in a circle.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return target
+
+
 def stem_of(target: Path) -> str:
     """The part of a partial folder's name that says what is made in it."""
     name = os.fsencode(target.name)
@@ -50,7 +71,7 @@ def stem_of(target: Path) -> str:
 
 def remove_leftovers_of(target: Path) -> None:
     """Remove what killed processes left of a file or folder, and within it if it is a folder."""
-    target = target.resolve()
+    target = Path(os.path.realpath(target))
     remove_leftovers(target.parent, stem_of(target))
     remove_leftovers(target)
 
