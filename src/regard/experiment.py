@@ -29,7 +29,7 @@ from regard.data.text import TextPair
 from regard.data.units import Progress
 from regard.decoding.config import SearchConfig
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.foreign import foreign_parts, foreign_text
+from regard.foreign import foreign_parts, foreign_text, warn_not_followed
 from regard.models.base import TranslationModel
 from regard.models.lstm_config import LstmConfig
 from regard.models.precision import SearchPrecision, as_precision, set_precision
@@ -289,7 +289,9 @@ def load_model(
     except DataError as error:
         raise CheckpointError(str(error)) from None
     model = assemble(config.model, text, None if foreign else folder)
-    if not foreign:
+    if foreign:
+        warn_not_followed(folder)
+    else:
         put_weights(model, load_weights(folder), str(folder / MODEL_FILE))
     model = model.to(place).eval()
     set_precision(model, chosen)

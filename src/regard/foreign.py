@@ -1,19 +1,21 @@
 """A Hugging Face folder in the place of a model folder: what a run would have told of it."""
 
-import dataclasses
-import json
+import logging
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.text import Side, TextPair
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import SearchConfig, SearchSchemeConfig
 from regard.errors import ConfigError
 from regard.models.hf.config import HfConfig
+from regard.models.hf.generation import read_generation
 
-__all__ = ["foreign_parts", "foreign_text"]
+__all__ = ["foreign_parts", "foreign_text", "warn_not_followed"]
+
+_log = logging.getLogger(__name__)
 
 
 def foreign_parts(folder: Path) -> dict[str, Any]:
@@ -50,13 +52,36 @@ def _side(config: Any, name: str) -> Side:
 
 
 def _search(folder: Path) -> SearchConfig:
-    """How its model searches, as far as its `generation_config.json` or `config.json` say so."""
-    found: dict[str, Any] = {}
-    for name in ("config.json", "generation_config.json"):
-        try:
-            found |= json.loads((folder / name).read_bytes())
-        except (OSError, ValueError):
-            continue  # who opens the model says what is wrong
-    beam, repeats = found.get("num_beams") or 0, found.get("no_repeat_ngram_size") or 0
-    search = SearchConfig()
-    return dataclasses.replace(search, beam=beam if beam > 1 else search.beam, no_repeat_ngram=repeats)
+    """How its model searches: as `generate` of transformers would with the settings of its directory.
+
+    Where these name no number of beams or no maximum length, ours is taken: the library's are 1 and 20, and
+    the latter cuts translations off.
+    """
+    found, _ = read_generation(folder)
+    plain = SearchConfig()
+    least, most = found.min_length, found.max_length
+    # New tokens are those after the start symbol.
+    least = least if found.min_new_tokens is None else found.min_new_tokens + 1
+    most = most if found.max_new_tokens is None else found.max_new_tokens + 1
+    stops: dict[bool | str | None, Literal["likely", "certain", "full"]] = {True: "full", "never": "certain"}
+    return SearchConfig(
+        beam=found.num_beams or plain.beam,
+        length_penalty=1.0 if found.length_penalty is None else found.length_penalty,
+        min_length=least or 0,
+        max_length_ratio=plain.max_length_ratio if most is None else 0.0,
+        max_length_extra=plain.max_length_extra if most is None else most,
+        no_repeat_ngram=found.no_repeat_ngram_size or 0,
+        scheme=SearchSchemeConfig(
+            stop=stops.get(found.early_stopping, "likely"),
+            transformers=True,
+            forced_end=found.forces_end,
+            renormalize=bool(found.renormalize_logits),
+        ),
+    )
+
+
+def warn_not_followed(folder: Path) -> None:
+    """Say which of the settings of generation of a directory search does not follow."""
+    settings, path = read_generation(folder)
+    if names := settings.not_followed():
+        _log.warning("%s: regard does not follow %s", path, ", ".join(names))

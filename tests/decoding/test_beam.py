@@ -59,7 +59,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_translations(build, b
             length_penalty=alpha,
             max_length_ratio=0.0,
             max_length_extra=longest,
-            stop="certain",
+            scheme={"stop": "certain"},
         ),
     )
     assert plain(found) == [[h.tokens for h in best]]
@@ -76,7 +76,12 @@ def test_probabilities_of_all_translations_sum_to_one_minus_what_is_forbidden(bu
         model,
         batch([[5]]),
         config(
-            beam=40, nbest=40, length_penalty=0.0, max_length_ratio=0.0, max_length_extra=3, stop="certain"
+            beam=40,
+            nbest=40,
+            length_penalty=0.0,
+            max_length_ratio=0.0,
+            max_length_extra=3,
+            scheme={"stop": "certain"},
         ),
     )[0]
     assert len(found) == 1 + 3 + 9 + 27
@@ -244,7 +249,7 @@ def test_what_attention_adds_decides_between_finished_hypotheses(build, batch, s
 
 def test_certain_search_is_never_worse_than_likely_search(model, batch, sentences):
     pair = [
-        beam_search(model, batch(sentences), config(beam=3, stop=stop, length_penalty=1.5))
+        beam_search(model, batch(sentences), config(beam=3, scheme={"stop": stop}, length_penalty=1.5))
         for stop in ("likely", "certain")
     ]
     for (likely,), (certain,) in zip(*pair, strict=True):

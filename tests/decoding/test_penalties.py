@@ -76,7 +76,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_translations(build, b
         "max_length_ratio": 0.0,
         "max_length_extra": longest,
     }
-    search = config(2.0, unfinished=unfinished, stop="certain", **size)
+    search = config(2.0, unfinished=unfinished, scheme={"stop": "certain"}, **size)
     best = sorted(force(model, pairs, Scorer.of(search)), key=lambda h: -h.score)[:20]
     plainly = sorted(force(model, pairs, Scorer(0.6)), key=lambda h: -h.score)[:20]
     assert [h.tokens for h in best] != [h.tokens for h in plainly]
@@ -107,7 +107,10 @@ def test_a_sentence_is_translated_the_same_alone_in_a_batch_and_padded(model, ba
 
 
 def test_certain_search_is_never_worse_than_likely_search(model, batch, sentences):
-    pair = [beam_search(model, batch(sentences), config(beam=3, stop=stop)) for stop in ("likely", "certain")]
+    pair = [
+        beam_search(model, batch(sentences), config(beam=3, scheme={"stop": stop}))
+        for stop in ("likely", "certain")
+    ]
     for (likely,), (certain,) in zip(*pair, strict=True):
         assert certain.score >= likely.score - 1e-6
 

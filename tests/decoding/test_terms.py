@@ -102,7 +102,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_translation_that_holds_them(
         length_penalty=alpha,
         max_length_ratio=0.0,
         max_length_extra=longest,
-        stop="certain",
+        scheme={"stop": "certain"},
     )
     (found,) = beam_search(model, batch([[5, 7, 6]]), search, terms=Terms([terms], whole(words)))
     assert [h.tokens for h in found] == [h.tokens for h in best]
@@ -131,7 +131,9 @@ def test_sentences_without_terms_are_translated_as_if_nobody_had_any(model, batc
 
 
 def test_what_the_best_translation_says_anyway_costs_nothing(model, batch, sentences):
-    search = config(beam=200, stop="certain", max_length_extra=1, max_length_ratio=0.5, min_length=1)
+    search = config(
+        beam=200, scheme={"stop": "certain"}, max_length_extra=1, max_length_ratio=0.5, min_length=1
+    )
     free = beam_search(model, batch(sentences), search)
     terms = Terms([[[h.tokens[-1]]] for (h,) in free], whole())
     again = beam_search(model, batch(sentences), search, terms=terms)

@@ -23,7 +23,7 @@ from regard.data.text import Side, TextPair
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.data.vocabulary import BOS, EOS, PAD
 from regard.decoding.beam import beam_search
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import SearchConfig, SearchSchemeConfig
 from regard.decoding.forced import force
 from regard.errors import ConfigError, UsageError
 from regard.experiment import LoadedModel, load_model
@@ -92,7 +92,12 @@ def test_greedy_translations_are_the_librarys(name: str, folder: Folder) -> None
 def test_translations_by_beam_search_are_the_librarys(name: str, folder: Folder) -> None:
     one = loaded(folder(name))
     search = SearchConfig(
-        beam=4, length_penalty=0, max_length_ratio=0, max_length_extra=40, stop="certain", forbid_unknown=True
+        beam=4,
+        length_penalty=0,
+        max_length_ratio=0,
+        max_length_extra=40,
+        forbid_unknown=True,
+        scheme=SearchSchemeConfig(stop="certain"),
     )
     model, tokenizer = library(folder(name))
     never = unsaid(model, tokenizer)

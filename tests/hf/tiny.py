@@ -129,6 +129,17 @@ def t5(folder: Path) -> Any:
     return _saved(transformers.T5ForConditionalGeneration(config), folder)
 
 
+def mt5(folder: Path) -> Any:
+    """A model as mT5: gated feed-forward networks, an output layer of its own."""
+    tokenizer = unigrams()
+    config = transformers.MT5Config(
+        vocab_size=len(tokenizer), d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2,
+        pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, initializer_factor=1.0,
+    )  # fmt: skip
+    tokenizer.save_pretrained(folder)
+    return _saved(transformers.MT5ForConditionalGeneration(config), folder)
+
+
 def bert(folder: Path, layers: int = 2) -> Any:
     """An encoder as BERT, saved with its language model's head."""
     tokenizer = word_pieces()

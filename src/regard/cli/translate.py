@@ -94,7 +94,12 @@ def translate(
             "for samples, else probability)."
         ),
     ] = "auto",
-    length_penalty: Annotated[float | None, typer.Option(help="Alpha of the length penalty; 0: off.")] = None,
+    length_penalty: Annotated[
+        float | None,
+        typer.Option(
+            help="Alpha of the length penalty; 0: off. Of a Hugging Face directory as its library counts it."
+        ),
+    ] = None,
     coverage_penalty: Annotated[
         float | None, typer.Option(help="Beta of the coverage penalty on neglected source words; 0: off.")
     ] = None,

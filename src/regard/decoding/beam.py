@@ -4,7 +4,9 @@ Each live sentence has up to `beam` unfinished hypotheses. A step scores all con
 among a sentence's `beam` best leave the beam and are kept if they are among its n-best, the best `beam`
 others go on. A sentence is done when no unfinished hypothesis beats the worst of its n-best finished ones:
 as it stands (`stop = "likely"`, with the length penalty of its present length), or if it went on to the
-maximum length at no cost (`stop = "certain"`); then its rows leave the batch.
+maximum length at no cost (`stop = "certain"`), or as soon as there are n of them (`stop = "full"`); then its
+rows leave the batch. Searching as `generate` of transformers does (`scheme.transformers`) keeps as many
+finished hypotheses as the beam holds, and what reaches the maximum length is finished at no cost.
 
 What attention adds to scores (a coverage penalty) counts for finished hypotheses, and for unfinished ones
 where they are compared with these as they stand. Among themselves unfinished ones are ranked by it only on
@@ -86,11 +88,10 @@ def beam_search(
     Raises:
         RegardError: if the model's probabilities are not numbers.
     """
-    scorers = (scorer or Scorer.of(config),)
+    scorers = (scorer or Scorer.of(config, len(model.constraints.before)),)
     with evaluating(model):
         memories, state = model.begin(source, upper, lower)
-        search = _Search(source, config, prefixes, scorers, model.longest, terms)
-        return search.run(model, memories, state)[0]
+        return _Search(model, source, config, prefixes, scorers, terms).run(model, memories, state)[0]
 
 
 def beam_searches(
@@ -124,7 +125,7 @@ def beam_searches(
         raise ConfigError("search.coverage_penalty.unfinished: every scorer then needs a search of its own")
     with evaluating(model):
         memories, state = model.begin(source, upper, lower)
-        return _Search(source, config, prefixes, tuple(scorers), model.longest).run(model, memories, state)
+        return _Search(model, source, config, prefixes, tuple(scorers)).run(model, memories, state)
 
 
 class _Search:
@@ -132,11 +133,11 @@ class _Search:
 
     def __init__(
         self,
+        model: TranslationModel,
         source: Sequences,
         config: SearchConfig,
         prefixes: Sequence[Sequence[int]] | None,
         scorers: tuple[Scorer, ...],
-        longest: int | None,
         terms: Terms | None = None,
     ) -> None:
         self.source = source
@@ -144,7 +145,8 @@ class _Search:
         self.scorers = scorers
         self.words = source.words
         self.terms = terms
-        self.rules = Rules(config, source, prefixes, longest, None if terms is None else terms.room)
+        room = None if terms is None else terms.room
+        self.rules = Rules(config, source, prefixes, model.longest, room, model.constraints)
         self.trace = Trace()
 
     def run(self, model: TranslationModel, memories: Memories, state: Rows) -> list[list[list[Hypothesis]]]:
@@ -155,9 +157,9 @@ class _Search:
         scores = torch.zeros(
             len(live), 1, dtype=torch.float64, device=device
         )  # log-probabilities so far, [n, width]
-        pools = [Pool(len(live), self.config.nbest, device) for _ in self.scorers]
+        pools = [Pool(len(live), self.config.kept, device) for _ in self.scorers]
         looking = any(scorer.additions for scorer in self.scorers)
-        history = tokens[:, None][:, :0] if self.rules.remembers else None
+        history = self.rules.history(len(live)) if self.rules.remembers else None
         attended: tuple[Tensor, ...] | None = None
         progress = None if self.terms is None else self.terms.start()
         for step in range(self.rules.longest + 1):
@@ -171,11 +173,12 @@ class _Search:
                 attended = tuple(a + w for a, w in zip(before, weights, strict=True))
                 added = [scorer.added(attended, self.words[owners]) for scorer in self.scorers]
             wanted = None if progress is None else progress.wanted(tokens, owners)
-            values, ids = self.rules.candidates(
+            found = self.rules.candidates(
                 prediction.log_probs, beam, step, owners, history, prediction.ending, wanted
             )
+            values, ids = found.values, found.tokens
             choices = values.shape[1]
-            totals = (scores.view(-1, 1) + values).view(len(live), -1)
+            totals = (scores.view(-1, 1) + found.ranked).view(len(live), -1)
             if progress is not None:
                 progress = progress.after(tokens, ids, owners)
                 totals = progress.hold_back(totals, choices, pools[0].empty(live))
@@ -188,8 +191,10 @@ class _Search:
 
             finished = totals[:, :beam].masked_fill(~ended[:, :beam], _NEVER)
             if bool((finished > _NEVER).any()):
+                # A hypothesis that is cut has no end symbol to count.
+                lengths = (step + 1 - self.rules.is_cut(step)[live].long()).unsqueeze(1).expand_as(finished)
                 for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
-                    ranked = scorer(finished, step + 1)
+                    ranked = scorer(finished, lengths)
                     ranked = ranked if extra is None else ranked + extra[rows[:, :beam]]
                     pool.add(live, ranked, step, rows[:, :beam], values[:, 0])
 
@@ -197,7 +202,7 @@ class _Search:
             chosen = ended.to(torch.int8).argsort(dim=1, stable=True)[:, :width]
             scores, order, rows = (item.gather(1, chosen) for item in (totals, order, rows))
             for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
-                pool.close(live, self._ceiling(scorer, extra, scores, rows, step + 1, live))
+                pool.close(live, self._ceiling(scorer, extra, scores, rows, step + 1, live, pool))
             done = torch.stack([pool.closed for pool in pools]).all(dim=0)[live]
             leaving = int(done.sum())
             if leaving == len(live):
@@ -247,17 +252,25 @@ class _Search:
         rows: Int[Tensor, "n k"],
         length: int,
         live: Int[Tensor, "n"],
+        pool: Pool,
     ) -> Float[Tensor, "n"]:
         """What the best unfinished hypothesis of each sentence comes to: as it stands, or at most."""
-        if self.config.stop == "certain":
-            return scorer(scores.amax(dim=1), self.rules.limits[live] + 1)
-        if added is None:
-            return scorer(scores.amax(dim=1), length)
-        return (scorer(scores, length) + added[rows]).amax(dim=1)
+        if self.config.scheme.stop == "certain" and scorer.alpha >= 0:
+            ends = 1 - self.rules.is_cut(self.rules.longest)[live].long()
+            found = scorer(scores.amax(dim=1), self.rules.limits[live] + ends)
+        elif added is None:
+            found = scorer(scores.amax(dim=1), length)
+        else:
+            found = (scorer(scores, length) + added[rows]).amax(dim=1)
+        if self.config.scheme.stop == "full":
+            found = found.masked_fill(pool.worst(live) > _NEVER, _NEVER)
+        # Hypotheses that the next step cuts are finished already.
+        cut = self.rules.is_cut(length)[live] & (scores > _NEVER).any(dim=1)
+        return found.masked_fill(cut, float("inf"))
 
     def _hypotheses(self, pool: Pool) -> list[list[Hypothesis]]:
         """Read off what is in the pool."""
-        scores = pool.scores.cpu()
+        scores = pool.scores[:, : self.config.nbest].cpu()
         found = scores > _NEVER
         sentence, _ = found.nonzero(as_tuple=True)
         if len(sentence) == 0 or not found[:, 0].all():
@@ -267,9 +280,9 @@ class _Search:
                 "its weights are damaged, or its training diverged"
             )
         paths = self.trace.paths(
-            pool.steps.cpu()[found].numpy(),
-            pool.rows.cpu()[found].numpy(),
-            pool.last.cpu()[found].numpy(),
+            pool.steps[:, : self.config.nbest].cpu()[found].numpy(),
+            pool.rows[:, : self.config.nbest].cpu()[found].numpy(),
+            pool.last[:, : self.config.nbest].cpu()[found].numpy(),
             self.source.lengths.cpu()[sentence].numpy(),
         )
         results: list[list[Hypothesis]] = [[] for _ in range(len(self.source))]

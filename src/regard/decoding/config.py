@@ -5,7 +5,14 @@ from typing import Literal
 
 from regard.config import config, option
 
-__all__ = ["CoveragePenaltyConfig", "Limits", "SamplingConfig", "SearchBatchConfig", "SearchConfig"]
+__all__ = [
+    "CoveragePenaltyConfig",
+    "Limits",
+    "SamplingConfig",
+    "SearchBatchConfig",
+    "SearchConfig",
+    "SearchSchemeConfig",
+]
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,48 @@ class CoveragePenaltyConfig:
 
 
 @config
+class SearchSchemeConfig:
+    """When a search stops, and whether it counts as `generate` of Hugging Face's transformers does.
+
+    There lengths count the tokens that stand before a translation (start symbol, language) and its end
+    symbol. The length penalty divides log-probabilities by length^alpha, the start symbol not counted, and
+    alpha may be negative. As many finished hypotheses are kept as the beam holds.
+    """
+
+    stop: Literal["likely", "certain", "full"] = option(
+        default="likely",
+        help="A sentence is done when no unfinished hypothesis beats the n-best finished ones as it "
+        "stands (likely), or could if it went on to the maximum length at no cost (certain; slow), or as "
+        "soon as there are N finished ones (full).",
+    )
+    transformers: bool = option(
+        default=False,
+        help="Count lengths, score and stop as `generate` of transformers does; a Hugging Face directory is "
+        "searched so.",
+    )
+    forced_end: bool = option(
+        default=False,
+        help="Of `transformers`: a translation at its maximum length ends there at no cost "
+        "(`forced_eos_token_id`). Default: it is cut there, and its score leaves the end symbol out.",
+    )
+    renormalize: bool = option(
+        default=False,
+        help="Of `transformers`: divide probabilities by the sum of those of allowed tokens before they are "
+        "compared (`renormalize_logits`).",
+    )
+    suppress: bool = option(
+        default=True,
+        help="Of `transformers`: never generate the tokens and sequences that the model's directory excludes "
+        "(`bad_words_ids`, `suppress_tokens`, `begin_suppress_tokens`).",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse parts of the library's way without the rest."""
+        if not self.transformers and (self.forced_end or self.renormalize):
+            raise ValueError("forced_end and renormalize are for transformers = true")
+
+
+@config
 class SearchConfig:
     """Beam search; greedy search is a beam of 1."""
 
@@ -72,8 +121,8 @@ class SearchConfig:
     )
     length_penalty: float = option(
         default=1.0,
-        help="Alpha of the length penalty ((5 + length) / 6)^alpha of Wu et al. (2016); 0 turns it off.",
-        ge=0,
+        help="Alpha of the length penalty ((5 + length) / 6)^alpha of Wu et al. (2016); 0 turns it off. With "
+        "`scheme.transformers` it is length^alpha.",
     )
     coverage_penalty: CoveragePenaltyConfig = option(
         default=CoveragePenaltyConfig, help="What neglected source words cost."
@@ -86,10 +135,8 @@ class SearchConfig:
     no_repeat_ngram: int = option(
         default=0, help="No n-gram of this length is said twice; 0 allows it.", ge=0
     )
-    stop: Literal["likely", "certain"] = option(
-        default="likely",
-        help="A sentence is done when no unfinished hypothesis beats the n-best finished ones as it "
-        "stands (likely), or could if it went on to the maximum length at no cost (certain; slow).",
+    scheme: SearchSchemeConfig = option(
+        default=SearchSchemeConfig, help="When a search stops, and how it counts."
     )
     forbid_unknown: bool | None = option(
         default=None,
@@ -104,9 +151,16 @@ class SearchConfig:
     )
 
     def __post_init__(self) -> None:
-        """Refuse to return more than is kept."""
+        """Refuse to return more than is kept, and rewards of short translations by our length penalty."""
         if self.nbest > self.beam:
             raise ValueError(f"nbest = {self.nbest} translations cannot come from a beam of {self.beam}")
+        if self.length_penalty < 0 and not self.scheme.transformers:
+            raise ValueError(f"length_penalty = {self.length_penalty}: expected 0 or more")
+
+    @property
+    def kept(self) -> int:
+        """How many finished hypotheses of each sentence are kept until it is done."""
+        return self.beam if self.scheme.transformers else self.nbest
 
     def for_text(self, subword: bool) -> "SearchConfig":
         """Return these settings with `forbid_unknown` decided.

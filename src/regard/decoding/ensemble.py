@@ -19,7 +19,7 @@ from regard.attention.base import Ending, Reading
 from regard.data.batch import Batch, Sequences
 from regard.errors import UsageError
 from regard.layers.rows import Rows
-from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel
+from regard.models.base import Constraints, Look, Memories, Outcome, Prediction, TranslationModel
 from regard.types import Float, Int, Tensor
 
 __all__ = ["Ensemble"]
@@ -66,6 +66,11 @@ class Ensemble(TranslationModel):
         """The least of its models'."""
         found = [model.longest for model in self._members()]
         return min((one for one in found if one is not None), default=None)
+
+    @property
+    def constraints(self) -> Constraints:
+        """The first model's, whose search settings are the ensemble's."""
+        return self._members()[0].constraints
 
     def begin(
         self,

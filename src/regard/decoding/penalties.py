@@ -9,6 +9,8 @@ Wu et al. (2016), Eq. 14:
 of the end symbol too. The floor eps is that of Malaviya et al. (2018), Sec. 4: sparse attention leaves words
 with nothing, whose logarithm there is not. What attention adds is never above zero, so that search knows the
 best a hypothesis can still come to.
+
+Hugging Face's library divides by |y|^alpha instead, and counts tokens that are forced at the start too.
 """
 
 import math
@@ -59,17 +61,32 @@ class Scorer:
     Attributes:
         alpha: Exponent of the length penalty; 0 turns it off.
         additions: What the attention adds.
+        power: Whether the length penalty is |y|^alpha instead.
+        forced: How many tokens forced at the start |y| counts then.
     """
 
     alpha: float = 0.0
     additions: tuple[AttentionScore, ...] = ()
+    power: bool = False
+    forced: int = 0
 
     @classmethod
-    def of(cls, config: SearchConfig) -> "Scorer":
-        """The scorer that search settings describe."""
+    def of(cls, config: SearchConfig, before: int = 1) -> "Scorer":
+        """The scorer that search settings describe.
+
+        Args:
+            config: The settings.
+            before: How many tokens stand before every translation of the model, the start symbol included.
+        """
         coverage = config.coverage_penalty
         additions = (CoveragePenalty(coverage.weight, coverage.floor),) if coverage.weight else ()
-        return cls(config.length_penalty, additions)
+        if not config.scheme.transformers:
+            return cls(config.length_penalty, additions)
+        return cls(config.length_penalty, additions, power=True, forced=before - 1)
+
+    def penalty(self, length: Any) -> Any:
+        """What log-probabilities are divided by, the end symbol counted in `length`."""
+        return (length + self.forced) ** self.alpha if self.power else length_penalty(length, self.alpha)
 
     def __call__(
         self, log_probability: Float[Tensor, "*N"], length: int | Int[Tensor, "*N"]
@@ -80,7 +97,7 @@ class Scorer:
             log_probability: log P(y | x), in nats.
             length: |y|, the end symbol counted.
         """
-        return log_probability / length_penalty(length, self.alpha)
+        return log_probability / self.penalty(length)
 
     def added(
         self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
@@ -100,4 +117,4 @@ class Scorer:
         Args:
             token_log_probs: The log-probability of each token and of the end symbol.
         """
-        return math.fsum(token_log_probs) / length_penalty(len(token_log_probs), self.alpha)
+        return math.fsum(token_log_probs) / self.penalty(len(token_log_probs))

@@ -59,7 +59,8 @@ def sample(
         RegardError: if the model's probabilities are not numbers.
     """
     device, draws = source.tokens.device, config.nbest
-    rules, trace, scorer = Rules(config, source, prefixes, model.longest), Trace(), Scorer.of(config)
+    rules = Rules(config, source, prefixes, model.longest, constraints=model.constraints)
+    trace, scorer = Trace(), Scorer.of(config, len(model.constraints.before))
     noise = _noise(sampling.seed, lines, draws, rules.longest + 1).to(device)
     rows = torch.arange(len(source), device=device).repeat_interleave(draws)
     live = torch.arange(len(rows), device=device)  # the draws in the batch
@@ -69,14 +70,15 @@ def sample(
         memories, state = select_rows(memories, rows), select_rows(state, rows)
         tokens = torch.full_like(rows, BOS)
         done = torch.zeros_like(rows, dtype=torch.bool)
-        history = tokens[:, None][:, :0]
+        history = rules.history(len(rows))
         for step in range(rules.longest + 1):
             prediction = model.step(tokens, memories, state)
             trace.read(tuple(reading.weights for reading in prediction.readings))
             said = history if rules.remembers else None
-            values, ids = rules.candidates(
+            found = rules.candidates(
                 prediction.log_probs, sampling.top_k or None, step, live // draws, said, prediction.ending
             )
+            values, ids = found.values, found.tokens
             columns = _draw(values, sampling, noise[live, step]).unsqueeze(1)
             tokens, logs = (item.gather(1, columns).squeeze(1) for item in (ids, values))
             if not torch.isfinite(logs[~done]).all():

@@ -53,7 +53,7 @@ def score_lines(
     Yields:
         One result a pair, in order; a pair that cannot be scored has none, with a warning.
     """
-    scorer = Scorer.of(search)
+    scorer = Scorer.of(search, len(model.constraints.before))
     device = next(model.parameters()).device
     for block in pair_blocks(text, pairs, search.batch, model.longest):
         found: list[Hypothesis | None] = [None] * len(block)

@@ -97,7 +97,8 @@ def _translated(
 ) -> list[list[str]]:
     """The translations of lines under each of several settings."""
     if not translator.search.coverage_penalty.unfinished:
-        found = translator.variants(lines, [Scorer.of(search) for search in settings])
+        before = len(translator.model.constraints.before)
+        found = translator.variants(lines, [Scorer.of(search, before) for search in settings])
         tick(len(lines))
         return found
     texts: list[list[str]] = []

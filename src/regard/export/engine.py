@@ -132,8 +132,12 @@ class ExportedTranslator:
             )
         if search.replace_unknown:
             raise UsageError(f"--replace-unknown (search.replace_unknown): not {plain}: it needs attention")
-        if search.stop != "likely":
-            raise UsageError(f"search.stop = {search.stop!r}: not {plain}, which stops in its own way")
+        if search.scheme.transformers:
+            raise UsageError(f"search.scheme.transformers: not {plain}, which counts in its own way")
+        if search.scheme.stop != "likely":
+            raise UsageError(
+                f"search.scheme.stop = {search.scheme.stop!r}: not {plain}, which stops in its own way"
+            )
 
     @cached_property
     def _names(self) -> tuple[list[str], list[str]]:

@@ -14,12 +14,14 @@ from torch import nn
 
 from regard.attention.base import Ending, Memory, Objective, Reading, Reward
 from regard.data.batch import Batch, Sequences
+from regard.data.vocabulary import BOS
 from regard.errors import InfeasibleBounds
 from regard.layers.rows import Rows
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
     "Chosen",
+    "Constraints",
     "Look",
     "Memories",
     "Outcome",
@@ -116,6 +118,23 @@ class Prediction:
         return self.by_context(rows, tokens)
 
 
+@dataclass(frozen=True)
+class Constraints:
+    """What a model's directory prescribes for its translations; all tokens are ids of ours.
+
+    Attributes:
+        before: The tokens that stand before every translation; the last one is what search starts with.
+        never: Tokens that are never generated.
+        never_first: Tokens that are never generated first.
+        sequences: Sequences of two or more tokens that are never generated.
+    """
+
+    before: tuple[int, ...] = (BOS,)
+    never: tuple[int, ...] = ()
+    never_first: tuple[int, ...] = ()
+    sequences: tuple[tuple[int, ...], ...] = ()
+
+
 class TranslationModel(nn.Module, ABC):
     """A model of p(target | source).
 
@@ -131,6 +150,11 @@ class TranslationModel(nn.Module, ABC):
     def longest(self) -> int | None:
         """The most tokens that a sentence may have, a sink or end symbol included; none: any number."""
         return None
+
+    @property
+    def constraints(self) -> Constraints:
+        """What stands before every translation, and what none may hold."""
+        return Constraints()
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """The names of the parameters that are pre-trained, a layer in each group, from the output down.

@@ -10,6 +10,7 @@ from regard.data.vocabulary import BOS, SINK
 from regard.errors import ConfigError
 from regard.models.hf.config import HfConfig
 from regard.models.hf.folder import check_fit, kept_folders, open_decoder, open_encoder, open_whole
+from regard.models.hf.generation import GenerationSettings, constraints, read_generation
 from regard.models.hf.layout import pretrained_side
 from regard.models.hf.seq2seq import HfSeq2Seq
 
@@ -25,10 +26,15 @@ def decoder_start(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
     generation, config = model.generation_config, model.config
     start = _first_of("decoder_start_token_id", generation, config)
     start = target.places[BOS] if start is None else start
-    forced = _first_of("forced_bos_token_id", generation, config) if target.code is None else target.code
     starts_with_language = start not in target.places[:SINK]
+    forced = _first_of("forced_bos_token_id", generation)
+    if target.code is not None and (target.config.language is not None or forced is None):
+        # The language that is asked for, or the tokenizer's where generation forces none. Where the library's
+        # targets end with it (mBART), its training moves it to the front: no start symbol stands before it.
+        ends_with_language = target.code in target.after
+        return (target.code,) if starts_with_language or ends_with_language else (start, target.code)
     if forced is not None:
-        return (forced,) if starts_with_language else (start, forced)
+        return (start, forced)
     if target.multilingual and not starts_with_language:
         raise ConfigError(
             f"{target.where}: its model knows several languages, and nothing says into which it translates: "
@@ -64,11 +70,17 @@ def build_hf(config: HfConfig, text: TextPair, kept: Path | None = None) -> HfSe
     else:
         model, new = _paired(places, kept is None)
         start = (target.places[BOS],)
+    given = constraints(_generation(places.get("folder")), start, target)
     names = config.folders
     whole = names.get("folder", "")
     check_fit(source, _rows(model.get_encoder()), model.get_encoder().config, names.get("encoder", whole))
     check_fit(target, _rows(model.get_decoder()), model.get_decoder().config, names.get("decoder", whole))
-    return HfSeq2Seq(model, config, source, target, start, new)
+    return HfSeq2Seq(model, config, source, target, start, given, new)
+
+
+def _generation(folder: Path | None) -> GenerationSettings:
+    """The settings of a model's directory; of two directories as one there are none."""
+    return GenerationSettings() if folder is None else read_generation(folder)[0]
 
 
 def _paired(places: dict[str, Path], weights: bool) -> tuple[Any, list[str]]:

@@ -11,12 +11,12 @@ from regard.data.hf import HF_CONFIG, check_weights, library_errors, quiet, read
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError
+from regard.models.hf.generation import GENERATION
 
 __all__ = ["check_fit", "keep_folders", "kept_folders", "open_decoder", "open_encoder", "open_whole"]
 
 KEPT = "pretrained"
 """The folder of a model folder that holds configurations."""
-GENERATION = "generation_config.json"
 SLACK, SHARE = 128, 1.05
 """How many more rows than tokens an embedding may have: sizes are rounded up."""
 

@@ -26,7 +26,7 @@ from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import ConfigError, InfeasibleBounds
 from regard.layers.rows import Rows
-from regard.models.base import Look, Memories, Outcome, Prediction, TranslationModel, used_up
+from regard.models.base import Constraints, Look, Memories, Outcome, Prediction, TranslationModel, used_up
 from regard.models.hf.bridge import LAYER, Probe, Session, asking, own_attention
 from regard.models.hf.config import HfConfig
 from regard.models.hf.language import spread_tokens
@@ -75,6 +75,7 @@ class HfSeq2Seq(TranslationModel):
         source: The source tokenizer.
         target: The target tokenizer.
         start: The library's ids that every translation starts with; the last one is our start symbol.
+        given: What its directory prescribes for translations.
         new: Starts of the names of the model's parameters that are not pre-trained.
 
     Raises:
@@ -88,6 +89,7 @@ class HfSeq2Seq(TranslationModel):
         source: PretrainedTokenizer,
         target: PretrainedTokenizer,
         start: Sequence[int],
+        given: Constraints,
         new: Sequence[str] = (),
     ) -> None:
         """Find the layers that attend to the source."""
@@ -99,6 +101,7 @@ class HfSeq2Seq(TranslationModel):
         self.model, self.config, self.new = model, config, tuple(f"model.{name}" for name in new)
         self.layout = Layout.of(source)
         self.start = tuple(start)
+        self._given = given
         places = torch.tensor(target.places)
         places[BOS] = self.start[-1]
         owned = torch.ones(len(places), dtype=torch.bool)
@@ -147,6 +150,11 @@ class HfSeq2Seq(TranslationModel):
         found = [positions(part) for part in (self.model.get_encoder(), self.model.get_decoder())]
         known = [one for one in found if one is not None]
         return min(known) - max(self.layout.count - 1, len(self.start) - 1, 0) if known else None
+
+    @property
+    def constraints(self) -> Constraints:
+        """Those of its directory; see `TranslationModel`."""
+        return self._given
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Decoder and encoder, without new attention to the source; see `TranslationModel`."""

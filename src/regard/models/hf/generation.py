@@ -1,0 +1,149 @@
+"""The settings of generation of a Hugging Face model: `generation_config.json`, else `config.json`.
+
+As in transformers, the first file alone counts where there is one. What translations may not hold becomes
+`Constraints` in our ids; the settings of search themselves are read by `regard.foreign`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+from pydantic import ConfigDict, Field, ValidationError
+
+from regard.data.files import read_bytes
+from regard.data.hf import HF_CONFIG
+from regard.data.tokenizers.pretrained import PretrainedTokenizer
+from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
+from regard.errors import CheckpointError, DataError
+from regard.models.base import Constraints
+
+__all__ = ["GENERATION", "GenerationSettings", "constraints", "read_generation"]
+
+GENERATION = "generation_config.json"
+
+
+class GenerationSettings(pydantic.BaseModel):
+    """The keys of `generation_config.json` that bear on search; an absent one, or null, is `None`.
+
+    Those from `do_sample` on cannot be followed.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    num_beams: int | None = Field(default=None, ge=1)
+    length_penalty: float | None = Field(default=None, allow_inf_nan=False)
+    early_stopping: bool | Literal["never"] | None = None
+    min_length: int | None = Field(default=None, ge=0)
+    min_new_tokens: int | None = Field(default=None, ge=0)
+    max_length: int | None = Field(default=None, ge=1)
+    max_new_tokens: int | None = Field(default=None, ge=1)
+    no_repeat_ngram_size: int | None = Field(default=None, ge=0)
+    renormalize_logits: bool | None = None
+    forced_eos_token_id: int | list[int] | None = None
+    eos_token_id: int | list[int] | None = None
+    bad_words_ids: list[list[int]] | None = None
+    suppress_tokens: list[int] | None = None
+    begin_suppress_tokens: list[int] | None = None
+
+    do_sample: bool | None = None
+    num_return_sequences: int | None = None
+    num_beam_groups: int | None = None
+    diversity_penalty: float | None = None
+    repetition_penalty: float | None = None
+    encoder_repetition_penalty: float | None = None
+    encoder_no_repeat_ngram_size: int | None = None
+    exponential_decay_length_penalty: Any = None
+    sequence_bias: Any = None
+    guidance_scale: float | None = None
+    penalty_alpha: float | None = None
+    dola_layers: Any = None
+    constraints: Any = None
+    force_words_ids: Any = None
+    stop_strings: Any = None
+    max_time: float | None = None
+    prompt_lookup_num_tokens: int | None = None
+    watermarking_config: Any = None
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The ids of the library's end symbols."""
+        found = self.eos_token_id
+        return () if found is None else tuple(found) if isinstance(found, list) else (found,)
+
+    @property
+    def forces_end(self) -> bool:
+        """Whether a translation of the maximum length ends there at no cost."""
+        found = self.forced_eos_token_id
+        forced = {found} if isinstance(found, int) else set(found or ())
+        return bool(forced) and (not self.ends or bool(forced & set(self.ends[:1])))
+
+    def not_followed(self) -> list[str]:
+        """The settings that search cannot follow, as the file writes them."""
+        neutral: dict[str, tuple[Any, ...]] = {
+            "num_return_sequences": (1,),
+            "num_beam_groups": (1,),
+            "diversity_penalty": (0.0,),
+            "repetition_penalty": (1.0,),
+            "encoder_repetition_penalty": (1.0,),
+            "encoder_no_repeat_ngram_size": (0,),
+            "guidance_scale": (1.0,),
+            "penalty_alpha": (0.0,),
+        }
+        names = list(type(self).model_fields)
+        found = {name: getattr(self, name) for name in names[names.index("do_sample") :]}
+        found = {k: v for k, v in found.items() if v and v not in neutral.get(k, ())}
+        if len(self.ends) > 1:
+            found["eos_token_id"] = self.eos_token_id
+        if self.forced_eos_token_id is not None and not self.forces_end:
+            found["forced_eos_token_id"] = self.forced_eos_token_id
+        return [f"{name} = {json.dumps(value)}" for name, value in found.items()]
+
+
+def read_generation(folder: Path) -> tuple[GenerationSettings, Path]:
+    """The settings of a directory, and the file they stand in.
+
+    Raises:
+        CheckpointError: if the file is missing or broken, or a setting is not of its kind; names both.
+    """
+    path = folder / GENERATION
+    path = path if path.is_file() else folder / HF_CONFIG
+    try:
+        return GenerationSettings.model_validate_json(read_bytes(path)), path
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    except ValidationError as error:
+        (first, *_) = error.errors(include_url=False)
+        place = ".".join(str(part) for part in first["loc"])
+        raise CheckpointError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from None
+
+
+def constraints(
+    settings: GenerationSettings, start: tuple[int, ...], tokenizer: PretrainedTokenizer
+) -> Constraints:
+    """What translations start with and may not hold, in our ids.
+
+    Args:
+        settings: The settings.
+        start: The library's ids that stand before every translation.
+        tokenizer: The target tokenizer; what it does not know is never generated.
+    """
+    ours = {number: place for place, number in enumerate(tokenizer.places) if place not in (BOS, SINK)}
+    for place in (EOS, UNK, PAD):
+        ours[tokenizer.places[place]] = place
+    before = tuple(ours.get(number, PAD) for number in start)
+    ends = set(settings.ends) or {tokenizer.places[EOS]}
+    # As in transformers, an end symbol alone is no bad word.
+    words = [word for word in settings.bad_words_ids or () if not (len(word) == 1 and word[0] in ends)]
+    words = [[ours[number] for number in word] for word in words if all(number in ours for number in word)]
+    single = [word[0] for word in words if len(word) == 1]
+    suppressed, first = (
+        [ours[number] for number in numbers or () if number in ours]
+        for numbers in (settings.suppress_tokens, settings.begin_suppress_tokens)
+    )
+    return Constraints(
+        before=before,
+        never=tuple(sorted({*single, *suppressed})),
+        never_first=tuple(sorted(set(first))),
+        sequences=tuple(tuple(word) for word in words if len(word) > 1),
+    )
