@@ -35,7 +35,7 @@ def read(mechanism: CoverageAttention, queries: torch.Tensor, memory: Memory) ->
 @pytest.mark.parametrize(("scorer", "scale"), [("general", 1.0), ("scaled_general", 0.5), (None, 0.5)])
 @every
 def test_weights_are_those_of_the_printed_formula(map: str, scorer: str | None, scale: float) -> None:
-    """Malaviya et al. (2018), Sec. 4: z_tj = s^T (W h_j + v beta_{t-1,j}); scaled, that / sqrt(4)."""
+    """Malaviya et al. (2018), Section 5: z_tj = s^T (W h_j + v beta_{t-1,j}); scaled, that / sqrt(4)."""
     mechanism, queries, given = build(map, scorer), torch.randn(2, 4, 4, dtype=torch.float64), memory()
     received = torch.zeros(2, 5, dtype=torch.float64)
     for t, weights in enumerate(read(mechanism, queries, given)):

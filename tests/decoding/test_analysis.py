@@ -84,7 +84,7 @@ def test_without_a_posterior_belief_is_what_was_there_before_the_token(build, at
 
 
 def test_a_posterior_is_the_prior_times_what_each_word_says_of_the_token(build):
-    """Shankar & Sarawagi (2019), Eq. 12; the certain share of it is what Eq. 7 gives."""
+    """Shankar & Sarawagi (2019), Eq. 13; the certain share of it is what Eq. 7 gives."""
     model = build(seed=3, attention=POSTERIOR)
     line = forced(model, [("a b c d", "C A")])[0]
     assert line is not None

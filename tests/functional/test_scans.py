@@ -1,4 +1,4 @@
-"""Scans over steps against the loop of single steps (Malaviya et al. 2018, Sec. 3.2)."""
+"""Scans over steps against the loop of single steps (Malaviya et al. 2018, Eq. 5)."""
 
 import pytest
 import torch

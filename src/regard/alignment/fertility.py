@@ -1,7 +1,7 @@
 """Fertilities from word alignments: how many target words each source word is linked to.
 
 Counted from the links of the forward direction, at most one source word a target word. GUIDED (Malaviya et
-al. 2018, Sec. 3.3) is a word type's largest fertility in the training text, 1 for a word that is never
+al. 2018, Section 4) is a word type's largest fertility in the training text, 1 for a word that is never
 aligned.
 """
 

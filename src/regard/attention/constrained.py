@@ -3,8 +3,8 @@
 With f the fertility of each source word (`Memory.upper`, infinite at the sink), beta_{t-1} the attention it
 has received and z_t the scores,
 
-    u_t = max(0, f - beta_{t-1}),   a_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + a_t   (Sec. 3.2,
-    3.3),
+    u_t = max(0, f - beta_{t-1}),   a_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + a_t   (Eq. 5,
+    Section 4),
 
 the exhaustion c adding where f is finite, without gradient. The gradient flows through beta. The map is
 constrained softmax (Martins & Kreutzer 2017) or constrained sparsemax.

@@ -1,7 +1,7 @@
 """Soft attention that knows what each word has received: the coverage vector (Tu et al. 2016).
 
 With s_t the decoder's state, h_j a source word and beta_{t-1,j} the attention it has received before, the
-scores are, as Malaviya et al. (2018), Sec. 4, have them for bilinear attention,
+scores are, as Malaviya et al. (2018), Section 5, have them for bilinear attention,
 
     z_tj = s_t^T (W h_j + v beta_{t-1,j}),   a_t = map(z_t),   beta_t = beta_{t-1} + a_t,   beta_0 = 0,
 

@@ -2,8 +2,10 @@
 
 With Y the decoder's state before it reads the source and Z the encoder's states,
 
-    Y~ = tanh(W2 (W1 Y + b1) + b2),   Z~ likewise,   Z^ likewise with weights of its own     (Eq. 3, 5)
-    S = Y~ Z~^T / sqrt(d),   beta_tj ~ Bernoulli(sigmoid(S_tj)),   context_t = sum_j beta_tj Z^_j  (Eq. 4, 6)
+    Y~ = tanh(W2 (W1 Y + b1) + b2),   Z~ likewise,   Z^ likewise with weights of its own    (Z^: Eq. 5)
+    S = Y~ Z~^T / sqrt(d),   beta_tj ~ Bernoulli(sigmoid(S_tj)),   context_t = sum_j beta_tj Z^_j
+
+(Eq. 3, 4 and 6).
 
 At test a word is selected where sigmoid(S) >= 0.5, and the most probable one where none is. Eq. 3 has no
 scale: at the paper's widths most probabilities would then start below 0.01 or above 0.99; `scale = 1` is

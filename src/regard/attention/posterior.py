@@ -6,7 +6,7 @@ state of the decoder,
 
     Prior_t(a) = sum_a' P(a | s_t, a') Postr_{t-1}(a')                                   (Eq. 14)
     P(y_t) = sum over the K likeliest a of Prior_t(a) P(y_t | s_t, x_a)                  (Eq. 7)
-    Postr_t(a) proportional to Prior_t(a) P(y_t | s_t, x_a), over those K                (Eq. 12)
+    Postr_t(a) proportional to Prior_t(a) P(y_t | s_t, x_a), over those K                (Eq. 13)
 
 and what is passed on, m Postr_t + (1 - m) Prior_t, is the state: its expectation of x is the context that the
 recurrence is fed, and it is the Postr_{t-1} of the next step's coupling. Couplings P(a | s_t, a'):

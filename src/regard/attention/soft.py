@@ -1,6 +1,6 @@
 """Soft attention: the context is the expectation of the memory under a map of the scores.
 
-    a_t = map(z_t),   c_t = sum_j a_tj h_j      (Bahdanau et al. 2015, Eq. 5; Malaviya et al. 2018, Eq. 1)
+    a_t = map(z_t),   c_t = sum_j a_tj h_j      (Bahdanau et al. 2015, Eq. 5; Malaviya et al. 2018, Eq. 2)
 
 The map is softmax; sparsemax (Martins & Astudillo 2016), which gives most words exactly zero; 1.5-entmax
 (Peters et al. 2019) between them; or fusedmax (Niculae & Blondel 2017), sparsemax whose weights neighbours

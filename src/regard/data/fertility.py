@@ -1,7 +1,7 @@
 """Fertility: how much attention each source token may receive over a sentence.
 
 A budget belongs to the text a model reads: with it the batcher gives every source token its fertility, and
-appends `<sink>`, whose fertility is infinite, after the last word (Malaviya et al. 2018, Sec. 3.2 and 3.3).
+appends `<sink>`, whose fertility is infinite, after the last word (Malaviya et al. 2018, Section 4).
 """
 
 import math
@@ -62,7 +62,7 @@ class PredictedFertilityConfig:
     """What a tagger expects of each token where it stands, trained on the word-aligned training text.
 
     A model is trained with the fertilities that the alignment itself gives (ACTUAL), and validated and used
-    with the expected ones (PREDICTED, Malaviya et al. 2018, Sec. 3.3).
+    with the expected ones (PREDICTED, Malaviya et al. 2018, Section 4).
     """
 
     kind: Literal["predicted"] = option(

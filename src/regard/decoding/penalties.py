@@ -6,9 +6,9 @@ Wu et al. (2016), Eq. 14:
     cp(x, y) = beta sum_j log max(eps, min(1, sum_t a_tj)),
 
 |y| counting the end symbol, j going over the real words (neither padding nor a sink), t over all steps, that
-of the end symbol too. The floor eps is that of Malaviya et al. (2018), Sec. 4: sparse attention leaves words
-with nothing, whose logarithm there is not. What attention adds is never above zero, so that search knows the
-best a hypothesis can still come to.
+of the end symbol too. The floor eps is that of Malaviya et al. (2018), footnote 5: sparse attention leaves
+words with nothing, whose logarithm there is not. What attention adds is never above zero, so that search
+knows the best a hypothesis can still come to.
 
 Hugging Face's library divides by |y|^alpha instead, and counts tokens that are forced at the start too.
 """

@@ -4,7 +4,7 @@ With a_t the position that token t is read from, scores z_t, and a bias b that d
 
     P(a_t = i | s_t, a_{t-1} = j) = exp(z_ti + b_ij) / sum_i' exp(z_ti' + b_i'j),
     Prior_t(i) = sum_j P(a_t = i | s_t, a_{t-1} = j) Postr_{t-1}(j)     (Shankar & Sarawagi 2019, Eq. 14),
-    Postr_t(i) = Prior_t(i) P(y_t | s_t, x_i) / P(y_t | y_<t)           (their Eq. 12),
+    Postr_t(i) = Prior_t(i) P(y_t | s_t, x_i) / P(y_t | y_<t)           (their Eq. 13),
 
 and the product of the P(y_t | y_<t) = sum_i Prior_t(i) P(y_t | s_t, x_i) is the likelihood summed over all
 sequences of positions: the forward algorithm (their Section 2.5; Wu & Cotterell 2019 for hard attention).

@@ -9,7 +9,7 @@ leave:
 
     p_i = (1 - sum of the bounds of the others) softmax over A of z.
 
-Gradient (Martins & Kreutzer 2017, Prop. 3; Malaviya et al. 2018, Sec. 3), m = sum_A p_i g_i / sum_A p_i:
+Gradient (Martins & Kreutzer 2017, Prop. 3; Malaviya et al. 2018, Section 3), m = sum_A p_i g_i / sum_A p_i:
 
     dz_i = 1(i in A) p_i (g_i - m),   du_i = 1(p_i = u_i) (g_i - m),   dl_i = 1(p_i = l_i) (g_i - m).
 

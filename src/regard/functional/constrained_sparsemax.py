@@ -1,21 +1,23 @@
 """Constrained sparsemax: the Euclidean projection of the scores onto the simplex, within bounds.
 
-    p = argmin over {p : sum p = 1, l <= p <= u} of |p - z|^2    (Malaviya et al. 2018, Eq. 5; l = 0 there)
-      = max(l, min(u, z - tau)),   tau so that p sums to 1       (ibid., Prop. 1)
+    p = argmin over {p : sum p = 1, l <= p <= u} of |p - z|^2    (Malaviya et al. 2018, Eq. 6; l = 0 there)
+      = max(l, min(u, z - tau)),   tau so that p sums to 1       (ibid., Proposition 1)
 
 The sum falls as tau rises, in pieces that begin and end where a position joins or leaves a bound, z_i - l_i
 and z_i - u_i; on the piece where it passes 1, with A the free positions,
 
-    tau = (sum_A z_i + sum of the bounds of the others - 1) / |A|.    (ibid., Appendix A)
+    tau = (sum_A z_i + sum of the bounds of the others - 1) / |A|.    (ibid., Eq. 11)
 
-Gradient (ibid., Prop. 2), m the mean of g over A:
+Gradient (ibid., Eq. 7 and 8), m the mean of g over A:
 
     dz_j = 1(j in A) (g_j - m),   du_j = 1(p_j = u_j) (g_j - m),   dl_j = 1(p_j = l_j) (g_j - m).
 
-Where the paper is silent. A position that meets its bound exactly is free; one with u_j = 0 is at its upper
-bound if z_j > tau and at its lower one otherwise. If no position is free, those at an upper bound u_k > 0
-with the least z_k - u_k count as free, for they move first as the bounds loosen: the gradient is the
-derivative in that direction, and a constant added to g changes nothing.
+Where we differ. Proposition 1 puts a position that meets its bound exactly among those at the bound (A_R =
+{alpha = u}); here it is free. Both are elements of the subdifferential.
+Where the paper is silent. A position with u_j = 0 is at its upper bound if z_j > tau and at its lower one
+otherwise. If no position is free, those at an upper bound u_k > 0 with the least z_k - u_k count as free, for
+they move first as the bounds loosen: the gradient is the derivative in that direction, and a constant added
+to g changes nothing.
 """
 
 import torch

@@ -1,13 +1,14 @@
 """The constrained maps over the steps of decoding, in one call: a budget, trained in parallel.
 
-A source word may receive its fertility f over a whole sentence (Malaviya et al. 2018, Sec. 3.2). With z_t the
-scores of step t and beta_t the attention received until then,
+A source word may receive its fertility f over a whole sentence (Malaviya et al. 2018, Section 4). With z_t
+the scores of step t and beta_t the attention received until then,
 
     u_t = max(0, f - beta_{t-1}),   p_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + p_t,   beta_0 = 0,
 
-the exhaustion c (ibid., Sec. 3.3) adding where f is finite, without gradient. The gradient flows through
-beta: with d_t that of beta_t (0 after the last step), p_t receives g_t + d_t, d_{t-1} = d_t - du_t, and df =
-sum_t du_t. At a word that is just exhausted the bound follows f as it loosens, as in the maps themselves.
+u_t as in their Eq. 5, the exhaustion c (their Section 4) adding where f is finite, without gradient. The
+gradient flows through beta: with d_t that of beta_t (0 after the last step), p_t receives g_t + d_t, d_{t-1}
+= d_t - du_t, and df = sum_t du_t. At a word that is just exhausted the bound follows f as it loosens, as in
+the maps themselves.
 
 Heads may share a fertility: then beta_t is the mean of theirs, and each has the same bound.
 """

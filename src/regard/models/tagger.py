@@ -1,6 +1,6 @@
 """A tagger that says of each source word how many target words it will be translated into.
 
-PREDICTED fertility (Malaviya et al. 2018, Section 3.3): a recurrent encoder that reads both ways, and over
+PREDICTED fertility (Malaviya et al. 2018, Section 4): a recurrent encoder that reads both ways, and over
 each word a distribution over the fertilities 1 to the largest known. What is predicted is its expectation.
 """
 
