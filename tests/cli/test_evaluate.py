@@ -362,3 +362,8 @@ def test_links_and_tokens_fit_text_with_unicode_spaces(files):
     )
     scores = files("scores", ["1\u3000章|-1.0 </s>|-1.0"])
     assert "2.718" in run("--log-probs", scores).stdout
+
+
+def test_the_help_says_that_p_values_are_two_sided():
+    said = " ".join((evaluate.__doc__ or "").split())
+    assert "p-values are two-sided: twice the share of resampled test sets" in said

@@ -92,10 +92,12 @@ def evaluate(
 ) -> None:
     """Score translations and word links, with 95 % intervals.
 
-    Intervals and p-values come from (paired) bootstrap resampling (Koehn 2004). BLEU with `--tokenize none`
-    is the tokenised BLEU of many papers. Lower is better for TER and AER, and for REP and DROP (Malaviya et
-    al. 2018): what is said again and again, per 100 words of the reference, and the share of the source's
-    words that the reference covers and the output does not.
+    Intervals and p-values come from (paired) bootstrap resampling (Koehn 2004). p-values are two-sided: twice
+    the share of resampled test sets on which the system that is ahead is not ahead. sacreBLEU's are
+    one-sided, from centred differences: do not compare the two. BLEU with `--tokenize none` is the tokenised
+    BLEU of many papers. Lower is better for TER and AER, and for REP and DROP (Malaviya et al. 2018): what is
+    said again and again, per 100 words of the reference, and the share of the source's words that the
+    reference covers and the output does not.
 
     Example: regard evaluate output.txt reference.txt --other baseline.txt --json scores.json
     """
