@@ -51,7 +51,7 @@ def save_model(
         Side(
             WordsTokenizer(WordsConfig()),
             Vocabulary((*SPECIALS, *words.split())),
-            form=TextForm(tokenized=tokenized, language="en" if tokenized else None),
+            form=TextForm(tokenized=tokenized, language="de" if tokenized else None),
         )
         for words in (SOURCE, TARGET)
     ]

@@ -77,6 +77,17 @@ def test_text_said_to_be_tokenised_stays_as_it_is_everywhere(folder: Path, tmp_p
     assert [token.rpartition("|")[0] for token in tokens] == ["A.", "</s>"]
 
 
+def test_sentences_end_by_the_language_of_the_model_or_of_the_request(folder: Path) -> None:
+    text = "Am 3. Mai kam er. Ja"
+    german, english = ["Am 3. Mai kam er.", "Ja"], ["Am 3.", "Mai kam er.", "Ja"]
+    for more, expected in (({}, german), ({"language": "de"}, german), ({"language": "en"}, english)):
+        found = post(folder, "/translate", {"text": text, **more})["sentences"]
+        assert [one["source"] for one in found] == expected
+    for more, expected in (({}, english), ({"language": "de"}, german)):
+        found = post(folder, "/split", {"text": text, **more})["sentences"]
+        assert [one["text"] for one in found] == expected
+
+
 def test_fertilities_count_the_words_that_were_set_apart(tmp_path: Path) -> None:
     folder = save_model(tmp_path / "bounded", fertility=2.0, tokenized=True)
     asked = {"text": PLAIN, "fertilities": [{"word": 7, "most": 0.0}]}

@@ -139,7 +139,12 @@ def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
         """Translate texts; with fertilities, scores, alignments and attention."""
         engine = desk.engine(asked.model)
         check_search(asked.nbest, asked.beam, config)
-        texts = cut([asked.text or ""] if asked.texts is None else asked.texts, asked.split, config)
+        texts = cut(
+            [asked.text or ""] if asked.texts is None else asked.texts,
+            asked.split,
+            config,
+            asked.language or engine.language,
+        )
         jobs = _jobs(asked, texts, engine)
         lengths = [len(split_at_spaces(job.text)) for job in jobs]
         futures = desk.submit(engine, SearchSettings(asked.nbest, asked.beam, asked.tokenized), jobs, lengths)
@@ -221,7 +226,9 @@ def _add_facts(app: FastAPI, desk: Desk, config: ServeConfig, metrics: Metrics) 
     async def split(asked: schemas.SplitRequest) -> Response:
         """Cut a text into sentences."""
         check_texts([asked.text], config)
-        return _json({"sentences": [asdict(one) for one in split_sentences(asked.text)]})
+        return _json(
+            {"sentences": [asdict(one) for one in split_sentences(asked.text, language=asked.language)]}
+        )
 
     @app.get("/models", response_model=schemas.Models, responses=_problems())
     async def models() -> Response:

@@ -3,6 +3,7 @@
 import itertools
 import logging
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -64,6 +65,12 @@ class Engine:
         self.search = replace(search, batch=limits)
         self._translator = lru_cache(64)(self._make)
         self._batches = 0
+
+    @property
+    def language(self) -> str | None:
+        """The source language, as a code of two or three letters; none where it is not known."""
+        found = re.match("[a-z]{2,3}(?![a-z])", self.facts["languages"][0] or "")
+        return found and found[0]
 
     def beam(self, settings: SearchSettings) -> int:
         """How wide a search is."""

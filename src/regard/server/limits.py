@@ -34,13 +34,14 @@ class Cut:
         return [text + whole[end:] for text, whole, end in zip(joined, self.texts, ends, strict=True)]
 
 
-def cut(texts: Sequence[str], split: bool, config: ServeConfig) -> Cut:
+def cut(texts: Sequence[str], split: bool, config: ServeConfig, language: str | None = None) -> Cut:
     """The sentences of texts.
 
     Args:
         texts: The texts.
         split: Whether to look for sentences; else each line is one.
         config: What is too much.
+        language: The language of the texts, where it is known.
 
     Raises:
         Refusal: if it is too much; says what is, and how much is not.
@@ -49,7 +50,7 @@ def cut(texts: Sequence[str], split: bool, config: ServeConfig) -> Cut:
     sentences = [
         (place, sentence)
         for place, text in enumerate(texts)
-        for sentence in split_sentences(text, lines_only=not split)
+        for sentence in split_sentences(text, lines_only=not split, language=language)
     ]
     if len(sentences) > config.sentences:
         raise Refusal(422, f"{len(sentences)} sentences; the most in a request are {config.sentences}")

@@ -72,6 +72,12 @@ class TranslateRequest(BaseModel):
     text: str | None = Field(None, description="A text.")
     texts: list[str] | None = Field(None, description="Texts, in the place of `text`.")
     split: bool = Field(True, description="Split texts into sentences; else each line break ends one.")
+    language: str | None = Field(
+        None,
+        description="The language of the text, as a code (`de`): its abbreviations end no sentence. Absent: "
+        "the model's source language where it is known, else English.",
+        pattern="^[a-z]{2,3}$",
+    )
     nbest: Integer = Field(1, ge=1, description="Translations of each sentence.")
     beam: Integer | None = Field(
         None, ge=1, description="Hypotheses kept alive, `nbest` at least; absent: as the model has it."
@@ -131,6 +137,11 @@ class SplitRequest(BaseModel):
 
     model_config = _ASKED
     text: str = Field(description="The text.")
+    language: str | None = Field(
+        None,
+        description="Its language, as a code (`de`): its abbreviations end no sentence. Absent: English.",
+        pattern="^[a-z]{2,3}$",
+    )
 
 
 class Piece(BaseModel):

@@ -32,8 +32,8 @@ export async function models() {
 }
 
 /** The sentences of a text, with their places in it (as JavaScript counts). */
-export async function split(text, signal) {
-  const { sentences } = await (await post("/split", { text }, signal)).json();
+export async function split(text, language, signal) {
+  const { sentences } = await (await post("/split", { text, language }, signal)).json();
   // The server counts characters, JavaScript counts halves of the rare ones.
   const places = new Map();
   let number = 0, place = 0;

@@ -21,6 +21,8 @@ let focus = null;
 
 const model = (side) => served.find((one) => one.name === state.models[side]);
 const sides = () => (state.compare ? [0, 1] : [0]);
+/** The source language of a model as a code of two or three letters; null where it is not known. */
+const languageOf = (side) => (/^[a-z]{2,3}(?![a-z])/.exec(model(side).languages[0] || "") || [null])[0];
 const levelsOf = (side, place) => state.bent[side].get(place) || new Map();
 
 function keyOf(side, place) {
@@ -43,7 +45,7 @@ async function refresh() {
   if (splitting) splitting.abort();
   const controller = (splitting = new AbortController());
   try {
-    const found = state.text.trim() ? await split(state.text, controller.signal) : [];
+    const found = state.text.trim() ? await split(state.text, languageOf(0), controller.signal) : [];
     if (controller !== splitting) return;
     moveBent(found);
     sentences = found;
@@ -291,8 +293,7 @@ function listen() {
   for (const side of [0, 1]) {
     $(`model-${side}`).addEventListener("change", (event) => {
       chooseModel(side, event.target.value);
-      draw();
-      sides().forEach(ask);
+      refresh(); // the first model's language says where sentences end
     });
     const pick = (event) => {
       const found = event.target.closest("[data-place]");
