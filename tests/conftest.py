@@ -8,13 +8,17 @@ import os
 
 import pytest
 
+from regard.processors import configure_threads
+
+configure_threads()  # before anything imports torch, as the command line does
+
 if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
     from jaxtyping import install_import_hook
 
     floors = ("functional", "layers", "attention", "data.batch", "metrics", "models", "decoding", "report")
     install_import_hook([f"regard.{floor}" for floor in floors], "beartype.beartype")
 
-import torch
+import torch  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

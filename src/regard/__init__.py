@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from regard.api.model import load
     from regard.decoding.translate import Translator
     from regard.experiment import RunConfig, load_config, load_model, train
+    from regard.processors import configure_threads
 
 __all__ = [
     "RunConfig",
     "Translator",
     "__version__",
+    "configure_threads",
     "evaluate",
     "load",
     "load_config",
@@ -28,6 +30,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "RunConfig": "regard.experiment",
     "Translator": "regard.decoding.translate",
+    "configure_threads": "regard.processors",
     "evaluate": "regard.api.evaluation",
     "load": "regard.api.model",
     "load_config": "regard.experiment",

@@ -81,7 +81,11 @@ class RunConfig:
     )
     seed: int = option(default=1, help="Seed of the first weights, the order of the data and dropout.", ge=0)
     device: str = option(default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:N.")
-    threads: int = option(default=0, help="Threads for products on the CPU; 0: PyTorch's own choice.", ge=0)
+    threads: int = option(
+        default=0,
+        help="Threads for products on the CPU; 0: as many as the processors that the process may use.",
+        ge=0,
+    )
     data: DataConfig = option(help="The text.")
     model: Annotated[ModelConfig | PhraseConfig, Kinds("lstm")] = option(
         default=LstmConfig, help="The model."
@@ -153,8 +157,7 @@ def train(
     """
     folder = Path(folder)
     device = pick_device(config.device)
-    if config.threads:
-        use_threads(config.threads)
+    use_threads(config.threads or None)
     with join(device) as processes, claimed(folder) if processes.is_main else nullcontext():
         if processes.is_main:
             _check_same_run(config, folder)

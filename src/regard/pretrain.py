@@ -92,7 +92,11 @@ class PretrainConfig:
         default=1, help="Seed of the first weights, the order of the text, what is hidden.", ge=0
     )
     device: str = option(default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:N.")
-    threads: int = option(default=0, help="Threads for products on the CPU; 0: PyTorch's own choice.", ge=0)
+    threads: int = option(
+        default=0,
+        help="Threads for products on the CPU; 0: as many as the processors that the process may use.",
+        ge=0,
+    )
     text: MonolingualConfig = option(help="The text.")
     model: LanguageModelConfig = option(default=LanguageModelConfig, help="The model and what it learns.")
     training: TrainingConfig = option(default=TrainingConfig, help="How it is trained.")
@@ -132,8 +136,7 @@ def pretrain(config: PretrainConfig, folder: Path | str) -> Result:
     """
     folder = Path(folder)
     device = pick_device(config.device)
-    if config.threads:
-        use_threads(config.threads)
+    use_threads(config.threads or None)
     run = folder / RUN
     with join(device) as processes, claimed(run) if processes.is_main else nullcontext():
         if processes.is_main:

@@ -4,7 +4,6 @@ An `Aligner` goes in one direction; `regard.alignment.both` puts two together. A
 needs beside text and configuration: threads, seed, and how counts add up over processes that share the work.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
@@ -12,16 +11,12 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 
 from regard.alignment.corpus import Corpus
+from regard.processors import available_processors
 
-__all__ = ["Aligner", "Iteration", "Reduce", "Setting", "State", "default_threads"]
+__all__ = ["Aligner", "Iteration", "Reduce", "Setting", "State"]
 
 Reduce = Callable[[np.ndarray], np.ndarray]
 """Sums an array over the processes that share the work; every process gets the sum."""
-
-
-def default_threads() -> int:
-    """As many as the process may use processors."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ class Setting:
     def __post_init__(self) -> None:
         """Take as many threads as there are processors unless told."""
         if not self.threads:
-            object.__setattr__(self, "threads", default_threads())
+            object.__setattr__(self, "threads", available_processors())
 
     def share(self, corpus: Corpus) -> Corpus:
         """The pairs this process works on."""

@@ -17,7 +17,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from regard.alignment.base import Iteration, Setting, State, default_threads
+from regard.alignment.base import Iteration, Setting, State
 from regard.alignment.bayes_kernels import (
     FERTILITIES,
     REACH,
@@ -33,6 +33,7 @@ from regard.alignment.bayes_likelihood import likelihood
 from regard.alignment.corpus import Corpus
 from regard.alignment.threads import cut, run
 from regard.config import config, option
+from regard.processors import available_processors
 
 __all__ = ["BayesAligner", "BayesConfig", "Learned", "Sampler", "train_bayes"]
 
@@ -168,7 +169,7 @@ class BayesAligner:
 
     def _settled(self, corpus: Corpus, threads: int) -> Iterator[tuple[int, Corpus, Layout, np.ndarray]]:
         """Blocks of the text with their marginals, and which target token each starts with."""
-        threads, config, first_token = threads or default_threads(), self.config, 0
+        threads, config, first_token = threads or available_processors(), self.config, 0
         sizes = corpus.source.lengths.astype(np.int64) * corpus.target.lengths
         for first, last in cut(sizes + 1, int(sizes.sum()) // BLOCK_CELLS + 1):
             part = corpus.part(first, last)

@@ -6,11 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from regard.alignment.base import Setting, default_threads
+from regard.alignment.base import Setting
 from regard.alignment.cells import Block, Blocks
 from regard.alignment.corpus import Corpus
 from regard.alignment.table import Table
 from regard.alignment.threads import run
+from regard.processors import available_processors
 
 __all__ = ["Expectation", "ExpectationAligner", "Maximiser", "over_sentences"]
 
@@ -76,7 +77,7 @@ class ExpectationAligner(ABC):
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
         """The best source word of each target word: see `Aligner.align`."""
-        threads = threads or default_threads()
+        threads = threads or available_processors()
         heads = [np.empty(0, dtype=np.int32)]
         for block in Blocks(corpus, self.table, threads, keep=False):
             heads.append(np.empty(_width(block), dtype=np.int32))
@@ -85,7 +86,7 @@ class ExpectationAligner(ABC):
 
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
         """The probability of every link: see `Aligner.posteriors`."""
-        threads = threads or default_threads()
+        threads = threads or available_processors()
         for block in Blocks(corpus, self.table, threads, keep=False):
             posteriors = np.empty(len(block.slots), dtype=np.float32)
             self.expect(block, posteriors, np.empty(_width(block), dtype=np.float32), threads)

@@ -33,6 +33,7 @@ from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.cli.tune import tune
 from regard.errors import RegardError
+from regard.processors import configure_threads
 
 __all__ = ["app", "main"]
 
@@ -75,6 +76,7 @@ for command in (
 def main() -> None:
     """Run the command line; a user's mistake ends in one message and no traceback."""
     _open_missing_streams()
+    configure_threads()  # before a command imports torch
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     try:
         app()

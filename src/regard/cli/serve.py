@@ -63,8 +63,8 @@ def serve(
             f"regard serve needs {', '.join(missing)}; install them with: pip install 'regard[serve]'"
         )
 
-    from regard.alignment.base import default_threads
     from regard.config import from_dict, set_option
+    from regard.processors import available_processors
     from regard.server.config import ServeConfig
 
     data: dict[str, object] = {
@@ -89,7 +89,7 @@ def serve(
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_SHAPES))
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_SHAPES // len(models), 16)))
     # The other half answers requests: products that wait for a busy processor are far slower than on fewer.
-    use_threads(threads or max(1, default_threads() // 2))
+    use_threads(threads or max(1, available_processors() // 2))
     engines = load_engines(models, device, precision, batch=config.batch, words=config.words)
     app = create_app(engines, config)
 

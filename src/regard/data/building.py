@@ -6,7 +6,6 @@ before any slow work, once to tokenise it. Memory holds the distinct words, neve
 
 import json
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -34,6 +33,7 @@ from regard.data.units import TAG, Progress, Units, number_units
 from regard.data.unknown import UnknownCounts
 from regard.data.vocabulary import SPECIALS, Vocabulary
 from regard.errors import DataError
+from regard.processors import available_processors
 
 __all__ = ["build"]
 
@@ -192,7 +192,7 @@ class _Builder:
             done += more
             self.progress(f"tokenising {split}", done, sum(pairs))
 
-        chosen = self.processes or (_processors() if sum(pairs) > FEW_LINES else 1)
+        chosen = self.processes or (available_processors() if sum(pairs) > FEW_LINES else 1)
         counted = number_units(
             corpora, tokenizers, units, self.scratch, split,
             longest=self._longest(split), processes=chosen, raw=split != "train", tick=tick,
@@ -230,11 +230,6 @@ class _Builder:
             lines = open(self.scratch / f"{split}.{side}.raw", "rb")
             with lines, open(self.into / f"{split}.{side}.txt", "wb") as file:
                 file.writelines(line for line, keep in zip(lines, kept.keep, strict=True) if keep)
-
-
-def _processors() -> int:
-    """The processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _table(names: Sequence[str], counts: np.ndarray) -> dict[str, int]:

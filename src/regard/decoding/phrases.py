@@ -11,13 +11,13 @@ from functools import cached_property
 
 import numpy as np
 
-from regard.alignment.base import default_threads
 from regard.data.text import TextPair
 from regard.data.vocabulary import UNK
 from regard.decoding.blocks import blocks, too_long
 from regard.decoding.config import SearchConfig
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.translate import Line, LineResult, Translation, warn_refused
+from regard.processors import available_processors
 from regard.smt.decoder import COPIED, Decoder, Found
 from regard.smt.model import PhraseModel
 
@@ -64,7 +64,7 @@ class PhraseTranslator:
         """Translate lines held together."""
         results = [self._read(line) for line in lines]
         sources = [self.model.source_ids(list(result.source_tokens)) for result in results]
-        found = self._decoder.translate(sources, self.search.nbest, self.threads or default_threads())
+        found = self._decoder.translate(sources, self.search.nbest, self.threads or available_processors())
         return [
             replace(result, translations=tuple(self._write(result, one) for one in several))
             for result, several in zip(results, found, strict=True)

@@ -20,6 +20,7 @@ from regard.data.prepared import prepare
 from regard.data.tokenizer import ActionsConfig
 from regard.errors import RegardError
 from regard.experiment import RunConfig, fingerprint
+from regard.processors import available_processors
 from regard.reproduce.plan import Job
 from regard.reproduce.texts import ExperimentText
 from regard.training.fertility import with_fertilities
@@ -36,7 +37,7 @@ class Failed(RegardError):
 
 def share_threads(jobs: int) -> int:
     """How many threads each of several jobs gets: its part of the processors, at most `OMP_NUM_THREADS`."""
-    share = max(1, len(os.sched_getaffinity(0)) // jobs)
+    share = max(1, available_processors() // jobs)
     allowed = os.environ.get("OMP_NUM_THREADS", "")
     return min(share, int(allowed)) if allowed.isdecimal() and int(allowed) else share
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.alignment.base import Setting, default_threads
+from regard.alignment.base import Setting
 from regard.alignment.both import train_both
 from regard.alignment.corpus import Corpus, Text, Words
 from regard.alignment.symmetrize import LinkTable
 from regard.data.corpus import read_lines
 from regard.data.prepared import Prepared
 from regard.data.vocabulary import UNK
+from regard.processors import available_processors
 from regard.smt.config import PhraseConfig
 from regard.smt.decoder import Decoder
 from regard.smt.features import START
@@ -60,7 +61,7 @@ def train_phrases(
             language model's order.
         CheckpointError: if a folder is broken or cannot be written.
     """
-    threads = threads or default_threads()
+    threads = threads or available_processors()
     if (kept / PHRASE_FOLDER).is_dir():
         _log.info("going on with the tables in %s", kept)
         decoder, _ = load_decoder(kept, prepared.text, config)

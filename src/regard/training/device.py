@@ -10,6 +10,7 @@ import torch
 
 from regard.errors import DeviceError
 from regard.kernels.products import bound_memory
+from regard.processors import available_processors
 
 __all__ = ["Precision", "autocast", "give_back_memory", "pick_device", "use_threads"]
 
@@ -72,6 +73,13 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
 
 
 def use_threads(count: int | None) -> None:
-    """Use this many threads for products on the CPU; none: leave it as it is."""
+    """Use this many threads for products on the CPU.
+
+    Args:
+        count: How many; none: as many as before, but no more than there are processors that the process may
+            use, unless `OMP_NUM_THREADS` says how many.
+    """
+    if count is None and not os.environ.get("OMP_NUM_THREADS"):
+        count = min(torch.get_num_threads(), available_processors())
     if count is not None:
         torch.set_num_threads(count)

@@ -1,0 +1,162 @@
+"""How many processors a process may use, and that the user's settings of OpenMP win over ours."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.processors import SPINS, available_processors, configure_threads, cpu_quota
+
+
+def _written(root: Path, files: dict[str, str]) -> Path:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
+    return root
+
+
+V1 = "11:memory:/m\n4:cpu,cpuacct:/docker/abc\n1:cpuset:/\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "quota"),
+    [
+        ("0::/\n", {"cpu.max": "150000 100000\n"}, 1.5),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, None),
+        ("0::/\n", {}, None),
+        ("", {"cpu.max": "100000 100000\n"}, None),
+        # A limit of a cgroup that the process's own lies in holds, too; the tightest counts.
+        ("0::/a/b\n", {"a/cpu.max": "200000 100000\n", "a/b/cpu.max": "max 100000\n"}, 2.0),
+        ("0::/a/b\n", {"a/cpu.max": "200000 100000\n", "a/b/cpu.max": "50000 100000\n"}, 0.5),
+        # Version 1: a quota of -1 is none.
+        (V1, {"cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "300000\n",
+              "cpu,cpuacct/docker/abc/cpu.cfs_period_us": "100000\n"}, 3.0),
+        (V1, {"cpu/docker/abc/cpu.cfs_quota_us": "-1\n",
+              "cpu/docker/abc/cpu.cfs_period_us": "100000\n"}, None),
+        # Inside a container its cgroup is the root of what is mounted, whatever its path says.
+        (V1, {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "25000\n"}, 2.0),
+        # Both versions side by side.
+        ("5:cpu:/\n0::/\n", {"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n",
+                             "unified/cpu.max": "100000 100000\n"}, 1.0),
+        ("5:cpuset:/\n", {"cpu.max": "100000 100000\n"}, None),
+        ("0::/\n", {"cpu.max": "100000\n"}, None),
+        ("0::/\n", {"cpu.max": "100000 0\n"}, None),
+        ("0::/\n", {"cpu.max": "zwei 100000\n"}, None),
+        ("nonsense\n", {"cpu.max": "max 100000\n"}, None),
+    ],
+)  # fmt: skip
+def test_the_quota_is_that_of_the_processes_cgroups(tmp_path: Path, own, files, quota) -> None:
+    (tmp_path / "cgroup").write_text(own)
+    assert cpu_quota(tmp_path / "cgroup", _written(tmp_path / "root", files)) == quota
+
+
+def test_a_system_without_cgroups_has_no_quota(tmp_path: Path) -> None:
+    assert cpu_quota(tmp_path / "nowhere", tmp_path) is None
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path: Path):
+    """A machine on which the process may run on some processors, for a part of the time."""
+
+    def make(processors: int, quota: str) -> None:
+        (tmp_path / "own").write_text("0::/\n")
+        (tmp_path / "cpu.max").write_text(f"{quota} 100000\n")
+        monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(processors)), raising=False)
+        monkeypatch.setattr("regard.processors.OWN_CGROUP", tmp_path / "own")
+        monkeypatch.setattr("regard.processors.CGROUPS", tmp_path)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("processors", "quota", "available"),
+    [
+        (4, "max", 4),
+        (4, "200000", 2),
+        (4, "210000", 3),
+        (4, "1000", 1),
+        (4, "800000", 4),
+        (1, "200000", 1),
+    ],
+)
+def test_affinity_and_quota_bound_the_processors(machine, processors, quota, available) -> None:
+    machine(processors, quota)
+    assert available_processors() == available
+    environment: dict[str, str] = {}
+    configure_threads(environment)
+    assert environment.get("OMP_NUM_THREADS") == (str(available) if available < processors else None)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"GOMP_SPINCOUNT": "7"},
+        {"OMP_WAIT_POLICY": "active"},
+        {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "3"},
+    ],
+)
+def test_what_the_user_has_set_stays(machine, given: dict[str, str]) -> None:
+    machine(4, "200000")
+    environment = dict(given)
+    configure_threads(environment)
+    assert environment == {"OMP_NUM_THREADS": "2", **given}
+
+
+def test_threads_without_a_number_follow_the_processors(machine, monkeypatch) -> None:
+    import torch
+
+    from regard.training.device import use_threads
+
+    before = torch.get_num_threads()
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    try:
+        torch.set_num_threads(3)
+        machine(4, "200000")
+        use_threads(None)
+        assert torch.get_num_threads() == 2
+        machine(4, "max")
+        use_threads(None)
+        assert torch.get_num_threads() == 2
+        monkeypatch.setenv("OMP_NUM_THREADS", "3")
+        torch.set_num_threads(3)
+        machine(4, "100000")
+        use_threads(None)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def _run(code: str, **variables: str) -> subprocess.CompletedProcess:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=kept | variables
+    )
+
+
+COMMAND = """
+import os, sys
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print("torch finds", os.environ.get("GOMP_SPINCOUNT"), os.environ.get("OMP_WAIT_POLICY"))
+sys.meta_path.insert(0, Watch())
+from regard.cli.main import main
+sys.argv = ["regard", "translate", "nowhere"]
+main()
+"""
+
+
+def test_a_command_has_chosen_before_torch_is_imported() -> None:
+    assert f"torch finds {SPINS} None" in _run(COMMAND).stdout
+    assert "torch finds None passive" in _run(COMMAND, OMP_WAIT_POLICY="passive").stdout
+    assert "torch finds 7 None" in _run(COMMAND, GOMP_SPINCOUNT="7").stdout
+
+
+def test_the_openmp_library_of_torch_takes_the_choice() -> None:
+    code = "import regard; regard.configure_threads(); import torch"
+    shown = _run(code, OMP_DISPLAY_ENV="VERBOSE").stderr
+    if "GOMP_SPINCOUNT" not in shown:
+        pytest.skip("this build of torch has another OpenMP library than GNU's")
+    assert f"GOMP_SPINCOUNT = '{SPINS}'" in shown
