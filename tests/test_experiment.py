@@ -22,7 +22,7 @@ from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleB
 from regard.experiment import RunConfig, load_config, load_model, read_run, train
 from regard.training.fertility import with_fertilities
 from regard.training.record import read_record
-from regard.training.store import read_tensors
+from regard.training.store import read_array, read_tensors
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -316,15 +316,16 @@ def test_guided_fertilities_are_counted_once_and_go_with_the_model(corpus: Path,
     plain["data"]["fertility"] = {"kind": "guided"}
     plain["model"]["attention"] = {"kind": "constrained"}
     train(from_dict(RunConfig, plain), tmp_path / "first")
-    (counted,) = (corpus / "prepared").glob("guided-*.fertility")
+    (counted,) = (corpus / "prepared").glob("guided-*.fertilities")
     before = counted.stat().st_mtime_ns
     train(from_dict(RunConfig, plain), tmp_path / "second")
     assert counted.stat().st_mtime_ns == before
     loaded = load_model(tmp_path / "first", "cpu")
-    assert (tmp_path / "first" / "source.fertility").read_bytes() == counted.read_bytes()
     assert loaded.text.sink == ("<sink>",)
     # Every word of the mirror images is translated by one word.
-    words = dict(line.split("\t") for line in counted.read_text().splitlines())
+    lines = (tmp_path / "first" / "source.fertility").read_text().splitlines()
+    assert [float(line.split("\t")[1]) for line in lines] == read_array(counted, "float32", None).tolist()
+    words = dict(line.split("\t") for line in lines)
     assert words["<pad>"] == "1" and all(float(words[f"w{i}"]) >= 1 for i in range(9))
 
 

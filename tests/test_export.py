@@ -345,6 +345,18 @@ def test_a_truncated_file_of_an_exported_model_is_named(folders, tmp_path, name)
     folder, _ = folders("post-norm")
     export(folder, tmp_path / "export")
     path = tmp_path / "export" / name
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(CheckpointError, match=name):
+        load_exported(tmp_path / "export", "cpu")
+    draw = random.Random(name)
+    for _ in range(20):
+        damaged = bytearray(whole)
+        damaged[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+        path.write_bytes(bytes(damaged))
+        with pytest.raises(CheckpointError):
+            load_exported(tmp_path / "export", "cpu")
+    path.write_bytes(whole)
+    (tmp_path / "export" / "sealed.json").unlink()
+    with pytest.raises(CheckpointError, match=r"sealed\.json.*export the model again"):
         load_exported(tmp_path / "export", "cpu")

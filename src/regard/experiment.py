@@ -24,6 +24,7 @@ from regard.data.guidance import GuidedSplit
 from regard.data.hf import HF_CONFIG, is_hf_folder, read_hf_config
 from regard.data.locking import claimed
 from regard.data.prepared import Prepared, prepare
+from regard.data.sealed import own_file
 from regard.data.swapped import tell_swapped
 from regard.data.text import TextPair
 from regard.data.units import Progress
@@ -48,9 +49,16 @@ from regard.training.phrases import phrases_begun, run_phrases
 from regard.training.resume import check_weights, differences, files_beside, is_harmless
 from regard.training.searched import Searched
 from regard.training.sequence import SequenceConfig
-from regard.training.store import read_about
+from regard.training.store import read_about, read_shapes
 from regard.training.trainer import Result, Trainer
-from regard.training.weights import EXPORTED_FILE, MODEL_FILE, load_weights, put_weights
+from regard.training.weights import (
+    EXPORTED_FILE,
+    MODEL_FILE,
+    check_shapes,
+    load_weights,
+    put_weights,
+    weights_file,
+)
 
 __all__ = [
     "CONFIG_FILE",
@@ -242,7 +250,7 @@ def load_config(folder: Path | str) -> RunConfig:
     if (folder / HF_CONFIG).is_file() and not path.exists():
         read_hf_config(folder)  # says what is wrong with it
     try:
-        if not read_bytes(path).decode().endswith(LAST_LINE):
+        if not read_bytes(own_file(folder, CONFIG_FILE)).decode().endswith(LAST_LINE):
             raise CheckpointError(f"{path}: truncated: it does not end with {LAST_LINE.strip()!r}")
         return load(RunConfig, path)
     except DataError as error:
@@ -291,6 +299,8 @@ def load_model(
         text = foreign_text(config.data) if foreign else load_text(folder)
     except DataError as error:
         raise CheckpointError(str(error)) from None
+    if not foreign:
+        _check_sizes(config.model, text, folder)
     model = assemble(config.model, text, None if foreign else folder)
     if foreign:
         warn_not_followed(folder)
@@ -299,6 +309,18 @@ def load_model(
     model = model.to(place).eval()
     set_precision(model, chosen)
     return LoadedModel(folder, config, text, model, place, chosen)
+
+
+def _check_sizes(config: ModelConfig, text: TextPair, folder: Path) -> None:
+    """Compare the model that a config describes with the header of its weights, before it takes memory.
+
+    Raises:
+        CheckpointError: if they do not fit.
+    """
+    shapes = read_shapes(weights_file(folder))
+    with torch.device("meta"):
+        described = assemble(config, text, folder)
+    check_shapes(described, shapes, str(folder / MODEL_FILE))
 
 
 def model_folder(file: Path) -> Path:

@@ -223,7 +223,8 @@ def test_it_errs_less_than_model_1(text, trained):
 def test_a_saved_aligner_aligns_new_text_the_same(text, trained):
     corpus = text[0]
     state = trained.state()
-    again = BayesAligner.from_state(State(json.loads(json.dumps(state.settings)), state.arrays))
+    sizes = len(corpus.source.words), len(corpus.target.words)
+    again = BayesAligner.from_state(State(json.loads(json.dumps(state.settings)), state.arrays), sizes)
     assert again.config == trained.config
     new = corpus.part(0, 50)
     np.testing.assert_array_equal(again.align(new, threads=1), trained.align(new, threads=2))

@@ -1,15 +1,19 @@
 """Aligners of both directions: how right they are, and that what is kept is what was trained."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from regard.alignment import Corpus, Setting, WordAligner, train_both
 from regard.alignment.bayes import BayesConfig
 from regard.alignment.hmm import HMMConfig
 from regard.alignment.ibm import IBM1Config, IBM2Config
+from regard.alignment.ibm3 import IBM3Config
 from regard.data.links import GoldLinks, read_gold
+from regard.data.sealed import seal
 from regard.errors import DataError
 from regard.metrics.alignment import alignment_score
 
@@ -92,3 +96,56 @@ def test_the_hmm_has_far_fewer_errors_than_model_2_on_real_text():
         links = list(aligner.align(corpus))[-len(gold) :]
         scores[config.kind] = alignment_score(links, gold).aer
     assert scores["hmm"] < scores["ibm2"] - 0.03
+
+
+def forge(folder, name, arrays):
+    """Put other arrays in the place of a direction's, checksum and all."""
+    save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, folder / name)
+    about = json.loads((folder / "aligner.json").read_text())
+    about["sha256"] |= seal(folder, [name])
+    (folder / "aligner.json").write_text(json.dumps(about))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [IBM1Config(), HMMConfig(iterations=1), IBM3Config(iterations=1), BayesConfig(chains=1, effort=0.1)],
+    ids=lambda config: config.kind,
+)
+def test_forged_arrays_are_refused_or_harmless(config, phrases, tmp_path):
+    """Whoever forges arrays forges their checksums, too: what counts is that no index leaves its array."""
+    folder, draw = tmp_path / "aligner", np.random.default_rng(1)
+    train_both(phrases[1].part(0, 60), config, Setting(threads=1)).save(folder)
+    name, new, refused = "forward.safetensors", phrases[0][60:64], 0
+    whole = load_file(folder / name)
+    for key in whole:
+        for case in range(12):
+            array = whole[key].copy()
+            flat = array.reshape(-1)
+            worst = [-1, 2**31 - 1, 0, flat[0] + 1] if array.dtype.kind == "i" else [np.nan, np.inf, -1, 1e38]
+            flat[draw.integers(flat.size)] = worst[case % 4]
+            forge(folder, name, whole | {key: array[:-1] if case > 9 else array})
+            try:
+                loaded = WordAligner.load(folder)
+            except DataError as error:
+                assert "forward.safetensors: not the arrays" in str(error)
+                refused += 1
+            else:
+                corpus = words_of(loaded, [(pair.source, pair.target) for pair in new])
+                loaded.align(corpus, "forward", threads=1)
+    assert refused > 4 * len(whole)
+    kept = json.loads((folder / "aligner.json").read_text())
+    for wrong in ({"kind": "none"}, {"settings": {"chains": -1, "null": 7}}, {"settings": [1]}):
+        (folder / "aligner.json").write_text(json.dumps(kept | {"forward": kept["forward"] | wrong}))
+        with pytest.raises(DataError, match="not the"):
+            WordAligner.load(folder)
+
+
+def test_words_that_are_not_utf_8_are_an_error_of_the_file(phrases, tmp_path):
+    folder = tmp_path / "aligner"
+    train_both(phrases[1].part(0, 20), IBM1Config(), Setting(threads=1)).save(folder)
+    (folder / "source.words").write_bytes(b"\xff\n")
+    about = json.loads((folder / "aligner.json").read_text())
+    about["sha256"] |= seal(folder, ["source.words"])
+    (folder / "aligner.json").write_text(json.dumps(about))
+    with pytest.raises(DataError, match=r"source\.words: not UTF-8 at byte 1"):
+        WordAligner.load(folder)

@@ -109,12 +109,17 @@ def test_the_first_lines_alone_and_what_is_left_out_is_said(models, files):
     assert data["systems"][0]["curves"]["train"] == [[50.0, 9.5]]
 
 
-def test_without_a_test_text_it_is_the_models_own(models, files, monkeypatch):
+def test_the_models_own_text_is_read_only_where_it_is_asked_for(models, files, monkeypatch):
     monkeypatch.chdir(files)
     # What the model's config names.
     for name in ("s", "t"):
         (files / name).write_text("a b\nc\n")
-    result = run("report", models[0], "--threads", 1, "--no-meteor")
+    with pytest.raises(UsageError, match="--own-test"):
+        run("report", models[0], "--threads", 1, "--no-meteor")
+    assert not (files / "report.html").exists()
+    with pytest.raises(UsageError, match="either"):
+        run("report", models[0], "--own-test", "--test", "in.txt", "ref.txt", "--threads", 1)
+    result = run("report", models[0], "--own-test", "--threads", 1, "--no-meteor")
     assert result.exit_code == 0 and len(read(files / "report.html")["sentences"]) == 2
 
 
@@ -150,4 +155,4 @@ def test_links_and_translations_of_another_text_are_named(models, files):
     with pytest.raises(UsageError, match="neither a model folder nor a file"):
         report([files / "nothing"], files)
     with pytest.raises(UsageError, match="give --test"):
-        run("report", files / "short.txt")
+        run("report", files / "short.txt", "--own-test")

@@ -132,6 +132,15 @@ class Aligner(Protocol):
         ...
 
     @classmethod
-    def from_state(cls, state: State) -> Self:
-        """The aligner that `state` described."""
+    def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
+        """The aligner that `state` described.
+
+        Args:
+            state: What it gave, which may come from a file that was altered.
+            sizes: How many source and how many target words there are.
+
+        Raises:
+            DataError: if an array is not what compiled loops expect; names it.
+            ValueError: if a setting is wrong.
+        """
         ...

@@ -33,12 +33,15 @@ from regard.alignment.bayes_likelihood import likelihood
 from regard.alignment.corpus import Corpus
 from regard.alignment.threads import cut, run
 from regard.config import config, option
+from regard.data.checks import check_array, check_offsets, check_range
 from regard.processors import available_processors
 
 __all__ = ["BayesAligner", "BayesConfig", "Learned", "Sampler", "train_bayes"]
 
 BLOCK_CELLS = 1 << 22
 """The most cells whose marginals are held at once, unless one pair has more."""
+MOST_COUNTED = 1e30
+"""More than links can be counted, but finite."""
 WARM, DRAWN = 8, 8
 """Passes over a sentence of new text before its distributions are averaged, and while they are."""
 STAGES = ("ibm1", "hmm", "fertility")
@@ -96,6 +99,30 @@ class Learned(NamedTuple):
     nulls: np.ndarray
     jumps: np.ndarray
     ratios: np.ndarray
+
+    def check(self, words: int, targets: int) -> None:
+        """Check what comes from a file: compiled loops follow its numbers wherever they point.
+
+        Args:
+            words: How many source words there are.
+            targets: How many target words.
+
+        Raises:
+            DataError: if it was not learned from such words; names the array.
+        """
+        check_array("columns", self.columns, "int32", None)
+        check_offsets("starts", self.starts, words, len(self.columns))
+        check_range("columns", self.columns, 0, targets - 1)
+        shapes = {
+            "values": (len(self.columns),),
+            "totals": (words,),
+            "nulls": (targets + 1,),
+            "jumps": (2 * REACH + 1,),
+            "ratios": (words + 1, FERTILITIES),
+        }
+        for name, shape in shapes.items():
+            check_array(name, getattr(self, name), "float32", *shape)
+            check_range(name, getattr(self, name), 0, MOST_COUNTED)
 
     @classmethod
     def of(cls, layout: Layout, links: np.ndarray, sizes: tuple[int, int], config: BayesConfig) -> "Learned":
@@ -196,9 +223,11 @@ class BayesAligner:
         return State({name: getattr(self.config, name) for name in names}, self.learned._asdict())
 
     @classmethod
-    def from_state(cls, state: State) -> Self:
+    def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
         """See `Aligner.from_state`."""
-        return cls(Learned(*(state.arrays[name] for name in Learned._fields)), BayesConfig(**state.settings))
+        learned = Learned(*(state.arrays[name] for name in Learned._fields))
+        learned.check(*sizes)
+        return cls(learned, BayesConfig(**state.settings))
 
 
 def train_bayes(corpus: Corpus, config: BayesConfig, setting: Setting) -> BayesAligner:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from safetensors import SafetensorError
@@ -18,8 +18,11 @@ from regard.alignment.base import Aligner, Iteration, Setting, State
 from regard.alignment.corpus import Corpus, Words
 from regard.alignment.registry import CLASSES, AlignerConfig, train_direction
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
-from regard.data.files import file_digest, read_bytes
+from regard.config import config, option
+from regard.data.files import read_bytes
 from regard.data.folders import refuse_foreign, whole_folder
+from regard.data.reading import NotJson, read_json
+from regard.data.sealed import Digests, check_seal, own_file, seal
 from regard.errors import DataError
 
 __all__ = ["DIRECTIONS", "WordAligner", "train_both"]
@@ -119,7 +122,7 @@ class WordAligner:
                         directions[name] = {"kind": aligner.kind, "settings": state.settings}
                         arrays = {key: np.ascontiguousarray(value) for key, value in state.arrays.items()}
                         save_file(arrays, place / f"{name}.safetensors")
-                digests = {path.name: file_digest(path) for path in sorted(place.iterdir())}
+                digests = seal(place, sorted(path.name for path in place.iterdir()))
                 about = {"format": FORMAT, "lowercase": self.lowercase, **directions, "sha256": digests}
                 (place / FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         except (OSError, SafetensorError) as error:
@@ -144,39 +147,60 @@ class WordAligner:
         """
         folder = Path(folder)
         try:
-            about = json.loads(read_bytes(folder / FILE))
-            known, digests = about["format"] == FORMAT, dict(about["sha256"])
-            lowercase, parts = about["lowercase"], {name: about.get(name) for name in DIRECTIONS}
-        except (ValueError, KeyError, TypeError):
-            raise DataError(f"{folder / FILE}: not the description of an aligner") from None
-        if not known:
-            raise DataError(f"{folder / FILE}: format {about['format']!r}, expected {FORMAT}")
-        for name, digest in digests.items():
-            if file_digest(folder / name) != digest:
-                raise DataError(
-                    f"{folder / name}: truncated or altered: its checksum is not the one in {FILE}"
-                )
-        words = tuple(_read_words(folder / f"{name}.words") for name in ("source", "target"))
-        aligners = {name: _load(folder, name, part) for name, part in parts.items()}
-        return cls((words[0], words[1]), aligners["forward"], aligners["backward"], lowercase)
+            about = read_json(own_file(folder, FILE), _About)
+        except NotJson as error:
+            raise DataError(f"{folder / FILE}: not the description of an aligner: {error}") from None
+        if about.format != FORMAT:
+            raise DataError(f"{folder / FILE}: format {about.format!r}, expected {FORMAT}")
+        parts = {"forward": about.forward, "backward": about.backward}
+        needed = [f"{side}.words" for side in ("source", "target")]
+        needed += [f"{name}.safetensors" for name, part in parts.items() if part is not None]
+        check_seal(folder, about.sha256, needed, FILE)
+        source, target = (_read_words(folder / f"{name}.words") for name in ("source", "target"))
+        sizes = len(source), len(target)
+        forward = _load(folder, "forward", about.forward, sizes)
+        backward = _load(folder, "backward", about.backward, (sizes[1], sizes[0]))
+        return cls((source, target), forward, backward, about.lowercase)
+
+
+@config
+class _Direction:
+    """What `aligner.json` says of a direction."""
+
+    kind: Literal["ibm", "ibm3", "hmm", "bayes"] = option(help="Which aligner it is.")
+    settings: dict[str, bool | int | float | str] = option(help="Its settings.")
+
+
+@config
+class _About:
+    """The content of `aligner.json`."""
+
+    format: int = option(help="The version of the files.")
+    lowercase: bool = option(help="Whether the words are lowercased.")
+    forward: _Direction | None = option(default=None, help="The aligner of target words.")
+    backward: _Direction | None = option(default=None, help="The aligner of source words.")
+    sha256: Digests = option(help="The checksum of each file beside this one.")
 
 
 def _read_words(path: Path) -> Words:
-    text = read_bytes(path).decode()
+    try:
+        text = read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 at byte {error.start + 1}") from None
     return Words(tuple(text.split("\n")) if text else ())
 
 
-def _load(folder: Path, name: str, about: dict[str, Any] | None) -> Aligner | None:
+def _load(folder: Path, name: str, about: _Direction | None, sizes: tuple[int, int]) -> Aligner | None:
     if about is None:
         return None
-    if about["kind"] not in CLASSES:
-        raise DataError(f"{folder / FILE}: aligner {about['kind']!r}, expected {' or '.join(CLASSES)}")
     path = folder / f"{name}.safetensors"
     try:
-        arrays = load_file(path)
-        return CLASSES[about["kind"]].from_state(State(about["settings"], arrays))
-    except (OSError, SafetensorError, TypeError, KeyError) as error:
-        raise DataError(f"{path}: not the arrays of an aligner: {error}") from None
+        return CLASSES[about.kind].from_state(State(about.settings, load_file(path)), sizes)
+    except KeyError as error:
+        raise DataError(f"{path}: not the arrays of an aligner: it lacks {error}") from None
+    except (OSError, SafetensorError, TypeError, ValueError, DataError) as error:
+        reason = str(error).split("\n")[0]
+        raise DataError(f"{path}: not the arrays of an aligner of these words: {reason}") from None
 
 
 def train_both(

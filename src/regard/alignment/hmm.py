@@ -22,9 +22,12 @@ from regard.alignment.hmm_paths import REACH, WIDTH, best_path, emissions, trans
 from regard.alignment.ibm import IBM1Config, train_ibm1
 from regard.alignment.table import Table
 from regard.config import config, option
+from regard.data.checks import check_array, check_range
 
-__all__ = ["HMMAligner", "HMMConfig", "train_hmm"]
+__all__ = ["HMMAligner", "HMMConfig", "check_jumps", "train_hmm"]
 
+MOST_COUNTED = 1e30
+"""More than jumps can be counted, but finite."""
 Decoding = Literal["posterior", "viterbi"]
 
 
@@ -99,10 +102,22 @@ class HMMAligner(ExpectationAligner):
         return State({name: getattr(self.config, name) for name in names}, arrays)
 
     @classmethod
-    def from_state(cls, state: State) -> Self:
+    def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
         """See `Aligner.from_state`."""
         table = Table(*(state.arrays[name] for name in ("starts", "columns", "values")))
+        table.check(*sizes)
+        check_jumps(state.arrays["jumps"])
         return cls(table, state.arrays["jumps"], HMMConfig(**state.settings))
+
+
+def check_jumps(jumps: np.ndarray) -> None:
+    """Check the jumps of a file.
+
+    Raises:
+        DataError: if they are not those of an HMM.
+    """
+    check_array("jumps", jumps, "float64", 2, WIDTH)
+    check_range("jumps", jumps, 0, MOST_COUNTED)
 
 
 def train_hmm(corpus: Corpus, config: HMMConfig, setting: Setting) -> HMMAligner:

@@ -83,9 +83,19 @@ class IBMAligner(ExpectationAligner):
         return State({"null": self.null, "tension": self.tension}, arrays)
 
     @classmethod
-    def from_state(cls, state: State) -> Self:
+    def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
         """See `Aligner.from_state`."""
-        return cls(Table(**state.arrays), **state.settings)
+        table, settings = Table(**state.arrays), _Settings(**state.settings)
+        table.check(*sizes)
+        return cls(table, settings.null, settings.tension)
+
+
+@config
+class _Settings:
+    """The settings of an aligner in a file."""
+
+    null: float = option(help="See `IBMAligner`.", ge=UNIFORM, lt=1)
+    tension: float = option(help="Of the diagonal prior.", ge=0, le=14)
 
 
 def train_ibm1(

@@ -20,10 +20,11 @@ from regard.alignment.base import Iteration, Setting, State
 from regard.alignment.cells import Block
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import ExpectationAligner, Maximiser, over_sentences
-from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
+from regard.alignment.hmm import MOST_COUNTED, HMMAligner, HMMConfig, check_jumps, train_hmm
 from regard.alignment.ibm3_kernels import MOST, REACH, WIDTH, best_links, expect, gather
-from regard.alignment.table import Table
+from regard.alignment.table import MOST_PROBABLE, Table
 from regard.config import config, option
+from regard.data.checks import check_array, check_range
 
 __all__ = ["IBM3Aligner", "IBM3Config", "train_ibm3"]
 
@@ -114,10 +115,16 @@ class IBM3Aligner(ExpectationAligner):
         return State({name: getattr(self.config, name) for name in ("null_probability", "smoothing")}, arrays)
 
     @classmethod
-    def from_state(cls, state: State) -> Self:
+    def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
         """See `Aligner.from_state`."""
         arrays = dict(state.arrays)
         table = Table(*(arrays.pop(name) for name in ("starts", "columns", "values")))
+        table.check(*sizes)
+        check_jumps(arrays["jumps"])
+        check_array("fertilities", arrays["fertilities"], "float32", sizes[0] + 1, MOST + 1)
+        check_range("fertilities", arrays["fertilities"], 0, MOST_PROBABLE)
+        check_array("distortions", arrays["distortions"], "float64", WIDTH)
+        check_range("distortions", arrays["distortions"], 0, MOST_COUNTED)
         return cls(table, **arrays, config=IBM3Config(**state.settings))
 
 

@@ -12,11 +12,15 @@ from numba import njit
 
 from regard.alignment.corpus import Corpus
 from regard.alignment.threads import cut, run
+from regard.data.checks import check_array, check_offsets, check_range
+from regard.errors import DataError
 
 __all__ = ["FLOOR", "Table", "digamma", "occurrences"]
 
 FLOOR = 1e-9
 """The least probability of a translation."""
+MOST_PROBABLE = 1.001
+"""The highest that a file may hold, rounding included."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,24 @@ class Table:
     def targets(self) -> int:
         """The number of target words."""
         return int(self.starts[-1] - self.starts[-2])
+
+    def check(self, words: int, targets: int) -> None:
+        """Check a table from a file: compiled loops follow its numbers wherever they point.
+
+        Args:
+            words: How many source words there are.
+            targets: How many target words.
+
+        Raises:
+            DataError: if it is no table of such words; names the array.
+        """
+        check_array("columns", self.columns, "int32", None)
+        check_offsets("starts", self.starts, words + 1, len(self.columns))
+        check_range("columns", self.columns, 0, targets - 1)
+        check_array("values", self.values, "float32", len(self.columns))
+        check_range("values", self.values, 0, MOST_PROBABLE)
+        if not np.array_equal(self.columns[self.starts[-2] :], np.arange(targets)):
+            raise DataError("columns: the null word's row does not hold every target word in order")
 
     def update(self, counts: np.ndarray, alpha: float, threads: int) -> None:
         """Set the probabilities from expected counts, and the counts to 0.

@@ -32,12 +32,19 @@ def report(
     test: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
-            help="The text and its references, plain or gzip; else the first model's own test or "
-            "validation text.",
+            help="The text and its references, plain or gzip.",
             metavar="SOURCE REFERENCE",
             show_default=False,
         ),
     ] = None,
+    own_test: Annotated[
+        bool,
+        typer.Option(
+            "--own-test",
+            help="Instead of --test: the files that the first model's config names as its test text, or "
+            "else as its validation text. They are read wherever they lie: use it with models of your own.",
+        ),
+    ] = False,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
     names: Annotated[
         str | None,
@@ -125,6 +132,11 @@ def report(
 
     use_threads(threads)
     as_tokenizer(tokenize)
+    if (test is None) == (not own_test):
+        raise UsageError(
+            "give the text either as --test SOURCE REFERENCE or as --own-test, which reads the files that "
+            "the first model's config names"
+        )
     text = _Text.read(test, models[0], gold, lines)
     source, reference = text.files
     analysed = Analysed(models, source, reference, output, None, batch, precision, device)
@@ -180,7 +192,7 @@ class _Text:
     def read(
         cls, test: tuple[Path, Path] | None, model: Path, gold: Path | None, lines: int | None
     ) -> "_Text":
-        """Read the files that were given, or those of the model's config.
+        """Read the files that were given, or those of the model's config where none were.
 
         Raises:
             UsageError: if there are none.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from regard.data.partial import follow, partial_folder, stem_of
+from regard.data.reading import open_regular, read_limited
 from regard.errors import DataError
 
 __all__ = [
@@ -23,6 +24,9 @@ __all__ = [
     "whole_file",
     "write_atomic",
 ]
+
+LARGEST = 4 << 30
+"""The most bytes of a file that is read at once; what is larger is mapped or read line by line."""
 
 
 @contextmanager
@@ -79,28 +83,25 @@ def is_special(path: Path) -> bool:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file.
+    """The content of a regular file.
 
     Raises:
-        DataError: if it cannot be read.
+        DataError: if it cannot be read, is something else (a device, a named pipe) or longer than 4 GiB.
     """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
+    return read_limited(path, LARGEST)
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal.
+    """The SHA-256 of a regular file, in hexadecimal.
 
     Raises:
-        DataError: if it cannot be read.
+        DataError: if it cannot be read or is something else.
     """
-    try:
-        with open(path, "rb") as file:
+    with open_regular(path) as file:
+        try:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
+        except OSError as error:
+            raise DataError(f"{path}: {error.strerror}") from None
 
 
 def sync_file(path: Path) -> None:

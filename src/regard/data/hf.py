@@ -5,15 +5,17 @@ alone: other files of weights are pickles, which run code when they are opened.
 """
 
 import io
-import json
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from regard.data.files import read_bytes
+from pydantic import BaseModel
+
+from regard.data.reading import NotJson, read_json, read_limited
+from regard.data.sealed import own_file
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
 
 __all__ = [
@@ -28,15 +30,20 @@ __all__ = [
     "read_hf_config",
     "text_files",
     "unpack_texts",
+    "weight_files",
 ]
 
 HF_CONFIG = "config.json"
+MOST_LAYERS, MOST_SIZE = 1_000, 1 << 24
+"""The most layers, and the highest of other sizes, that a `config.json` may ask for."""
 _OURS = "config.toml"
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 _TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm", "*.bpe", "merges.txt")
 _TEXTS = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab")
 _NO_TEXTS = ("index.json", "trainer_state.json", "requirements.txt", "README.txt")
+_LARGEST = 64 << 20
+"""The most bytes of all files of a tokenizer: those of 250,000 tokens have some 40 MB."""
 _FIRST = (1980, 1, 1, 0, 0, 0)
 """The time of every file in an archive, so that the same files make the same archive."""
 
@@ -114,8 +121,8 @@ def is_hf_folder(folder: Path) -> bool:
     if (folder / _OURS).exists() or not (folder / HF_CONFIG).is_file():
         return False
     try:
-        return "model_type" in json.loads((folder / HF_CONFIG).read_bytes())
-    except (OSError, ValueError, TypeError):
+        return "model_type" in read_json(folder / HF_CONFIG, dict[str, Any], _LARGEST)
+    except (DataError, NotJson):
         return False
 
 
@@ -129,22 +136,60 @@ def read_hf_config(folder: Path) -> dict[str, Any]:
         raise CheckpointError(f"{folder}: no such folder; Hugging Face models are read from local folders")
     path = folder / HF_CONFIG
     try:
-        content = json.loads(read_bytes(path))
+        content = read_json(own_file(folder, HF_CONFIG), dict[str, Any], _LARGEST)
     except DataError as error:
         raise CheckpointError(f"{error}: not a Hugging Face model folder") from None
-    except ValueError:
-        raise CheckpointError(f"{path}: truncated or not JSON") from None
-    if not isinstance(content, dict) or not isinstance(content.get("model_type"), str):
+    except NotJson as error:
+        raise CheckpointError(f"{path}: truncated or not JSON of a model: {error}") from None
+    if not isinstance(content.get("model_type"), str):
         raise CheckpointError(f"{path}: has no model_type: not of a Hugging Face model")
+    _check_settings(content, path)
     return content
 
 
+def _check_settings(content: Mapping[str, Any], path: Path) -> None:
+    """Refuse sizes that no machine has, and code of other places, before the library makes a model of them.
+
+    Raises:
+        CheckpointError: if a setting asks for it; names the setting.
+    """
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            _check_settings(value, path)
+        most = MOST_LAYERS if name.endswith(("layers", "n_layer")) else MOST_SIZE
+        if isinstance(value, int) and abs(value) > most and not name.endswith("length"):
+            raise CheckpointError(f"{path}: {name} = {value}, and {most:,} is the most that is taken")
+        if "attn_implementation" in name and isinstance(value, str) and "/" in value:
+            raise CheckpointError(f"{path}: {name} = {value!r} names code of another place, which is not run")
+
+
 def _parts(index: Path) -> set[str]:
-    """The files that the index of weights in several files names."""
+    """The files that the index of weights in several files names: each in the same folder."""
     try:
-        return set(json.loads(read_bytes(index))["weight_map"].values())
-    except (ValueError, KeyError, TypeError, AttributeError, DataError):
-        raise CheckpointError(f"{index}: not an index of weights") from None
+        names = set(read_json(index, _Index, _LARGEST).weight_map.values())
+        for name in names:
+            own_file(index.parent, name, index)
+    except NotJson as error:
+        raise CheckpointError(f"{index}: not an index of weights: {error}") from None
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    return names
+
+
+class _Index(BaseModel):
+    """What an index of weights says; all else is passed over."""
+
+    weight_map: dict[str, str]
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files of a folder's weights, in safetensors.
+
+    Raises:
+        CheckpointError: if an index names something else than files of the folder.
+    """
+    single, index = (folder / name for name in _WEIGHTS)
+    return [single] if single.is_file() else [folder / name for name in sorted(_parts(index))]
 
 
 def check_weights(folder: Path) -> None:
@@ -184,10 +229,20 @@ def pack_texts(folder: Path) -> bytes:
         DataError: if there is no such folder, or a file cannot be read.
     """
     buffer = io.BytesIO()
+    files = text_files(folder)
+    _check_sizes((path.stat().st_size for path in files), f"{folder}: its files of text")
     with zipfile.ZipFile(buffer, "w") as archive:
-        for path in text_files(folder):
-            archive.writestr(zipfile.ZipInfo(path.name, _FIRST), read_bytes(path), zipfile.ZIP_DEFLATED)
+        for path in files:
+            content = read_limited(own_file(folder, path.name), _LARGEST)
+            archive.writestr(zipfile.ZipInfo(path.name, _FIRST), content, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
+
+
+def _check_sizes(sizes: Iterable[int], what: str) -> None:
+    """Refuse more than the files of any tokenizer, before memory is taken for them."""
+    total = sum(sizes)
+    if total > _LARGEST:
+        raise DataError(f"{what} unpack to {total:,} bytes; those of a tokenizer to {_LARGEST:,} at most")
 
 
 def unpack_texts(content: bytes, folder: Path, where: str) -> None:
@@ -203,9 +258,10 @@ def unpack_texts(content: bytes, folder: Path, where: str) -> None:
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for name in archive.namelist():
-                if Path(name).name != name:
-                    raise zipfile.BadZipFile
-                (folder / name).write_bytes(archive.read(name))
-    except (zipfile.BadZipFile, EOFError, zlib.error):
+            entries = archive.infolist()
+            _check_sizes((one.file_size for one in entries), f"{where}: the files of its archive")
+            for one in entries:
+                # Nothing is unpacked beyond the size that the entry states.
+                own_file(folder, one.filename, where).write_bytes(archive.read(one))
+    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, OSError, ValueError):
         raise DataError(f"{where}: truncated, or not the files of a Hugging Face tokenizer") from None

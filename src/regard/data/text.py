@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.config import config, from_dict, option, to_dict
+from regard.config import config, option, to_dict
 from regard.data.batch import Batch, collate
 from regard.data.fertility import (
     Budget,
@@ -25,13 +25,15 @@ from regard.data.fertility import (
     GuidedFertilityConfig,
     PredictedFertilityConfig,
 )
-from regard.data.files import file_digest, read_bytes, write_atomic
+from regard.data.files import write_atomic
 from regard.data.punctuation import PLAIN, TextForm, set_apart
+from regard.data.reading import NotJson, read_json
+from regard.data.sealed import check_seal, own_file, seal
 from regard.data.spacing import SPACES, split_at_spaces
 from regard.data.tokenizer import Tokenizer, TokenizerConfig, WordsConfig, load_tokenizer
 from regard.data.tokenizers.words import SPACE
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS, UNK, Ids, Vocabulary
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
 
 __all__ = ["Side", "TextPair"]
 
@@ -209,7 +211,7 @@ class TextPair:
             source_form=self.source.form,
             target_form=self.target.form,
             fertility=None if self.budget is None else self.budget.config,
-            sha256={name: file_digest(folder / name) for name in _files(folder)},
+            sha256=seal(folder, _files(folder)),
         )
         text = json.dumps(to_dict(content), indent=2, ensure_ascii=False) + "\n"
         write_atomic(folder / FILE, text.encode())
@@ -223,14 +225,10 @@ class TextPair:
         """
         folder = Path(folder)
         try:
-            settings = from_dict(_TextConfig, json.loads(read_bytes(folder / FILE)))
-        except (ValueError, ConfigError):
-            raise DataError(f"{folder / FILE}: not the description of a model's text") from None
-        for name, digest in settings.sha256.items():
-            if file_digest(folder / name) != digest:
-                raise DataError(
-                    f"{folder / name}: truncated or altered: its checksum is not the one in {FILE}"
-                )
+            settings = read_json(own_file(folder, FILE), _TextConfig)
+        except NotJson as error:
+            raise DataError(f"{folder / FILE}: not the description of a model's text: {error}") from None
+        check_seal(folder, settings.sha256, _files(folder), FILE)
         sides = [
             Side(load_tokenizer(config, folder, name), Vocabulary.load(folder / f"{name}.vocabulary"))
             for name, config in (("source", settings.source), ("target", settings.target))
@@ -244,7 +242,7 @@ def _files(folder: Path) -> list[str]:
     """The names of the files that `save` writes beside `text.json`."""
     kinds = ("vocabulary", "bpe", "sentencepiece", "pretrained", "fertility")
     names = [f"{side}.{kind}" for side in ("source", "target") for kind in kinds]
-    return [name for name in names if (folder / name).is_file()]
+    return [name for name in names if (folder / name).exists()]
 
 
 def _budget(config: FertilityConfig | None, folder: Path, vocabulary: Vocabulary) -> Budget | None:

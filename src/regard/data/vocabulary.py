@@ -96,7 +96,11 @@ class Vocabulary:
         Raises:
             DataError: if the file cannot be written.
         """
-        write_atomic(Path(path), "".join(f"{token}\n" for token in self.tokens).encode())
+        write_atomic(Path(path), self.content())
+
+    def content(self) -> bytes:
+        """Return what `save` writes: one token per line."""
+        return "".join(f"{token}\n" for token in self.tokens).encode()
 
     @classmethod
     def load(cls, path: Path | str) -> "Vocabulary":

@@ -5,6 +5,7 @@ table: those that CTranslate2 computes itself start at 1 and have other waveleng
 the config and the text files of the model folder too, so that translating needs nothing else.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import torch
 
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
+from regard.config import config, option
 from regard.data.folders import whole_folder
+from regard.data.reading import NotJson, read_json
+from regard.data.sealed import Digests, check_seal, own_file, seal
 from regard.data.vocabulary import BOS, EOS, SPECIALS, UNK, Vocabulary
 from regard.decoding.config import SearchConfig
-from regard.errors import CheckpointError, ConfigError, UsageError
+from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.experiment import LoadedModel, RunConfig, load_model, write_config
 from regard.layers.linear import Linear
 from regard.layers.position import Positions
@@ -27,10 +31,11 @@ from regard.training.fertility import save_text
 from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 from regard.types import Float, Tensor
 
-__all__ = ["POSITIONS", "QUANTIZATIONS", "export", "import_ctranslate2", "token_names"]
+__all__ = ["POSITIONS", "QUANTIZATIONS", "check_exported", "export", "import_ctranslate2", "token_names"]
 
 POSITIONS = "positions"
 """The key of CTranslate2's `config.json` that says how many positions the tables have."""
+SEAL_FILE = "sealed.json"
 QUANTIZATIONS = (
     "float32",
     "float16",
@@ -99,8 +104,40 @@ def export(folder: Path | str, out: Path | str, quantization: str = "float32", f
             spec.save(str(made))
             save_text(loaded.text, made)
             write_config(loaded.config, made)
+            _write_seal(made)
     except OSError as error:
         raise CheckpointError(f"{out}: cannot be written: {error.strerror or error}") from None
+
+
+def _write_seal(folder: Path) -> None:
+    """Write the checksums of the files of an exported model; its fertility predictor vouches for itself."""
+    names = sorted(path.name for path in folder.iterdir() if path.is_file())
+    text = json.dumps({"sha256": seal(folder, names)}, indent=2) + "\n"
+    (folder / SEAL_FILE).write_text(text, encoding="utf-8")
+
+
+@config
+class _Seal:
+    """The content of `sealed.json`."""
+
+    sha256: Digests = option(help="The checksum of each file beside this one.")
+
+
+def check_exported(folder: Path) -> None:
+    """Compare the files of an exported model with their checksums.
+
+    Raises:
+        CheckpointError: if one is missing, truncated, altered or not vouched for; names it.
+    """
+    path = folder / SEAL_FILE
+    try:
+        sealed = read_json(own_file(folder, SEAL_FILE), _Seal)
+        names = (one.name for one in folder.iterdir() if one.is_file() and one.name != SEAL_FILE)
+        check_seal(folder, sealed.sha256, {*names, EXPORTED_FILE}, SEAL_FILE)
+    except NotJson as error:
+        raise CheckpointError(f"{path}: not the checksums of an exported model: {error}") from None
+    except DataError as error:
+        raise CheckpointError(f"{error}; export the model again") from None
 
 
 def _check_place(out: Path, force: bool) -> None:

@@ -9,13 +9,13 @@ many translations as the beam is wide (`Translator` waits until nothing unfinish
 ranked by the same score.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from regard.data.reading import read_json
 from regard.data.text import TextPair
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIALS
 from regard.decoding.blocks import blocks, sorted_batches, too_long
@@ -25,7 +25,7 @@ from regard.decoding.penalties import length_penalty
 from regard.decoding.translate import Line, LineResult, Translation, warn_refused
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
 from regard.experiment import load_config
-from regard.export.ctranslate2 import POSITIONS, import_ctranslate2, token_names
+from regard.export.ctranslate2 import POSITIONS, check_exported, import_ctranslate2, token_names
 from regard.training.fertility import load_text
 from regard.training.weights import EXPORTED_FILE
 
@@ -72,14 +72,15 @@ def load_exported(folder: Path | str, device: str = "auto", threads: int | None 
         )
     package = import_ctranslate2()
     search = load_config(folder).search
+    check_exported(folder)
     try:
         text = load_text(folder)
     except DataError as error:
         raise CheckpointError(str(error)) from None
     path = folder / "config.json"
     try:
-        longest = int(json.loads(path.read_bytes())[POSITIONS])
-    except (OSError, ValueError, KeyError, TypeError):
+        longest = int(read_json(path, dict[str, Any])[POSITIONS])
+    except (DataError, ValueError, KeyError, TypeError):
         raise CheckpointError(f"{path}: missing, or not written by `regard export`") from None
     kind, _, index = device.partition(":")
     settings = {"device_index": int(index) if index.isdigit() else 0, "intra_threads": threads or 0}

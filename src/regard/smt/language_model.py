@@ -19,8 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from regard.data.checks import check_array, check_range
 from regard.data.corpus import read_lines
+from regard.data.reading import NotJson, parse_json
 from regard.data.spacing import split_at_spaces
+from regard.errors import DataError
 from regard.smt.store import read_arrays, write_arrays
 from regard.smt.trie import Trie
 
@@ -28,6 +31,7 @@ __all__ = ["BEGIN", "END", "UNKNOWN", "LanguageModel", "Perplexity", "Tables", "
 
 UNKNOWN, BEGIN, END = 0, 1, 2
 """The numbers of `<unk>`, `<s>` and `</s>`."""
+SPELLING = ("<unk>", "<s>", "</s>")
 
 
 class Tables(NamedTuple):
@@ -179,9 +183,37 @@ class LanguageModel:
         """
         names = ("first", "words", "levels", "log_probs", "backoffs", "suffixes", "spelling")
         found = read_arrays(folder, "language", names)
+        check_array("language.levels.npy", found["levels"], "int64", None)
         trie = Trie(tuple(found["levels"].tolist()), found["first"], found["words"])
-        spelling = tuple(json.loads(found["spelling"].tobytes()))
-        return cls(spelling, trie, found["log_probs"], found["backoffs"], found["suffixes"])
+        try:
+            spelling = tuple(parse_json(found["spelling"].tobytes(), list[str]))
+        except NotJson as error:
+            raise DataError(f"{folder / 'language.spelling.npy'}: not a list of words: {error}") from None
+        model = cls(spelling, trie, found["log_probs"], found["backoffs"], found["suffixes"])
+        try:
+            model.check()
+        except DataError as error:
+            raise DataError(f"{folder}: not a language model: language.{error}") from None
+        return model
+
+    def check(self) -> None:
+        """Check what was read from a file: compiled loops follow its numbers wherever they point.
+
+        Raises:
+            DataError: if it is no model of its words; names the array.
+        """
+        self.trie.check(len(self.spelling))
+        nodes = len(self.trie)
+        if self.spelling[:3] != SPELLING or len(set(self.spelling)) != len(self.spelling):
+            raise DataError(f"spelling: not {' '.join(SPELLING)} and then other words, each once")
+        for name in ("log_probs", "backoffs"):
+            check_array(name, getattr(self, name), "float32", nodes)
+            check_range(name, getattr(self, name), -1e30, 1e30)
+        check_array("suffixes", self.suffixes, "int64", nodes)
+        # Each comes before the n-gram that it is the end of: so no loop goes on for ever.
+        check_range("suffixes", self.suffixes, -1, nodes - 1)
+        if (self.suffixes[1:] < 0).any() or (self.suffixes[1:] >= np.arange(1, nodes)).any():
+            raise DataError("suffixes: one does not stand before what it is the end of")
 
 
 def read_sentences(path: Path | str) -> Iterable[list[str]]:

@@ -1,20 +1,22 @@
 """A trained phrase-based system in its folder: phrase table, language model, weights.
 
-`phrase/` in a model folder holds `about.json` (weights by name, what tuning reached, sizes of the files) and
-the arrays of both tables, which are memory-mapped. It appears whole or not at all.
+`phrase/` in a model folder holds `about.json` (weights by name, what tuning reached, checksums) and the
+arrays of both tables, which are memory-mapped. It appears whole or not at all.
 """
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
-from regard.data.files import read_bytes
+from regard.config import config, option
 from regard.data.folders import whole_folder
+from regard.data.reading import NotJson, read_json
+from regard.data.sealed import Digests, check_seal, own_file, seal
 from regard.data.text import TextPair
 from regard.data.vocabulary import UNK
 from regard.errors import CheckpointError, DataError
@@ -37,7 +39,19 @@ __all__ = [
 
 PHRASE_FOLDER = "phrase"
 ABOUT = "about.json"
-FORMAT = 1
+FORMAT = 2
+
+
+@config
+class _About:
+    """The content of `about.json`."""
+
+    format: int = option(help="The version of the files.")
+    bleu: float = option(help="BLEU of the validation text.", allow_inf_nan=False)
+    fingerprint: str | None = option(default=None, help="Of the training text.")
+    beside: Digests = option(default=dict, help="The checksums of what it was trained beside.")
+    weights: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = option(help="Of the features.")
+    sha256: Digests = option(help="The checksum of each file beside this one.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +121,7 @@ def save_phrases(
                 "fingerprint": fingerprint,
                 "beside": dict(beside or {}),
                 "weights": dict(zip(feature_names(), decoder.weights.tolist(), strict=True)),
-                "bytes": {path.name: path.stat().st_size for path in sorted(made.iterdir())},
+                "sha256": seal(made, sorted(path.name for path in made.iterdir())),
             }
             (made / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
@@ -147,18 +161,17 @@ def load_decoder(folder: Path, text: TextPair, config: PhraseConfig) -> tuple[De
     """
     place = folder / PHRASE_FOLDER
     try:
-        about = _about(place / ABOUT)
-        for name, size in about["bytes"].items():
-            found = (place / name).stat().st_size
-            if found != size:
-                raise CheckpointError(f"{place / name}: truncated or altered: {found} bytes, expected {size}")
+        about = _about(place)
+        check_seal(place, about.sha256, (path.name for path in place.glob("*.npy")), ABOUT)
         table, model = PhraseTable.load(place), LanguageModel.load(place)
-    except OSError as error:
-        raise CheckpointError(f"{error.filename}: {error.strerror}") from None
+        try:
+            table.check(len(text.source.vocabulary), len(text.target.vocabulary))
+        except DataError as error:
+            raise DataError(f"{place}: not a phrase table of these vocabularies: phrases.{error}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    weights = np.array([about["weights"][name] for name in feature_names()])
-    return make_decoder(table, model, text, weights, config), about["bleu"]
+    weights = np.array([about.weights[name] for name in feature_names()])
+    return make_decoder(table, model, text, weights, config), about.bleu
 
 
 def phrases_of(folder: Path) -> str | None:
@@ -167,30 +180,29 @@ def phrases_of(folder: Path) -> str | None:
     Raises:
         CheckpointError: if the folder holds no such system.
     """
-    return _about(folder / PHRASE_FOLDER / ABOUT)["fingerprint"]
+    return _about(folder / PHRASE_FOLDER).fingerprint
 
 
-def phrases_beside(folder: Path) -> Any:
+def phrases_beside(folder: Path) -> dict[str, str]:
     """The checksums of what a folder's system was trained beside.
 
     Raises:
         CheckpointError: if the folder holds no such system.
     """
-    return _about(folder / PHRASE_FOLDER / ABOUT).get("beside")
+    return _about(folder / PHRASE_FOLDER).beside
 
 
-def _about(path: Path) -> dict[str, Any]:
+def _about(place: Path) -> _About:
+    path = place / ABOUT
     try:
-        about = json.loads(read_bytes(path))
-        weights = [about["weights"].get(name, math.nan) for name in feature_names()]
-        if about["format"] == FORMAT and np.isfinite(weights).all():
-            return {
-                "bleu": float(about["bleu"]),
-                "weights": about["weights"],
-                "bytes": dict(about["bytes"]),
-                "fingerprint": about.get("fingerprint"),
-                "beside": about.get("beside"),
-            }
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise CheckpointError(f"{path}: not the description of a phrase-based system")
+        about = read_json(own_file(place, ABOUT), _About)
+    except NotJson as error:
+        raise CheckpointError(f"{path}: not the description of a phrase-based system: {error}") from None
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    lacking = [name for name in feature_names() if name not in about.weights]
+    if lacking or about.format != FORMAT:
+        raise CheckpointError(
+            f"{path}: not the description of a phrase-based system of this version of regard"
+        )
+    return about

@@ -17,6 +17,7 @@ import numpy as np
 
 from regard.alignment.corpus import Corpus, Text
 from regard.alignment.symmetrize import LinkTable
+from regard.data.checks import check_array, check_offsets, check_range
 from regard.errors import DataError
 from regard.smt.extraction import extract
 from regard.smt.kneser_ney import discounts
@@ -118,10 +119,39 @@ class PhraseTable:
             DataError: if a file is missing or broken; names it.
         """
         found = read_arrays(folder, "phrases", (*_NAMES, "first", "words", "levels"))
+        check_array("phrases.levels.npy", found["levels"], "int64", None)
         trie = Trie(tuple(found.pop("levels").tolist()), found.pop("first"), found.pop("words"))
         return cls(trie, **found)
 
+    def check(self, source_words: int, target_words: int) -> None:
+        """Check what was read from a file against the vocabularies: compiled loops follow its numbers.
 
+        Args:
+            source_words: Size of the source vocabulary.
+            target_words: Size of the target vocabulary.
+
+        Raises:
+            DataError: if a number points beyond its array; names the array.
+        """
+        self.trie.check(source_words)
+        pairs, phrases = len(self.targets), len(self.target_offsets) - 1
+        check_offsets("entries", self.entries, len(self.trie), pairs)
+        check_array("targets", self.targets, "int32", None)
+        check_range("targets", self.targets, 0, phrases - 1)
+        check_array("scores", self.scores, "float32", pairs, len(SCORES))
+        check_array("reordering", self.reordering, "float32", pairs, 6)
+        for name, values in (("scores", self.scores), ("reordering", self.reordering)):
+            check_range(name, values, *_LOGARITHMS)
+        check_array("links", self.links, "int64", pairs)
+        check_array("ahead", self.ahead, "int32", pairs)
+        check_range("ahead", self.ahead, 0, max(0, pairs - 1))
+        check_array("target_words", self.target_words, "int32", None)
+        check_range("target_words", self.target_words, 0, target_words - 1)
+        check_offsets("target_offsets", self.target_offsets, phrases, len(self.target_words))
+
+
+_LOGARITHMS = -1e30, 1e30
+"""Far beyond those of any probability, but finite, and so is the sum of some."""
 _NAMES = tuple(name for name in PhraseTable.__dataclass_fields__ if name != "trie")
 
 

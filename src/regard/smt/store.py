@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.sealed import own_file
 from regard.errors import DataError
 
 __all__ = ["read_arrays", "write_arrays"]
@@ -32,11 +33,11 @@ def read_arrays(folder: Path, prefix: str, names: Iterable[str]) -> dict[str, np
     """
     found = {}
     for name in names:
-        path = folder / f"{prefix}.{name}.npy"
+        path = own_file(folder, f"{prefix}.{name}.npy")
         try:
             found[name] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
         except OSError as error:
             raise DataError(f"{path}: {error.strerror or error}") from None
-        except (ValueError, EOFError):
+        except (ValueError, EOFError, SyntaxError, RecursionError, MemoryError, OverflowError):
             raise DataError(f"{path}: truncated, or not an array") from None
     return found

@@ -15,6 +15,9 @@ from itertools import pairwise
 import numpy as np
 from numba import njit
 
+from regard.data.checks import check_array, check_offsets, check_range
+from regard.errors import DataError
+
 __all__ = ["ABSENT", "Level", "Trie", "child", "grow", "phrases_trie"]
 
 ABSENT = -1
@@ -51,6 +54,28 @@ class Trie:
         """int64 [nodes]: the n-gram without its last word; of node 0 it is -1."""
         parents = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.first))
         return np.concatenate([[ABSENT], parents])
+
+    def check(self, size: int) -> None:
+        """Check what was read from a file: compiled loops follow its numbers wherever they point.
+
+        Args:
+            size: Words of the vocabulary.
+
+        Raises:
+            DataError: if it is no trie of such words; names the array.
+        """
+        levels, nodes = self.levels, len(self.words)
+        if levels[:3] != (0, 1, 1 + size) or levels[-1] != nodes or list(levels) != sorted(levels):
+            raise DataError(f"levels: not those of {nodes} nodes and {size} words")
+        check_array("words", self.words, "int32", None)
+        check_offsets("first", self.first, nodes, nodes, start=1)
+        # Children come after their parents, each level's in the next: so no loop goes on for ever.
+        ends = [int(self.first[level]) for level in levels[:-1]]
+        if ends != list(levels[1:]):
+            raise DataError("first: the children of a level are not the next level")
+        if not np.array_equal(self.words[1 : 1 + size], np.arange(size)):
+            raise DataError("words: the first level does not hold every word in order")
+        check_range("words", self.words[1:], 0, size - 1)
 
     def find(self, nodes: np.ndarray, words: np.ndarray) -> np.ndarray:
         """The children that nodes have for words, `ABSENT` where they have none.

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.files import read_bytes
+from regard.config import config, option
 from regard.data.folders import whole_folder
+from regard.data.reading import read_json
+from regard.data.sealed import Digests, check_seal, own_file, seal
 from regard.errors import CheckpointError, DataError
 from regard.smt.mert import Lists
 from regard.smt.store import read_arrays, write_arrays
@@ -104,7 +106,7 @@ class TuningState:
         assert self.best is not None
         features, counts = self._together()
         said = [words for pool in self.pools for words in pool.words]
-        about = {
+        about: dict[str, Any] = {
             "number": self.number,
             "best": {key: getattr(self.best, key) for key in ("number", "bleu", "translations")},
             "random": self.random.bit_generator.state,
@@ -121,6 +123,7 @@ class TuningState:
         try:
             with whole_folder(folder) as made:
                 write_arrays(made, "tuning", arrays)
+                about["sha256"] = seal(made, sorted(path.name for path in made.iterdir()))
                 (made / ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
         except OSError as error:
             raise CheckpointError(f"{folder}: cannot be written: {error.strerror or error}") from None
@@ -135,17 +138,37 @@ class TuningState:
             CheckpointError: if a file is missing or altered; names it.
         """
         try:
-            about: dict[str, Any] = json.loads(read_bytes(folder / ABOUT))
+            about = read_json(own_file(folder, ABOUT), _About)
+            check_seal(folder, about.sha256, (f"tuning.{name}.npy" for name in ARRAYS), ABOUT)
             arrays = read_arrays(folder, "tuning", ARRAYS)
             random = np.random.default_rng()
-            random.bit_generator.state = about["random"]
-            best = Round(weights=np.array(arrays["best"]), **about["best"])
+            random.bit_generator.state = about.random
+            best = Round(weights=np.array(arrays["best"]), **vars(about.best))
             pools = _pools(arrays)
-            return cls(pools, random, np.array(arrays["weights"]), int(about["number"]), best)
+            return cls(pools, random, np.array(arrays["weights"]), about.number, best)
         except DataError as error:
             raise CheckpointError(str(error)) from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, IndexError):
             raise CheckpointError(f"{folder}: not the state of tuning") from None
+
+
+@config
+class _Best:
+    """What `about.json` says of the best round."""
+
+    number: int = option(help="Of the round.", ge=0)
+    bleu: float = option(help="Of its translations.")
+    translations: int = option(help="How many the lists hold.", ge=0)
+
+
+@config
+class _About:
+    """The content of `about.json`."""
+
+    number: int = option(help="Of the next round.", ge=0)
+    best: _Best = option(help="The best round so far.")
+    random: dict[str, Any] = option(help="The state of the generator.")
+    sha256: Digests = option(help="The checksum of each file beside this one.")
 
 
 def _pools(arrays: dict[str, np.ndarray]) -> list[Pool]:

@@ -3,7 +3,7 @@
     PREPARED/ALIGNER-TEXT.links     int32 [links, 2]: source and target token of each, row after row
     PREPARED/ALIGNER-TEXT.edges     int64 [rows + 1]: where each row's links start
 
-TEXT is the fingerprint of the text: another one has files of its own.
+TEXT is the fingerprint of the text: another one has files of its own. Both are sealed as weights are.
 """
 
 import logging
@@ -11,11 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from regard.data.checks import check_offsets
 from regard.data.corpus import CorpusConfig
-from regard.data.files import write_atomic
 from regard.data.guidance import SplitLinks
 from regard.data.prepared import Prepared
+from regard.errors import DataError
 from regard.training.guided import GuidedConfig
+from regard.training.store import read_array, write_array
 
 __all__ = ["guiding_links"]
 
@@ -61,6 +63,13 @@ def _aligned(prepared: Prepared, fingerprint: str) -> SplitLinks:
         _log.info("aligning %s to guide attention", prepared.folder)
         corpus = Corpus.from_prepared(prepared)
         found = train_both(corpus, config_of(DEFAULT), Setting(seed=1)).align(corpus)
-        write_atomic(paths[0], np.stack([found.source, found.target], axis=1).astype("<i4").tobytes())
-        write_atomic(paths[1], found.offsets.astype("<i8").tobytes())
-    return SplitLinks(np.fromfile(paths[0], dtype="<i4").reshape(-1, 2), np.fromfile(paths[1], dtype="<i8"))
+        write_array(paths[0], np.stack([found.source, found.target], axis=1).astype(np.int32))
+        write_array(paths[1], found.offsets.astype(np.int64))
+    split = prepared.split("train")
+    pairs, offsets = read_array(paths[0], "int32", None, 2), read_array(paths[1], "int64", len(split) + 1)
+    check_offsets(str(paths[1]), offsets, len(split), len(pairs))
+    for side, lengths in enumerate(split.lengths):
+        most = np.repeat(lengths, np.diff(offsets))
+        if ((pairs[:, side] < 0) | (pairs[:, side] >= most)).any():
+            raise DataError(f"{paths[0]}: links tokens that {prepared.folder} has not; remove it")
+    return SplitLinks(pairs, offsets)

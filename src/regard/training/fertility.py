@@ -1,11 +1,12 @@
 """The fertilities that a run's config asks for, made once beside the prepared arrays they come from.
 
-    PREPARED/guided-ALIGNER-TEXT.fertility     GUIDED: a line a token
+    PREPARED/guided-ALIGNER-TEXT.fertilities   GUIDED: of each token of the vocabulary, float32
     PREPARED/ALIGNER-TEXT.SPLIT.fertilities    how often each source token is linked, int32
     PREPARED/predictor-ALIGNER-TEXT-SETTINGS/  PREDICTED: a tagger, see `regard.training.predictor`
     MODEL/predictor/                           the same, so that a model folder is whole
 
 TEXT is the fingerprint of the text: another one has files of its own. SETTINGS: WIDTHxEPOCHS-PATIENCE.
+The files of fertilities are sealed as weights are; see `regard.training.store`.
 """
 
 import dataclasses
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.checks import check_range
 from regard.data.fertility import (
     Budget,
     ConstantFertilityConfig,
@@ -25,13 +27,13 @@ from regard.data.fertility import (
     GuidedFertilityConfig,
     PredictedFertilityConfig,
 )
-from regard.data.files import write_atomic
 from regard.data.prepared import Prepared
 from regard.data.text import TextPair
 from regard.data.vocabulary import Ids, Vocabulary
 from regard.models.tagger import TaggerConfig
 from regard.training.config import StopConfig, ValidationConfig
 from regard.training.predictor import SETTINGS, FertilityPredictor, Tagged, train_predictor
+from regard.training.store import read_array, write_array
 
 __all__ = ["load_text", "save_text", "with_fertilities"]
 
@@ -104,14 +106,14 @@ def _guided(prepared: Prepared, config: GuidedFertilityConfig, fingerprint: str)
     from regard.alignment.fertility import guided_fertilities
     from regard.alignment.registry import DEFAULT
 
-    vocabulary = prepared.text.source.vocabulary
-    path = prepared.folder / f"guided-{DEFAULT}-{fingerprint[:16]}.fertility"
-    if path.exists():
-        return Budget.load(path, config, vocabulary)
-    _log.info("aligning %s to count fertilities", prepared.folder)
-    budget = Budget(config, guided_fertilities(Corpus.from_prepared(prepared), Setting(seed=1)))
-    budget.save(path, vocabulary)
-    return budget
+    path = prepared.folder / f"guided-{DEFAULT}-{fingerprint[:16]}.fertilities"
+    if not path.exists():
+        _log.info("aligning %s to count fertilities", prepared.folder)
+        table = guided_fertilities(Corpus.from_prepared(prepared), Setting(seed=1))
+        write_array(path, table.astype(np.float32))
+    table = read_array(path, "float32", len(prepared.text.source.vocabulary))
+    check_range(str(path), table, 0, np.inf)
+    return Budget(config, table)
 
 
 def _predicted(prepared: Prepared, config: PredictedFertilityConfig, fingerprint: str) -> Prepared:
@@ -138,8 +140,12 @@ def _counted(prepared: Prepared, name: str) -> list[np.ndarray]:
         _log.info("aligning %s to count fertilities", prepared.folder)
         corpora = [Corpus.from_prepared(prepared, split) for split in SPLITS]
         for path, counts in zip(paths, split_fertilities(corpora, Setting(seed=1)), strict=True):
-            write_atomic(path, counts.astype("<i4").tobytes())
-    return [np.fromfile(path, dtype="<i4") for path in paths]
+            write_array(path, counts.astype(np.int32))
+    tokens = (int(prepared.split(split).source_lengths.sum()) for split in SPLITS)
+    found = [read_array(path, "int32", size) for path, size in zip(paths, tokens, strict=True)]
+    for path, counts in zip(paths, found, strict=True):
+        check_range(str(path), counts, 0, np.iinfo(np.int32).max)
+    return found
 
 
 def _train(

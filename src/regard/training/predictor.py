@@ -19,13 +19,15 @@ from typing import cast
 import numpy as np
 import torch
 
-from regard.config import config, from_dict, option, to_dict
+from regard.config import config, option, to_dict
 from regard.data.batch import Batch, BatchConfig, batches, collate
 from regard.data.files import file_digest, read_bytes, write_atomic
 from regard.data.folders import is_empty
 from regard.data.locking import claimed
+from regard.data.reading import NotJson, read_json
+from regard.data.sealed import own_file
 from regard.data.vocabulary import Vocabulary
-from regard.errors import CheckpointError, ConfigError, DataError, UsageError
+from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.tagger import FertilityTagger, TaggerConfig
 from regard.training.config import StopConfig, TrainingConfig
@@ -33,9 +35,16 @@ from regard.training.evaluate import perplexity
 from regard.training.optimizer import AdamConfig
 from regard.training.resume import BESIDE, check_beside
 from regard.training.schedule import ConstantConfig
-from regard.training.store import write_tensors
+from regard.training.store import read_shapes, write_tensors
 from regard.training.trainer import Result, Trainer
-from regard.training.weights import MODEL_FILE, load_weights, put_weights, weights_of
+from regard.training.weights import (
+    MODEL_FILE,
+    check_shapes,
+    load_weights,
+    put_weights,
+    weights_file,
+    weights_of,
+)
 
 __all__ = ["SETTINGS", "FertilityPredictor", "PredictorScore", "Tagged", "TaggedExamples", "train_predictor"]
 
@@ -224,11 +233,16 @@ class FertilityPredictor:
         """
         folder = Path(folder)
         try:
-            about = from_dict(_Description, json.loads(read_bytes(folder / FILE)))
-        except (ValueError, ConfigError):
-            raise DataError(f"{folder / FILE}: not the description of a fertility predictor") from None
-        vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
+            about = read_json(own_file(folder, FILE), _Description)
+        except NotJson as error:
+            raise DataError(
+                f"{folder / FILE}: not the description of a fertility predictor: {error}"
+            ) from None
+        vocabulary = Vocabulary.load(own_file(folder, VOCABULARY_FILE))
         check_beside(folder / MODEL_FILE, folder, _beside(about, folder / VOCABULARY_FILE))
+        shapes = read_shapes(weights_file(folder))
+        with torch.device("meta"):
+            check_shapes(FertilityTagger(about.tagger, len(vocabulary), about.classes), shapes, str(folder))
         model = FertilityTagger(about.tagger, len(vocabulary), about.classes)
         put_weights(model, load_weights(folder), str(folder))
         return cls(model.eval(), vocabulary)

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from regard.attention.base import Attention
-from regard.errors import CheckpointError
+from regard.data.sealed import own_file
+from regard.errors import CheckpointError, DataError
 from regard.training.store import read_tensors
 from regard.types import Tensor
 
@@ -17,9 +18,11 @@ __all__ = [
     "MODEL_PREFIX",
     "OPTIMIZER_PREFIX",
     "average",
+    "check_shapes",
     "load_weights",
     "put_weights",
     "start_from",
+    "weights_file",
     "weights_of",
 ]
 
@@ -56,20 +59,33 @@ def put_weights(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> 
     Raises:
         CheckpointError: if a name is missing or unknown or a shape differs; names the parameter.
     """
+    check_shapes(model, {name: tuple(tensor.shape) for name, tensor in weights.items()}, where)
+    for name, tensor in weights_of(model).items():
+        tensor.copy_(weights[name])
+
+
+def check_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], where: str) -> None:
+    """Compare the names and shapes of weights with a model's, which may be without storage (`meta`).
+
+    Args:
+        model: The model.
+        shapes: Those of the weights, by name.
+        where: Where they come from, for messages.
+
+    Raises:
+        CheckpointError: as `put_weights`.
+    """
     own = weights_of(model)
     for name, tensor in own.items():
-        if name not in weights:
+        if name not in shapes:
             raise CheckpointError(f"{where}: has no {name!r}, which the model has")
-        if weights[name].shape != tensor.shape:
+        if shapes[name] != tuple(tensor.shape):
             raise CheckpointError(
-                f"{where}: {name!r} is of shape {tuple(weights[name].shape)}, "
-                f"the model's of {tuple(tensor.shape)}"
+                f"{where}: {name!r} is of shape {shapes[name]}, the model's of {tuple(tensor.shape)}"
             )
-    unknown = sorted(set(weights) - set(own))
+    unknown = sorted(set(shapes) - set(own))
     if unknown:
         raise CheckpointError(f"{where}: has {unknown[0]!r}, which the model has not")
-    for name, tensor in own.items():
-        tensor.copy_(weights[name])
 
 
 def start_from(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> list[str]:
@@ -106,14 +122,7 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
         CheckpointError: if the file is missing, truncated or altered, or holds a number that is not finite;
             names it.
     """
-    path = Path(path)
-    file = path / MODEL_FILE if path.is_dir() else path
-    if not path.exists():
-        raise CheckpointError(f"{path}: no such model folder or file of weights")
-    if path.is_dir() and (path / EXPORTED_FILE).is_file() and not file.exists():
-        raise CheckpointError(
-            f"{path}: an exported model, which `regard translate --engine ctranslate2` reads"
-        )
+    file = weights_file(path)
     weights = {
         name.removeprefix(MODEL_PREFIX): tensor
         for name, tensor in read_tensors(file)[0].items()
@@ -126,6 +135,28 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
                 "of an earlier update, or train again with a lower training.optimizer.rate"
             )
     return weights
+
+
+def weights_file(path: Path | str) -> Path:
+    """Return the file of weights of a model folder, or the file itself.
+
+    Raises:
+        CheckpointError: if there is none, or a model folder has something else in its place (a link out of
+            it, a device).
+    """
+    path = Path(path)
+    if not path.exists():
+        raise CheckpointError(f"{path}: no such model folder or file of weights")
+    if not path.is_dir():
+        return path
+    if (path / EXPORTED_FILE).is_file() and not (path / MODEL_FILE).exists():
+        raise CheckpointError(
+            f"{path}: an exported model, which `regard translate --engine ctranslate2` reads"
+        )
+    try:
+        return own_file(path, MODEL_FILE)
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
 
 
 def average(paths: Sequence[Path | str]) -> dict[str, Tensor]:

@@ -1,22 +1,27 @@
 """Models of the library from their folders: with their weights, or as their configurations describe them."""
 
+import math
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 
-from regard.data.hf import HF_CONFIG, check_weights, library_errors, quiet, read_hf_config
+from regard.data.hf import HF_CONFIG, check_weights, library_errors, quiet, read_hf_config, weight_files
+from regard.data.sealed import own_file
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
-from regard.errors import CheckpointError, ConfigError
+from regard.errors import CheckpointError, ConfigError, DataError
 from regard.models.hf.generation import GENERATION
 
 __all__ = ["check_fit", "keep_folders", "kept_folders", "open_decoder", "open_encoder", "open_whole"]
 
 KEPT = "pretrained"
 """The folder of a model folder that holds configurations."""
+SMALL = 1 << 20
+"""Parameters that any machine has room for."""
 SLACK, SHARE = 128, 1.05
 """How many more rows than tokens an embedding may have: sizes are rounded up."""
 
@@ -37,7 +42,7 @@ def keep_folders(folders: Mapping[str, str], into: Path) -> None:
         place = into / KEPT / name
         place.mkdir(parents=True, exist_ok=True)
         for file in (HF_CONFIG, GENERATION):
-            if (Path(path) / file).is_file():
+            if own_file(Path(path), file).is_file():
                 shutil.copyfile(Path(path) / file, place / file)
 
 
@@ -152,6 +157,34 @@ def _made(transformers: Any, kind: str, config: Any, folder: Path) -> Any:
         return getattr(transformers, kind).from_config(config, trust_remote_code=False)
 
 
+def _check_sizes(transformers: Any, kind: str, config: Any, folder: Path) -> None:
+    """Compare a model without storage with the headers of its weights, before it takes memory.
+
+    Raises:
+        CheckpointError: if the model has far more parameters than the weights, or a header is broken.
+    """
+    there = sum(math.prod(shape) for file in weight_files(folder) for shape in _shapes(file))
+    with torch.device("meta"):
+        model = _made(transformers, kind, config, folder)
+    wanted = sum(parameter.numel() for parameter in model.parameters())
+    # A decoder has attention to the source added, half of a layer at most.
+    if wanted > 2 * there + SMALL:
+        raise CheckpointError(
+            f"{folder / HF_CONFIG}: asks for {wanted:,} parameters, and the weights hold {there:,}"
+        )
+
+
+def _shapes(file: Path) -> list[tuple[int, ...]]:
+    """The shapes of the tensors of a file, from its header."""
+    try:
+        with safe_open(own_file(file.parent, file.name), framework="pt") as opened:
+            return [tuple(opened.get_slice(name).get_shape()) for name in opened.keys()]
+    except (OSError, SafetensorError, ValueError, TypeError) as error:
+        raise CheckpointError(f"{file}: truncated or not a file of weights: {error}") from None
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+
+
 def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **changes: Any) -> Any:
     """A model as one of the library's auto classes makes it.
 
@@ -172,6 +205,7 @@ def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **
             if (folder / GENERATION).is_file():
                 model.generation_config = transformers.GenerationConfig.from_pretrained(folder)
             return model.float()
+        _check_sizes(transformers, kind, config, folder)
         with library_errors(CheckpointError, f"{folder}: transformers cannot read the weights"):
             model, info = getattr(transformers, kind).from_pretrained(
                 folder,

@@ -1,0 +1,180 @@
+"""What a description names is the directory's own, and what it vouches for is what was written."""
+
+import io
+import json
+import os
+import socket
+import zipfile
+
+import pytest
+
+from regard.data.files import file_digest, read_bytes
+from regard.data.hf import pack_texts, read_hf_config, unpack_texts
+from regard.data.reading import NotJson, open_regular, parse_json, read_limited
+from regard.data.sealed import check_seal, seal
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.errors import CheckpointError, DataError
+
+
+@pytest.fixture
+def text(tmp_path):
+    """The folder of a text pair of words, in a folder that holds a secret beside it."""
+    side = Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, "a", "b")))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    TextPair(side, side).save(folder)
+    (tmp_path / "secret").write_text("root:x:0:0\n")
+    return folder
+
+
+def change(folder, **content):
+    path = folder / "text.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | content))
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret", "/etc/passwd", "..", ".", "", "a/b", "a\\b", "nul\0", "./source.vocabulary"]
+)
+def test_a_name_that_is_not_plain_is_refused_and_nothing_is_read(text, name):
+    digest = file_digest(text.parent / "secret")
+    change(text, sha256={**json.loads((text / "text.json").read_text())["sha256"], name: digest})
+    with pytest.raises(DataError, match="expected the plain name of a file beside it"):
+        TextPair.load(text)
+
+
+def test_a_link_out_of_the_directory_is_not_followed_and_one_within_is(text):
+    path = text / "source.vocabulary"
+    path.rename(text / "kept")
+    path.symlink_to("kept")
+    assert TextPair.load(text).source.vocabulary.tokens[-1] == "b"
+    path.unlink()
+    (text / "kept").rename(text.parent / "kept")
+    path.symlink_to(text.parent / "kept")
+    with pytest.raises(DataError, match=r"source\.vocabulary: a link out of"):
+        TextPair.load(text)
+    path.unlink()
+    path.symlink_to(path.name)
+    with pytest.raises(DataError, match=r"source\.vocabulary"):
+        TextPair.load(text)
+
+
+def test_a_named_pipe_or_a_device_in_a_files_place_is_refused_at_once(text, tmp_path):
+    path = text / "source.vocabulary"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(DataError, match=r"source\.vocabulary: not a regular file"):
+        TextPair.load(text)
+    for read in (read_bytes, file_digest, open_regular):
+        with pytest.raises(DataError, match="a named pipe, expected a regular file"):
+            read(path)
+        with pytest.raises(DataError, match="a device, expected a regular file"):
+            read("/dev/zero")
+        with pytest.raises(DataError, match="Is a directory"):
+            read(tmp_path)
+        with pytest.raises(DataError, match="no name that a file can have"):
+            read("a\0b")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(tmp_path / "socket"))
+        with pytest.raises(DataError, match="a socket"):
+            open_regular(tmp_path / "socket")
+
+
+def test_a_file_that_the_description_does_not_vouch_for_is_not_read(text):
+    sums = json.loads((text / "text.json").read_text())["sha256"]
+    sums.pop("target.vocabulary")
+    change(text, sha256=sums)
+    with pytest.raises(DataError, match=r"has no checksum of target\.vocabulary"):
+        TextPair.load(text)
+
+
+def test_every_altered_byte_of_a_vouched_file_is_found(tmp_path):
+    (tmp_path / "one").write_bytes(bytes(range(40)))
+    sums = seal(tmp_path, ["one"])
+    check_seal(tmp_path, sums, ["one"], "about.json")
+    for place in range(40):
+        content = bytearray(range(40))
+        content[place] ^= 1
+        (tmp_path / "one").write_bytes(bytes(content))
+        with pytest.raises(DataError, match="one: truncated or altered"):
+            check_seal(tmp_path, sums, ["one"], "about.json")
+    (tmp_path / "one").unlink()
+    with pytest.raises(DataError, match="one: No such file"):
+        check_seal(tmp_path, sums, ["one"], "about.json")
+
+
+def test_a_link_in_a_download_cache_is_followed_to_its_store_alone(tmp_path):
+    folder = tmp_path / "models--a--b" / "snapshots" / "1234"
+    blobs = tmp_path / "models--a--b" / "blobs"
+    folder.mkdir(parents=True)
+    blobs.mkdir()
+    (blobs / "abcd").write_text('{"model_type": "bart"}')
+    (folder / "config.json").symlink_to("../../blobs/abcd")
+    assert read_hf_config(folder)["model_type"] == "bart"
+    (folder / "config.json").unlink()
+    (tmp_path / "other").write_text('{"model_type": "bart"}')
+    (folder / "config.json").symlink_to(tmp_path / "other")
+    with pytest.raises(CheckpointError, match="a link out of"):
+        read_hf_config(folder)
+
+
+def test_a_longer_file_than_its_kind_may_be_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "sparse"
+    with open(path, "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(DataError, match="more than the 1,024 that such a file may have"):
+        read_limited(path, 1024)
+    with pytest.raises(DataError, match="sparse: 1,099,511,627,776 bytes"):
+        read_bytes(path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["[" * 5000 + "]" * 5000, '{"a":' * 5000 + "1" + "}" * 5000, "9" * 5000, "", "{", "[1, 2", '"\\ud800"'],
+)
+def test_json_that_no_one_could_mean_is_one_kind_of_error(value):
+    with pytest.raises(NotJson):
+        parse_json(value, dict[str, int])
+    with pytest.raises(NotJson):
+        parse_json(f'{{"a": {value}}}', dict[str, int])
+
+
+def test_an_archive_unpacks_to_no_more_than_a_tokenizer_may_have(tmp_path):
+    (tmp_path / "in").mkdir()
+    with open(tmp_path / "in" / "tokenizer.json", "wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(DataError, match=r"unpack to 1,073,741,824 bytes"):
+        pack_texts(tmp_path / "in")
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(80):
+            archive.writestr(f"{number}.txt", bytes(1 << 20))
+    (tmp_path / "out").mkdir()
+    with pytest.raises(DataError, match=r"unpack to 83,886,080 bytes"):
+        unpack_texts(bomb.getvalue(), tmp_path / "out", "source.pretrained")
+    assert not list((tmp_path / "out").iterdir())
+    for name in ("../a", "/a", ".."):
+        bad = io.BytesIO()
+        with zipfile.ZipFile(bad, "w") as archive:
+            archive.writestr(name, b"x")
+        with pytest.raises(DataError):
+            unpack_texts(bad.getvalue(), tmp_path / "out", "source.pretrained")
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("encoder_layers", 10**8), ("num_hidden_layers", 5000), ("vocab_size", 10**9), ("d_model", -(10**9))],
+)
+def test_a_config_that_asks_for_what_no_machine_has_is_refused(tmp_path, setting, value):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bart", setting: value}))
+    with pytest.raises(CheckpointError, match=f"{setting} = {value}"):
+        read_hf_config(tmp_path)
+
+
+def test_a_config_does_not_name_code_of_another_place(tmp_path):
+    content = {"model_type": "bart", "attn_implementation": "someone/kernels"}
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match="names code of another place"):
+        read_hf_config(tmp_path)

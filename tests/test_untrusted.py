@@ -1,0 +1,115 @@
+"""A model directory that was made to harm: it is refused, at once, and nothing outside it is read."""
+
+import json
+import os
+import time
+
+import numpy as np
+import pytest
+
+from regard.config import from_dict
+from regard.data.text import Side, TextPair
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.errors import CheckpointError, DataError
+from regard.experiment import RunConfig, load_model, write_config
+from regard.models import build_model
+from regard.training.fertility import save_text
+from regard.training.store import read_array, read_shapes, write_array, write_tensors
+from regard.training.weights import weights_of
+
+SIDE = Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, "a", "b")))
+PAIR = {"source": "/etc/passwd", "target": "/etc/passwd"}
+MODELS = {
+    "lstm": {"embedding": 4, "encoder": {"layers": 1, "width": 4}, "decoder": {"layers": 1, "width": 4}},
+    "transformer": {"width": 8, "heads": 2, "feed_forward": {"width": 8}},
+    "conv": {},
+}
+
+
+@pytest.fixture(params=list(MODELS))
+def folder(request, tmp_path):
+    model = {"kind": request.param, **MODELS[request.param]}
+    config = from_dict(RunConfig, {"data": {"train": [PAIR], "valid": PAIR}, "model": model})
+    save_text(TextPair(SIDE, SIDE), tmp_path)
+    write_config(config, tmp_path)
+    size = len(SIDE.vocabulary)
+    write_tensors(tmp_path / "model.safetensors", weights_of(build_model(config.model, size, size)), {})
+    return tmp_path
+
+
+def test_a_whole_directory_is_loaded_whatever_paths_its_config_names(folder, monkeypatch):
+    opened = []
+
+    def watched(path, *rest, _open=os.open, **named):
+        opened.append(os.fspath(path))
+        return _open(path, *rest, **named)
+
+    monkeypatch.setattr(os, "open", watched)
+    assert load_model(folder, "cpu").text.source.vocabulary.tokens[-1] == "b"
+    assert str(folder / "config.toml") in opened and "/etc/passwd" not in opened
+
+
+@pytest.mark.parametrize("name", ["config.toml", "text.json", "source.vocabulary", "model.safetensors"])
+def test_links_out_of_it_and_pipes_are_refused(folder, tmp_path_factory, name):
+    other = tmp_path_factory.mktemp("other") / name
+    (folder / name).rename(other)
+    (folder / name).symlink_to(other)
+    with pytest.raises(CheckpointError, match=f"{name}: a link out of"):
+        load_model(folder, "cpu")
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(CheckpointError, match=f"{name}: not a regular file"):
+        load_model(folder, "cpu")
+
+
+def test_sizes_that_the_weights_do_not_have_take_neither_time_nor_memory(folder):
+    kind = load_model(folder, "cpu").config.model.kind
+    text = (folder / "config.toml").read_text()
+    for old, new in {
+        "lstm": [("embedding = 4", "embedding = 16384"), ("layers = 1", "layers = 100")],
+        "transformer": [("width = 8", "width = 16384"), ("layers = ", "layers = 9")],
+        "conv": [("width = ", "width = 1"), ("embedding = ", "embedding = 1")],
+    }[kind]:
+        assert old in text
+        (folder / "config.toml").write_text(text.replace(old, new))
+        start = time.monotonic()
+        with pytest.raises(CheckpointError, match=r"model\.safetensors: "):
+            load_model(folder, "cpu")
+        assert time.monotonic() - start < 20
+
+
+def test_shapes_are_those_of_the_tensors(folder):
+    shapes = read_shapes(folder / "model.safetensors")
+    assert shapes == {
+        name: tuple(value.shape) for name, value in weights_of(load_model(folder, "cpu").model).items()
+    }
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[:100])
+    with pytest.raises(CheckpointError, match="truncated"):
+        read_shapes(folder / "model.safetensors")
+
+
+def test_an_array_of_prepared_text_is_sealed(tmp_path):
+    path = tmp_path / "counted.fertilities"
+    write_array(path, np.arange(5, dtype=np.int32))
+    np.testing.assert_array_equal(read_array(path, "int32", 5), np.arange(5))
+    with pytest.raises(DataError, match=r"of shape \(5,\), expected \(6\); remove"):
+        read_array(path, "int32", 6)
+    with pytest.raises(DataError, match="numbers of type int32, expected float32"):
+        read_array(path, "float32", 5)
+    whole = bytearray(path.read_bytes())
+    for place in range(0, len(whole), 3):
+        path.write_bytes(bytes([*whole[:place], whole[place] ^ 1, *whole[place + 1 :]]))
+        with pytest.raises(DataError, match=r"counted\.fertilities"):
+            read_array(path, "int32", 5)
+
+
+@pytest.mark.parametrize("file", ["text.json"])
+def test_descriptions_of_other_types_are_refused(folder, file):
+    content = json.loads((folder / file).read_text())
+    for name in content:
+        for wrong in (1, "x", [[]], {"a": {"b": 1}}, None if name == "source" else 2.5):
+            (folder / file).write_text(json.dumps(content | {name: wrong}))
+            with pytest.raises(CheckpointError, match="not the description"):
+                load_model(folder, "cpu")
