@@ -90,7 +90,8 @@ def serve(
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_SHAPES // len(models), 16)))
     # The other half answers requests: products that wait for a busy processor are far slower than on fewer.
     use_threads(threads or max(1, available_processors() // 2))
-    engines = load_engines(models, device, precision, batch=config.batch, words=config.words)
+    limits = {"batch": config.batch, "words": config.words, "beam": config.beam}
+    engines = load_engines(models, device, precision, **limits)
     app = create_app(engines, config)
 
     def ready(address: str) -> None:

@@ -188,6 +188,7 @@ def load_engines(
     *,
     batch: int = 32,
     words: int = 150,
+    beam: int = 10,
 ) -> list[Engine]:
     """Trained models from their folders.
 
@@ -197,6 +198,7 @@ def load_engines(
         precision: `float32`, `bfloat16` or `int8`.
         batch: The most sentences translated together.
         words: The most words of a sentence.
+        beam: The widest beam, and the most translations, whatever a model's config says.
 
     Raises:
         CheckpointError: if a model folder is missing or broken.
@@ -217,11 +219,27 @@ def load_engines(
             loaded = load_model(folder, device, chosen)
             model, config, text = loaded.model, loaded.config, loaded.text
             size = sum(math.prod(one.shape) for one in model.parameters())
-        engine = Engine(name, model, text, config.search, _facts(config, text, size), batch, 4 * words)
+        search = _narrowed(config.search, beam, name)
+        facts = {**_facts(config, text, size), "beam": search.beam}
+        engine = Engine(name, model, text, search, facts, batch, 4 * words)
         # The first translation compiles kernels: no user shall wait for that.
         engine.work(SearchSettings(), [SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))])
         engines.append(engine)
     return engines
+
+
+def _narrowed(search: SearchConfig, beam: int, name: str) -> SearchConfig:
+    """A model's own search within the server's limit: who made the model does not decide what it costs."""
+    if max(search.beam, search.nbest) <= beam:
+        return search
+    _log.warning(
+        "%s: its config asks for a beam of %d and %d translations; the server's most is %d (--set beam=N)",
+        name,
+        search.beam,
+        search.nbest,
+        beam,
+    )
+    return replace(search, beam=min(search.beam, beam), nbest=min(search.nbest, beam))
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
