@@ -1,10 +1,12 @@
 import gzip
 import logging
+import os
+import tracemalloc
 
 import pytest
 
 from regard.config import from_dict, options
-from regard.data.corpus import CorpusConfig, DataConfig, clean_line, read_lines, read_pairs
+from regard.data.corpus import LONGEST, CorpusConfig, DataConfig, clean_line, read_lines, read_pairs
 from regard.errors import ConfigError, DataError
 
 
@@ -154,3 +156,38 @@ def test_settings_that_do_not_fit_together_are_refused():
 def test_every_option_has_its_sentence():
     for option in options(DataConfig):
         assert option.help.endswith("."), option.path
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_that_is_too_long_is_empty_and_named_and_the_rest_keeps_its_numbers(tmp_path, caplog, packed):
+    path = tmp_path / "long"
+    most = b"x" * (LONGEST - 1)
+    content = b"one\n" + b"y" * LONGEST + b"\n" + most + b"\nfour\n" + b"z" * (3 * LONGEST)
+    path.write_bytes(gzip.compress(content, 1) if packed else content)
+    assert list(read_lines(path)) == ["one", "", most.decode(), "four", ""]
+    assert f"long: line 2 has {LONGEST + 1} bytes, more than the {LONGEST}" in caplog.text
+    assert f"long: line 5 has {3 * LONGEST} bytes" in caplog.text
+    path.write_bytes(b"y" * 20 + b"\na\xff\n")
+    with pytest.raises(DataError, match=r"line 2, byte 2: not UTF-8 \(0xff, byte 23 of the text\)"):
+        list(read_lines(path, 10))
+
+
+def test_a_line_of_gigabytes_takes_no_memory_to_speak_of(tmp_path):
+    """A gigabyte of one line packs to a megabyte; under a limit of memory it is read all the same."""
+    path = tmp_path / "bomb.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(256):
+            file.write(b"a" * (1 << 20))
+        file.write(b"\nlast\n")
+    assert path.stat().st_size < 4 << 20
+    tracemalloc.start()
+    assert list(read_lines(path)) == ["", "last"]
+    assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    tracemalloc.stop()
+
+
+def test_devices_and_named_pipes_are_no_text(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path, what in ((tmp_path / "pipe", "a named pipe"), ("/dev/zero", "a device")):
+        with pytest.raises(DataError, match=f"{what}, expected a regular file"):
+            list(read_lines(path))

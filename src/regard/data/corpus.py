@@ -1,8 +1,9 @@
 """Parallel text in files: plain or gzip, two files or one tab-separated file, one sentence a line.
 
 Lines end in a line feed and nothing else, so that line N is what every other tool calls line N; Windows
-line ends and a byte order mark are accepted. Control characters (C0 but the tab, DEL, C1) become spaces:
-dropping them would join words, keeping them would put them into the vocabulary; how many is logged.
+line ends and a byte order mark are accepted; a line of more than 1 MiB is taken as an empty one, with a
+warning. Control characters (C0 but the tab, DEL, C1) become spaces: dropping them would join words, keeping
+them would put them into the vocabulary; how many is logged.
 """
 
 import gzip
@@ -10,16 +11,19 @@ import io
 import logging
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, cast
 
 from regard.config import config, option
 from regard.data.fertility import FertilityConfig
+from regard.data.reading import open_regular
 from regard.data.spacing import split_at_spaces
 from regard.data.tokenizer import PretrainedTokenizerConfig, TokenizerConfig, WordsConfig, check_joint
 from regard.errors import DataError
 
 __all__ = [
+    "LONGEST",
     "CorpusConfig",
     "DataConfig",
     "clean_line",
@@ -31,6 +35,8 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+LONGEST = 1 << 20
+"""The most bytes of a line of text: 1 MiB. A file of a few megabytes may unpack to a line of gigabytes."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -149,41 +155,56 @@ def _decode_line(raw: bytes, name: str, number: int, offset: int = 0) -> str:
         ) from None
 
 
-def read_lines(path: Path | str) -> Iterator[str]:
+def read_lines(path: Path | str, longest: int = LONGEST) -> Iterator[str]:
     """The lines of a text file, plain or gzip, without line ends.
 
+    Args:
+        path: A regular file.
+        longest: The most bytes of a line; see `decode_lines`.
+
     Raises:
-        DataError: if the file is missing, a folder, empty, damaged or not UTF-8; names file, line and byte.
+        DataError: if the file is missing, a folder, a device, a named pipe, empty, damaged or not UTF-8;
+            names file, line and byte.
     """
     empty = True
-    try:
-        file = _open(path)
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror or error}") from None
-    with file:
-        for line in decode_lines(file, str(path)):
+    with _open(path) as file:
+        for line in decode_lines(file, str(path), longest):
             empty = False
             yield line
     if empty:
         raise DataError(f"{path}: the file is empty")
 
 
-def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
+def decode_lines(file: IO[bytes], name: str, longest: int = LONGEST) -> Iterator[str]:
     """The lines of an open file, plain or gzip, without line ends; there may be none.
 
+    A line that is too long for memory's sake is refused: it comes out empty, so that the lines after it keep
+    their numbers, and a warning names it.
+
     Args:
-        file: Its lines.
+        file: The file.
         name: What to call it in messages.
+        longest: The most bytes of a line, its end included.
 
     Raises:
         DataError: if it cannot be read, is damaged or not UTF-8; names file, line and byte.
     """
     number = replaced = offset = 0
     try:
-        for number, raw in enumerate(file, 1):
-            line, count = clean_line(_decode_line(raw, name, number, offset))
+        for number, (raw, size) in enumerate(_limited(file, longest), 1):
+            offset, start = offset + size, offset
+            if size > len(raw):
+                _log.warning(
+                    "%s: line %d has %d bytes, more than the %d that are read: taken as an empty line",
+                    name,
+                    number,
+                    size,
+                    longest,
+                )
+                yield ""
+                continue
+            line, count = clean_line(_decode_line(raw, name, number, start))
             replaced += count
-            offset += len(raw)
             yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name}: damaged gzip file after line {number}: {error}") from None
@@ -193,18 +214,43 @@ def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
         _log.warning("%s: %d control characters read as spaces", name, replaced)
 
 
-def _open(path: Path | str) -> io.BufferedReader | gzip.GzipFile:
-    """A file opened for reading bytes, through gzip where it starts like one (text in UTF-8 cannot)."""
-    file = open(path, "rb")
+def _limited(file: IO[bytes], longest: int) -> Iterator[tuple[bytes, int]]:
+    """The lines of a file, and the size of each; of one that is too long nothing but its size."""
+    while raw := file.readline(longest + 1):
+        size = len(raw)
+        if size <= longest:
+            yield raw, size
+            continue
+        while raw and not raw.endswith(b"\n"):
+            raw = file.readline(longest)
+            size += len(raw)
+        yield b"", size
+
+
+def _open(path: Path | str) -> IO[bytes]:
+    """A regular file opened for reading bytes, through gzip where it starts like one (text cannot)."""
+    file = open_regular(path)
     try:
         zipped = file.peek(2)[:2] == b"\x1f\x8b"
+    except OSError as error:
+        file.close()
+        raise DataError(f"{path}: {error.strerror or error}") from None
     except BaseException:
         file.close()
         raise
-    if not zipped:
-        return file
-    file.close()
-    return gzip.GzipFile(path, "rb")
+    return cast(IO[bytes], _Gzip(file)) if zipped else file
+
+
+class _Gzip(gzip.GzipFile):
+    """A compressed file that closes the file it reads from."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self._below = file
+
+    def close(self) -> None:
+        super().close()
+        self._below.close()
 
 
 def read_pairs(corpus: CorpusConfig) -> Iterator[tuple[str, str]]:
