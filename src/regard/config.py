@@ -8,6 +8,8 @@ overrides; every mistake becomes a `ConfigError` that names the key's path and t
 import dataclasses
 import difflib
 import json
+import os
+import stat
 import tomllib
 import types
 import typing
@@ -30,11 +32,15 @@ __all__ = [
     "load",
     "option",
     "options",
+    "parse_toml",
+    "read_toml",
     "set_option",
     "to_dict",
 ]
 
 C = TypeVar("C")
+LARGEST = 1 << 20
+"""The most bytes of a TOML file."""
 
 
 def option(default: Any = ..., help: str = "", **constraints: Any) -> Any:
@@ -121,7 +127,11 @@ def from_dict(cls: type[C], data: Mapping[str, Any], where: str = "config") -> C
         ConfigError: naming the path of each wrong key, what came and what was expected.
     """
     try:
-        return TypeAdapter(cls).validate_json(json.dumps(data, default=str))
+        text = json.dumps(data, default=str)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: {_unreadable(error)}") from None
+    try:
+        return TypeAdapter(cls).validate_json(text)
     except ValidationError as error:
         raise ConfigError("\n".join(f"{where}: {line}" for line in _explain(cls, error))) from None
 
@@ -137,20 +147,63 @@ def load(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
     Raises:
         ConfigError: if the file is missing or not TOML, or a key or value is wrong.
     """
+    data = read_toml(path)
+    for override in overrides:
+        set_option(data, override)
+    return from_dict(cls, data, where=str(path))
+
+
+def read_toml(path: Path | str) -> dict[str, Any]:
+    """Return the plain data of a TOML file.
+
+    Raises:
+        ConfigError: if the file is missing, is no regular file, has more than 1 MiB or is not TOML.
+    """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(f"{path}: not a regular file")
+            content = file.read(LARGEST + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise ConfigError(f"{str(path)!r}: no name that a file can have") from None
+    if len(content) > LARGEST:
+        raise ConfigError(f"{path}: more than {LARGEST:,} bytes, the most of a file of settings")
+    try:
+        text = content.decode()
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}: line {line}, byte {error.start + 1} of the file: not UTF-8") from None
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except ValueError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
-    for override in overrides:
-        set_option(data, override)
-    return from_dict(cls, data, where=str(path))
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a named pipe that nobody writes to is opened, too, and then refused."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the plain data of TOML text.
+
+    Raises:
+        ValueError: if it is not TOML, is nested too deeply, or holds a number of thousands of digits.
+    """
+    try:
+        # The line ends of Windows, which files that are read as text lose.
+        return tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(_unreadable(error)) from None
+
+
+def _unreadable(error: ValueError | RecursionError) -> str:
+    """What is wrong with data that cannot even be read."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return "a number of thousands of digits" if "int_max_str_digits" in str(error) else str(error)
 
 
 def dump_toml(value: Any) -> str:
@@ -184,7 +237,20 @@ def options(cls: type[Any], prefix: str = "") -> Iterator[Option]:
             help = getattr(info, "description", None) or ""
             factory = getattr(info, "default_factory", None)
             shown = factory() if factory is not None else default
-            yield Option(path, _type_name(hints[field.name]), _shown(shown), help)
+            kind = _type_name(hints[field.name]) + _range(getattr(info, "metadata", ()))
+            yield Option(path, kind, _shown(shown), help)
+
+
+def _range(constraints: Iterable[Any]) -> str:
+    """The range of a number, as `, 1 to 256`; nothing where it has none."""
+    words = {"ge": "from {:,}", "gt": "above {:,}", "le": "to {:,}", "lt": "below {:,}"}
+    found = [
+        text.format(value)
+        for name, text in words.items()
+        for one in constraints
+        if (value := getattr(one, name, None)) is not None
+    ]
+    return ", " + " ".join(found) if found else ""
 
 
 def _shown(default: Any) -> str:
@@ -223,8 +289,8 @@ def set_option(data: dict[str, Any], override: str) -> None:
     if not equals or not key.strip():
         raise ConfigError(f"override {override!r}: expected key=value")
     try:
-        value: Any = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value: Any = parse_toml(f"value = {text}")["value"]
+    except ValueError:
         value = text
     *path, last = key.strip().split(".")
     table: Any = data
@@ -260,7 +326,10 @@ def _explain(cls: type[Any], error: ValidationError) -> Iterator[str]:
 
 
 def _clip(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # of an integer of thousands of digits
+        return "a number of thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -296,7 +365,7 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, float):
         return {"inf": "inf", "-inf": "-inf", "nan": "nan"}.get(repr(value), repr(value))
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list):
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"
     if isinstance(value, dict):

@@ -87,12 +87,18 @@ class RunConfig:
     folder: str | None = option(
         default=None, help="The model folder; none: `runs/` and the name of the config's file."
     )
-    seed: int = option(default=1, help="Seed of the first weights, the order of the data and dropout.", ge=0)
+    seed: int = option(
+        default=1,
+        help="Seed of the first weights, the order of the data and dropout.",
+        ge=0,
+        le=4_294_967_295,
+    )
     device: str = option(default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:N.")
     threads: int = option(
         default=0,
         help="Threads for products on the CPU; 0: as many as the processors that the process may use.",
         ge=0,
+        le=1_024,
     )
     data: DataConfig = option(help="The text.")
     model: Annotated[ModelConfig | PhraseConfig, Kinds("lstm")] = option(

@@ -52,13 +52,16 @@ class MonolingualConfig:
     train: tuple[str, ...] = option(help="Files of text, plain or gzip, a sentence a line.", min_length=1)
     valid: str = option(help="The file of validation text.")
     max_length: int = option(
-        default=126, help="Lines are cut to so many tokens, the symbols around them not counted.", ge=1
+        default=126,
+        help="Lines are cut to so many tokens, the symbols around them not counted.",
+        ge=1,
+        le=100_000,
     )
     tokenizer: str | None = option(
         default=None,
         help="A Hugging Face folder whose tokenizer to take; none: one is learned from the text.",
     )
-    size: int = option(default=8_000, help="Tokens of a tokenizer that is learned.", ge=300)
+    size: int = option(default=8_000, help="Tokens of a tokenizer that is learned.", ge=300, le=1_000_000)
 
 
 @config
@@ -70,10 +73,10 @@ class LanguageModelConfig:
         help="masked: an encoder, BERT, which learns what hidden tokens were; causal: a decoder, GPT-2, "
         "which learns each token from those before.",
     )
-    layers: int = option(default=6, help="How many layers.", ge=1)
-    width: int = option(default=512, help="Their width, a multiple of the heads.", ge=2)
-    heads: int = option(default=8, help="Heads of self-attention.", ge=1)
-    feed_forward: int = option(default=2048, help="Width of the feed-forward networks.", ge=1)
+    layers: int = option(default=6, help="How many layers.", ge=1, le=256)
+    width: int = option(default=512, help="Their width, a multiple of the heads.", ge=2, le=16_384)
+    heads: int = option(default=8, help="Heads of self-attention.", ge=1, le=256)
+    feed_forward: int = option(default=2048, help="Width of the feed-forward networks.", ge=1, le=65_536)
     dropout: float = option(default=0.1, help="Probability of dropping a number.", ge=0, lt=1)
     start: str | None = option(
         default=None,
@@ -89,13 +92,17 @@ class PretrainConfig:
         default=None, help="The folder; none: `runs/` and the name of the config's file."
     )
     seed: int = option(
-        default=1, help="Seed of the first weights, the order of the text, what is hidden.", ge=0
+        default=1,
+        help="Seed of the first weights, the order of the text, what is hidden.",
+        ge=0,
+        le=4_294_967_295,
     )
     device: str = option(default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:N.")
     threads: int = option(
         default=0,
         help="Threads for products on the CPU; 0: as many as the processors that the process may use.",
         ge=0,
+        le=1_024,
     )
     text: MonolingualConfig = option(help="The text.")
     model: LanguageModelConfig = option(default=LanguageModelConfig, help="The model and what it learns.")

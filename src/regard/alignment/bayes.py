@@ -55,17 +55,27 @@ class BayesConfig:
 
     kind: Literal["bayes"] = option(default="bayes", help="Bayesian HMM with fertilities, sampled.")
     effort: float = option(
-        default=1.0, help="Passes over the text, relative to 5000 / sqrt(pairs) with fertilities.", gt=0
+        default=1.0,
+        help="Passes over the text, relative to 5000 / sqrt(pairs) with fertilities.",
+        gt=0,
+        le=1e4,
     )
-    chains: int = option(default=4, help="Independent samplers; their distributions are averaged.", ge=1)
-    samples: int = option(default=4, help="Draws of each sentence at the end that are averaged.", ge=1)
-    alpha: float = option(default=0.0003, help="Dirichlet prior of a word's translations.", gt=0)
-    null_alpha: float = option(default=0.0003, help="Dirichlet prior of the null word's translations.", gt=0)
-    jump_alpha: float = option(default=0.5, help="Dirichlet prior of jumps.", gt=0)
+    chains: int = option(
+        default=4, help="Independent samplers; their distributions are averaged.", ge=1, le=64
+    )
+    samples: int = option(
+        default=4, help="Draws of each sentence at the end that are averaged.", ge=1, le=10_000
+    )
+    alpha: float = option(default=0.0003, help="Dirichlet prior of a word's translations.", gt=0, le=1e6)
+    null_alpha: float = option(
+        default=0.0003, help="Dirichlet prior of the null word's translations.", gt=0, le=1e6
+    )
+    jump_alpha: float = option(default=0.5, help="Dirichlet prior of jumps.", gt=0, le=1e6)
     fertility_alpha: float = option(
         default=1.0,
         help="Dirichlet prior of a word's fertilities: as many words of the text's fertilities.",
         gt=0,
+        le=1e6,
     )
     null: float = option(default=0.2, help="Prior of no link, relative to a link.", gt=0, lt=1)
 

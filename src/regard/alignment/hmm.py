@@ -36,13 +36,15 @@ class HMMConfig:
     """HMM alignment."""
 
     kind: Literal["hmm"] = option(default="hmm", help="Hidden Markov model.")
-    iterations: int = option(default=5, help="Passes over the text.", ge=1)
-    model1_iterations: int = option(default=5, help="Passes of Model 1 before them.", ge=0)
+    iterations: int = option(default=5, help="Passes over the text.", ge=1, le=10_000)
+    model1_iterations: int = option(default=5, help="Passes of Model 1 before them.", ge=0, le=10_000)
     null_probability: float = option(
         default=0.2, help="Probability that a target word has no source word.", gt=0, lt=1
     )
     smoothing: float = option(default=0.2, help="Share of the uniform jump.", gt=0, le=1)
-    alpha: float = option(default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0)
+    alpha: float = option(
+        default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0, le=1e6
+    )
     decoding: Decoding = option(
         default="posterior",
         help="Link the most probable source word of each word, or the most probable path.",

@@ -32,9 +32,11 @@ class IBM1Config:
     """IBM Model 1."""
 
     kind: Literal["ibm1"] = option(default="ibm1", help="IBM Model 1.")
-    iterations: int = option(default=5, help="Passes over the text.", ge=1)
+    iterations: int = option(default=5, help="Passes over the text.", ge=1, le=10_000)
     null: bool = option(default=True, help="Target words may come from no source word.")
-    alpha: float = option(default=0.0, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0)
+    alpha: float = option(
+        default=0.0, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0, le=1e6
+    )
 
 
 @config
@@ -42,7 +44,7 @@ class IBM2Config:
     """IBM Model 2 with a diagonal prior, as fast_align has it."""
 
     kind: Literal["ibm2"] = option(default="ibm2", help="IBM Model 2 with a diagonal prior.")
-    iterations: int = option(default=5, help="Passes over the text.", ge=1)
+    iterations: int = option(default=5, help="Passes over the text.", ge=1, le=10_000)
     null_probability: float = option(
         default=0.08, help="Probability that a target word has no source word.", ge=0, lt=1
     )
@@ -50,7 +52,9 @@ class IBM2Config:
         default=4.0, help="How strongly links keep to the diagonal, at first.", gt=0, le=14
     )
     fit_tension: bool = option(default=True, help="Learn the tension.")
-    alpha: float = option(default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0)
+    alpha: float = option(
+        default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0, le=1e6
+    )
 
 
 class IBMAligner(ExpectationAligner):

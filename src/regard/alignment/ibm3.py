@@ -34,16 +34,21 @@ class IBM3Config:
     """IBM Model 3."""
 
     kind: Literal["ibm3"] = option(default="ibm3", help="IBM Model 3, with fertilities.")
-    iterations: int = option(default=5, help="Passes over the text.", ge=1)
-    hmm_iterations: int = option(default=5, help="Passes of the HMM before them.", ge=1)
+    iterations: int = option(default=5, help="Passes over the text.", ge=1, le=10_000)
+    hmm_iterations: int = option(default=5, help="Passes of the HMM before them.", ge=1, le=10_000)
     null_probability: float = option(
         default=0.05, help="Probability that a word brings forth one of no source word beside it.", gt=0, lt=1
     )
     smoothing: float = option(default=0.2, help="Share of the uniform distortion.", gt=0, le=1)
     fertility_alpha: float = option(
-        default=1.0, help="Smoothing of a word's fertilities: as many words of the text's fertilities.", gt=0
+        default=1.0,
+        help="Smoothing of a word's fertilities: as many words of the text's fertilities.",
+        gt=0,
+        le=1e6,
     )
-    alpha: float = option(default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0)
+    alpha: float = option(
+        default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0, le=1e6
+    )
 
 
 class IBM3Aligner(ExpectationAligner):

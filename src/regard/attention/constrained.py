@@ -62,12 +62,15 @@ class ConstrainedAttentionConfig:
         default="sparsemax", help="From scores and bounds to weights."
     )
     scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
-    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1)
+    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
     exhaustion: float = option(
-        default=0.0, help="c: times what is left of a word's fertility, added to its score.", ge=0
+        default=0.0, help="c: times what is left of a word's fertility, added to its score.", ge=0, le=1e6
     )
     demand: float = option(
-        default=1.0, help="d: times what a word still lacks of its lower fertility, added to its score.", ge=0
+        default=1.0,
+        help="d: times what a word still lacks of its lower fertility, added to its score.",
+        ge=0,
+        le=1e6,
     )
     budget: Literal["head", "layer"] = option(
         default="head", help="In heads: whether a fertility is each head's own, or shared by a layer's."

@@ -53,10 +53,14 @@ class HardAttentionConfig:
         default="hard", help="The mechanism: each word is read or not; learned from rewards."
     )
     scale: float | None = option(
-        default=None, help="Times the scores; absent: 1 / sqrt(width); in print: 1.", gt=0
+        default=None, help="Times the scores; absent: 1 / sqrt(width); in print: 1.", gt=0, le=1e6
     )
-    entropy: float = option(default=1e-3, help="Lambda: what selections that are not sure are worth.", ge=0)
-    weight: float = option(default=1.0, help="w: what reward and entropy weigh beside likelihood.", ge=0)
+    entropy: float = option(
+        default=1e-3, help="Lambda: what selections that are not sure are worth.", ge=0, le=1e6
+    )
+    weight: float = option(
+        default=1.0, help="w: what reward and entropy weigh beside likelihood.", ge=0, le=1e6
+    )
     baseline: Literal["batch", "learned", "none"] = option(
         default="batch",
         help="The return that is expected: the mean of the other sentences', what a network makes of the "

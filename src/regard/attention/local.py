@@ -42,12 +42,14 @@ class LocalAttentionConfig:
         default="predictive",
         help="Where the window is: at the step's own number (local-m), or where the state says (local-p).",
     )
-    window: int = option(default=10, help="D: the window has so many words on each side of its middle.", ge=1)
+    window: int = option(
+        default=10, help="D: the window has so many words on each side of its middle.", ge=1, le=100_000
+    )
     map: Literal["softmax", "entmax15", "sparsemax"] = option(
         default="softmax", help="From scores to weights, from the fullest to the sparsest."
     )
     scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
-    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1)
+    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
 
 
 @dataclass(frozen=True)

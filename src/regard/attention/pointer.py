@@ -29,7 +29,10 @@ class PointerAttentionConfig:
         default="pointer", help="The mechanism: a pointer that the target's steps move, tokenizer `actions`."
     )
     step: int = option(
-        default=5, help="The id of the token that is a step; tokenizer `actions` gives it the first.", ge=0
+        default=5,
+        help="The id of the token that is a step; tokenizer `actions` gives it the first.",
+        ge=0,
+        le=10_000,
     )
 
 

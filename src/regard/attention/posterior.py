@@ -67,7 +67,10 @@ class PosteriorAttentionConfig:
         default="none", help="How a step hangs on where the one before it looked, beside its scores."
     )
     contexts: int = option(
-        default=6, help="K: a token is read from so many words, the likeliest first; 0: from all.", ge=0
+        default=6,
+        help="K: a token is read from so many words, the likeliest first; 0: from all.",
+        ge=0,
+        le=100_000,
     )
     beyond: Literal["mean", "renormalise", "drop"] = option(
         default="mean",
@@ -80,7 +83,7 @@ class PosteriorAttentionConfig:
         le=1,
     )
     scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
-    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1)
+    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
         """Refuse a chain that goes only forward in belief but not in what it passes on."""

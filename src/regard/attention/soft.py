@@ -42,10 +42,10 @@ class SoftAttentionConfig:
         default=FUSION,
         help="lambda of fusedmax: how strongly neighbours' weights are pulled together.",
         ge=0,
-        lt=float("inf"),
+        le=1e6,
     )
     scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
-    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1)
+    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
         """Refuse a strength that no map has."""

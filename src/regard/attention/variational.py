@@ -48,19 +48,25 @@ class VariationalAttentionConfig:
         default="enumerate", help="How training sums over words: all of them, one drawn, or a relaxed draw."
     )
     temperature: float = option(
-        default=1.0, help="Of the relaxed draws: the lower, the nearer to one word.", gt=0
+        default=1.0, help="Of the relaxed draws: the lower, the nearer to one word.", gt=0, le=1e6
     )
     straight_through: bool = option(
         default=False, help="Read from the word drawn, and let the gradient be that of the relaxed draw."
     )
     contexts: int = option(
-        default=0, help="K: validation and search sum over so many words, the likeliest; 0: over all.", ge=0
+        default=0,
+        help="K: validation and search sum over so many words, the likeliest; 0: over all.",
+        ge=0,
+        le=100_000,
     )
     inference: int | None = option(
-        default=None, help="Width of the network that reads the target, even; the encoder's if absent.", ge=2
+        default=None,
+        help="Width of the network that reads the target, even; the encoder's if absent.",
+        ge=2,
+        le=16_384,
     )
     scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
-    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1)
+    hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
         """Refuse a width that two directions cannot share, and settings of draws where none is made."""

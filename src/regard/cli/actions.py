@@ -19,8 +19,8 @@ def actions(
     columns: Annotated[
         str, typer.Option(help="Those of lemma, features (any number of columns) and form, from 1.")
     ] = "1,2,3",
-    seed: Annotated[int, typer.Option(help="Of what the aligner draws.", min=0)] = 0,
-    threads: Annotated[int | None, typer.Option(help="Threads of the aligner.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Of what the aligner draws.", min=0, max=4_294_967_295)] = 0,
+    threads: Annotated[int | None, typer.Option(help="Threads of the aligner.", min=1, max=1_024)] = None,
 ) -> None:
     """Write forms as actions: characters to write, and arrows where a reader of the lemma steps on.
 

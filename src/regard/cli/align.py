@@ -83,9 +83,9 @@ def align(
         ),
     ] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
-    seed: Annotated[int, typer.Option(help="Of what is drawn at random.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Of what is drawn at random.", min=0, max=4_294_967_295)] = 0,
     threads: Annotated[
-        int | None, typer.Option(help="Threads; else as many as there are processors.", min=1)
+        int | None, typer.Option(help="Threads; else as many as there are processors.", min=1, max=1_024)
     ] = None,
     json_file: Annotated[
         Path | None,
@@ -163,14 +163,14 @@ def _config(model: str | None, settings: list[str]) -> "AlignerConfig":
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    import json
+    from regard.data.reading import NotJson, parse_json
 
     key, found, value = text.partition("=")
     if not found or not key:
         raise UsageError(f"--set {text!r}: expected key=value")
     try:
-        return key, json.loads(value)
-    except ValueError:
+        return key, parse_json(value, object)
+    except NotJson:
         return key, value
 
 

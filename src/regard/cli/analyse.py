@@ -71,6 +71,7 @@ def analyse(
             help="How many sentences to show, 10 if not given; 0: all.",
             min=0,
             rich_help_panel=_WORST,
+            max=1_000_000_000,
         ),
     ] = None,
     lowercase: Annotated[
@@ -152,6 +153,7 @@ def analyse(
             help="Width of the bins of entropies in nats, 0.2 if not given.",
             min=0.001,
             rich_help_panel=_ATTENTION,
+            max=1_000,
         ),
     ] = None,
     bucket: Annotated[
@@ -160,6 +162,7 @@ def analyse(
             help="Lengths in a bucket, 10 if not given; there are six, and one of all that is longer.",
             min=1,
             rich_help_panel=_BY_LENGTH,
+            max=1_000_000,
         ),
     ] = None,
     tokenize: Annotated[
@@ -174,7 +177,7 @@ def analyse(
     batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.")] = None,
     precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1)] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1, max=1_024)] = None,
 ) -> None:
     """Show what models do with a text.
 

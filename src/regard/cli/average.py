@@ -16,7 +16,11 @@ def average(
     ],
     last: Annotated[
         int,
-        typer.Option(help="Take the last N epochs that each folder keeps (training.checkpoint.keep).", min=0),
+        typer.Option(
+            help="Take the last N epochs that each folder keeps (training.checkpoint.keep).",
+            min=0,
+            max=1_000_000,
+        ),
     ] = 0,
 ) -> None:
     """Average the weights of models with the same parts and vocabularies.

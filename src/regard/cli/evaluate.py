@@ -84,8 +84,10 @@ def evaluate(
         Path | None,
         typer.Option(help="Log-probabilities of tokens, from `regard score --tokens`: perplexity."),
     ] = None,
-    resamples: Annotated[int, typer.Option(help="Test sets the bootstrap draws.", min=2)] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.", min=0)] = 0,
+    resamples: Annotated[
+        int, typer.Option(help="Test sets the bootstrap draws.", min=2, max=1_000_000)
+    ] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.", min=0, max=4_294_967_295)] = 0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the figures to this file too.")
     ] = None,

@@ -64,8 +64,10 @@ def fertility(
             help="Split the texts into tokens as this model does; else at blanks.", show_default=False
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of what is drawn at random.", min=0)] = 1,
-    threads: Annotated[int, typer.Option(help="Threads; 0: as many as there are processors.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Of what is drawn at random.", min=0, max=4_294_967_295)] = 1,
+    threads: Annotated[
+        int, typer.Option(help="Threads; 0: as many as there are processors.", min=0, max=1_024)
+    ] = 0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the figures to this file.", show_default=False)
     ] = None,

@@ -124,7 +124,10 @@ def figures(
     word: Annotated[
         int | None,
         typer.Option(
-            help="self-attention: which word; else the one in the middle.", min=1, rich_help_panel=_LOOKING
+            help="self-attention: which word; else the one in the middle.",
+            min=1,
+            rich_help_panel=_LOOKING,
+            max=1_000_000,
         ),
     ] = None,
     device: Annotated[

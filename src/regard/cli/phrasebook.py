@@ -13,10 +13,12 @@ def phrasebook(
     out: Annotated[
         Path, typer.Argument(help="Folder for the files; made if it is not there.", show_default=False)
     ],
-    train: Annotated[int, typer.Option(min=0, help="Pairs to train on.")] = 30_000,
-    valid: Annotated[int, typer.Option(min=0, help="Pairs to validate on.")] = 1_000,
-    test: Annotated[int, typer.Option(min=0, help="Pairs to test on.")] = 1_000,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same corpus, on any machine.")] = 1,
+    train: Annotated[int, typer.Option(min=0, help="Pairs to train on.", max=100_000_000)] = 30_000,
+    valid: Annotated[int, typer.Option(min=0, help="Pairs to validate on.", max=100_000_000)] = 1_000,
+    test: Annotated[int, typer.Option(min=0, help="Pairs to test on.", max=100_000_000)] = 1_000,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Same seed, same corpus, on any machine.", max=4_294_967_295)
+    ] = 1,
 ) -> None:
     """Write the built-in German-English corpus as text, with gold alignments and fertilities.
 

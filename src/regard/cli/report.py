@@ -55,7 +55,8 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option(help="The page's title.", show_default=False)] = None,
     lines: Annotated[
-        int | None, typer.Option(help="The first so many lines; else all.", min=1, show_default=False)
+        int | None,
+        typer.Option(help="The first so many lines; else all.", min=1, show_default=False, max=1_000_000_000),
     ] = None,
     aligner: Annotated[
         Path | None,
@@ -107,7 +108,7 @@ def report(
     batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.")] = None,
     precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1)] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1, max=1_024)] = None,
 ) -> None:
     """Make one page of what models did with a text; a browser opens it without a network.
 

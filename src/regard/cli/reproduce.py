@@ -39,11 +39,13 @@ def reproduce(
         str | None,
         typer.Option(help="Only these rows: recipes' names, separated by commas.", show_default=False),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Models trained side by side.", min=1)] = 1,
+    jobs: Annotated[int, typer.Option(help="Models trained side by side.", min=1, max=1_024)] = 1,
     target: Annotated[
         str, typer.Option(help="The language to translate into, by the ending of its files.")
     ] = "en",
-    pairs: Annotated[int, typer.Option(help="Take so many of the first training pairs; 0: all.", min=0)] = 0,
+    pairs: Annotated[
+        int, typer.Option(help="Take so many of the first training pairs; 0: all.", min=0, max=1_000_000_000)
+    ] = 0,
     columns: Annotated[
         str,
         typer.Option(help="Of tables: where lemma, features and form stand, from 1; SIGMORPHON's are 1,3,2."),

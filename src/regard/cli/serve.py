@@ -44,7 +44,9 @@ def serve(
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
     threads: Annotated[
         int | None,
-        typer.Option(help="Threads of a model on the CPU (default: half of the processors).", min=1),
+        typer.Option(
+            help="Threads of a model on the CPU (default: half of the processors).", min=1, max=1_024
+        ),
     ] = None,
 ) -> None:
     """Serve models as a web page, where attention can be seen and bent, and as a JSON API.

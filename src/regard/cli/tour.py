@@ -20,7 +20,7 @@ def tour(
             show_default=False,
         ),
     ] = None,
-    pairs: Annotated[int, typer.Option(help="Pairs to train on.", min=100)] = 15_000,
+    pairs: Annotated[int, typer.Option(help="Pairs to train on.", min=100, max=1_000_000)] = 15_000,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of every network, as key=value.", show_default=False),

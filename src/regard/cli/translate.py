@@ -55,7 +55,7 @@ def translate(
     top_p: Annotated[
         float, typer.Option(help="Of --sample: from the best that hold this probability.")
     ] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of --sample.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of --sample.", max=4_294_967_295)] = 1,
     prefix: Annotated[
         Path | None, typer.Option(help="A file of what each translation must start with, line by line.")
     ] = None,
@@ -139,7 +139,7 @@ def translate(
     ] = None,
     precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1)] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1, max=1_024)] = None,
     engine: Annotated[
         str, typer.Option(help="regard, or ctranslate2 for a model of `regard export`: plain translations.")
     ] = "regard",

@@ -39,7 +39,7 @@ def tune(
     batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.")] = None,
     precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1)] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1, max=1_024)] = None,
 ) -> None:
     """Try pairs of length penalty (alpha) and coverage penalty (beta); the best pair by BLEU comes last.
 

@@ -129,13 +129,16 @@ def _pad_numbers(sentences: Sequence[np.ndarray]) -> Float[Tensor, "B S"]:
 class BatchConfig:
     """How sentences are put into batches."""
 
-    size: int = option(default=64, help="How much goes into a batch, in units.", ge=1)
+    size: int = option(default=64, help="How much goes into a batch, in units.", ge=1, le=1_000_000)
     unit: Literal["sentences", "tokens"] = option(
         default="sentences",
         help="What size counts: sentences, or tokens with padding on the side that has more.",
     )
     pool: int = option(
-        default=100, help="Sort by length within this many batches at a time; 1: hardly at all.", ge=1
+        default=100,
+        help="Sort by length within this many batches at a time; 1: hardly at all.",
+        ge=1,
+        le=100_000,
     )
 
 

@@ -13,7 +13,9 @@ import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Annotated, cast
+
+from pydantic import Field
 
 from regard.config import config, option
 from regard.data.fertility import FertilityConfig
@@ -51,13 +53,16 @@ class CorpusConfig:
     source: str | None = option(default=None, help="The file of source sentences, plain or gzip.")
     target: str | None = option(default=None, help="The file of their translations, line by line.")
     tsv: str | None = option(default=None, help="One tab-separated file instead of the two.")
-    columns: tuple[int, ...] = option(
+    columns: tuple[Annotated[int, Field(le=1_000)], ...] = option(
         default=(1, 2),
         help="Its columns, from 1: the last is the target, the others joined by a tab the source.",
         min_length=2,
     )
     weight: float = option(
-        default=1.0, help="How often its pairs are seen in an epoch: 2.0 twice, 0.5 half of them.", gt=0
+        default=1.0,
+        help="How often its pairs are seen in an epoch: 2.0 twice, 0.5 half of them.",
+        gt=0,
+        le=1e4,
     )
     tag: str | None = option(default=None, help="A word put before every source sentence, such as `<bt>`.")
 
@@ -90,16 +95,20 @@ class DataConfig:
     source_tokenizer: TokenizerConfig = option(default=WordsConfig, help="How source text is cut.")
     target_tokenizer: TokenizerConfig = option(default=WordsConfig, help="How target text is cut.")
     source_size: int | None = option(
-        default=None, help="The most frequent source tokens kept; none: all.", ge=1
+        default=None, help="The most frequent source tokens kept; none: all.", ge=1, le=10_000_000
     )
     target_size: int | None = option(
-        default=None, help="The most frequent target tokens kept; none: all.", ge=1
+        default=None, help="The most frequent target tokens kept; none: all.", ge=1, le=10_000_000
     )
-    min_count: int = option(default=1, help="Tokens seen less often in the training text are unknown.", ge=1)
+    min_count: int = option(
+        default=1, help="Tokens seen less often in the training text are unknown.", ge=1, le=1_000_000_000
+    )
     joint_vocabulary: bool = option(
         default=False, help="One vocabulary for both sides, as tied embeddings need."
     )
-    max_length: int = option(default=200, help="Training pairs with more tokens on a side are dropped.", ge=1)
+    max_length: int = option(
+        default=200, help="Training pairs with more tokens on a side are dropped.", ge=1, le=100_000
+    )
     fertility: FertilityConfig | None = option(
         default=None, help="How much attention each source token may receive; none: any amount, and no sink."
     )

@@ -43,7 +43,7 @@ class ConstantFertilityConfig:
     """The same fertility for every token."""
 
     kind: Literal["constant"] = option(default="constant", help="The same for every token.")
-    value: float = option(default=2.0, help="How much attention each source token may receive.", gt=0)
+    value: float = option(default=2.0, help="How much attention each source token may receive.", gt=0, le=1e6)
     sink: bool = option(default=True, help="Append a token that may receive any amount of attention.")
 
 
@@ -68,11 +68,16 @@ class PredictedFertilityConfig:
     kind: Literal["predicted"] = option(
         default="predicted", help="Of the word-aligned text in training, a tagger's expectation afterwards."
     )
-    extra: float = option(default=1.0, help="Slack, added to every fertility.", ge=0)
-    width: int = option(default=256, help="Width of the tagger's embeddings, and of its states.", ge=1)
-    epochs: int = option(default=10, help="How long the tagger is trained at most.", ge=1)
+    extra: float = option(default=1.0, help="Slack, added to every fertility.", ge=0, le=1e6)
+    width: int = option(
+        default=256, help="Width of the tagger's embeddings, and of its states.", ge=1, le=16_384
+    )
+    epochs: int = option(default=10, help="How long the tagger is trained at most.", ge=1, le=1_000_000)
     patience: int = option(
-        default=2, help="The tagger's training stops after this many epochs in a row without better F1.", ge=1
+        default=2,
+        help="The tagger's training stops after this many epochs in a row without better F1.",
+        ge=1,
+        le=1_000_000,
     )
     sink: bool = option(default=True, help="Append a token that may receive any amount of attention.")
 

@@ -21,6 +21,8 @@ __all__ = [
     "read_gold",
 ]
 
+DIGITS = 7
+"""The most digits of a position: a line has 1 MiB at most."""
 Links = frozenset[tuple[int, int]]
 
 
@@ -45,8 +47,14 @@ def format_links(links: Iterable[tuple[int, int]]) -> str:
 def _link(text: str, separator: str, where: str) -> tuple[int, int]:
     left, found, right = text.partition(separator)
     if not found or not left.isdecimal() or not right.isdecimal():
-        raise DataError(f"{where}: {text!r} is not a link; expected source-target, such as 0-1")
+        raise DataError(f"{where}: {_clip(text)!r} is not a link; expected source-target, such as 0-1")
+    if max(len(left), len(right)) > DIGITS:
+        raise DataError(f"{where}: {_clip(text)!r} points beyond any line; lines have 1 MiB at most")
     return int(left), int(right)
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def parse_links(line: str, where: str = "links") -> Links:

@@ -32,13 +32,18 @@ class Limits:
 class SearchBatchConfig:
     """How many sentences are translated at once; the translations do not depend on it."""
 
-    sentences: int = option(default=32, help="The most sentences in a batch.", ge=1)
-    tokens: int = option(default=4096, help="The most source tokens in a batch, padding included.", ge=1)
+    sentences: int = option(default=32, help="The most sentences in a batch.", ge=1, le=100_000)
+    tokens: int = option(
+        default=4096, help="The most source tokens in a batch, padding included.", ge=1, le=100_000_000
+    )
     longest: int = option(
-        default=1000, help="A source sentence of more tokens is refused: an empty line, and a warning.", ge=1
+        default=1000,
+        help="A source sentence of more tokens is refused: an empty line, and a warning.",
+        ge=1,
+        le=100_000,
     )
     block: int = option(
-        default=1024, help="How many lines are read, sorted by length and held at once.", ge=1
+        default=1024, help="How many lines are read, sorted by length and held at once.", ge=1, le=10_000_000
     )
 
     def limits(self, longest: int | None, sinks: int) -> Limits:
@@ -57,7 +62,7 @@ class SearchBatchConfig:
 class CoveragePenaltyConfig:
     """The coverage penalty of Wu et al. (2016): source words that get little attention cost something."""
 
-    weight: float = option(default=0.0, help="Beta, what it weighs; 0 turns it off.", ge=0)
+    weight: float = option(default=0.0, help="Beta, what it weighs; 0 turns it off.", ge=0, le=1e6)
     floor: float = option(
         default=0.1,
         help="Epsilon: a word with less attention than this costs as much as one with it.",
@@ -115,25 +120,36 @@ class SearchSchemeConfig:
 class SearchConfig:
     """Beam search; greedy search is a beam of 1."""
 
-    beam: int = option(default=5, help="Hypotheses kept alive for each sentence; 1 is greedy search.", ge=1)
+    beam: int = option(
+        default=5, help="Hypotheses kept alive for each sentence; 1 is greedy search.", ge=1, le=1_000
+    )
     nbest: int = option(
-        default=1, help="How many translations of each sentence are returned, at most the beam.", ge=1
+        default=1,
+        help="How many translations of each sentence are returned, at most the beam.",
+        ge=1,
+        le=1_000,
     )
     length_penalty: float = option(
         default=1.0,
         help="Alpha of the length penalty ((5 + length) / 6)^alpha of Wu et al. (2016); 0 turns it off. With "
         "`scheme.transformers` it is length^alpha.",
+        ge=-100,
+        le=100,
     )
     coverage_penalty: CoveragePenaltyConfig = option(
         default=CoveragePenaltyConfig, help="What neglected source words cost."
     )
-    min_length: int = option(default=0, help="The least tokens of a translation, end symbol left out.", ge=0)
-    max_length_ratio: float = option(
-        default=2.0, help="The most tokens of a translation for each source token.", ge=0
+    min_length: int = option(
+        default=0, help="The least tokens of a translation, end symbol left out.", ge=0, le=100_000
     )
-    max_length_extra: int = option(default=10, help="The most tokens of a translation beyond that.", ge=1)
+    max_length_ratio: float = option(
+        default=2.0, help="The most tokens of a translation for each source token.", ge=0, le=1_000
+    )
+    max_length_extra: int = option(
+        default=10, help="The most tokens of a translation beyond that.", ge=1, le=100_000
+    )
     no_repeat_ngram: int = option(
-        default=0, help="No n-gram of this length is said twice; 0 allows it.", ge=0
+        default=0, help="No n-gram of this length is said twice; 0 allows it.", ge=0, le=1_000
     )
     scheme: SearchSchemeConfig = option(
         default=SearchSchemeConfig, help="When a search stops, and how it counts."
@@ -178,12 +194,17 @@ class SamplingConfig:
     """Translations drawn from the model instead of searched for."""
 
     temperature: float = option(
-        default=1.0, help="Divides the logits: below 1 sharper, above 1 flatter.", gt=0
+        default=1.0, help="Divides the logits: below 1 sharper, above 1 flatter.", gt=0, le=1e6
     )
-    top_k: int = option(default=0, help="Draw from this many most probable tokens only; 0: from all.", ge=0)
+    top_k: int = option(
+        default=0, help="Draw from this many most probable tokens only; 0: from all.", ge=0, le=10_000_000
+    )
     top_p: float = option(
         default=1.0, help="Draw from the fewest tokens that hold this much probability.", gt=0, le=1
     )
     seed: int = option(
-        default=1, help="Seed; each sentence's draw depends on it and on its line number alone.", ge=0
+        default=1,
+        help="Seed; each sentence's draw depends on it and on its line number alone.",
+        ge=0,
+        le=4_294_967_295,
     )

@@ -35,7 +35,10 @@ class MbrConfig:
         default="chrf", help="BLEU and chrF of a sentence, or 100 less the repetitions per 100 words (rep)."
     )
     candidates: int = option(
-        default=0, help="How many translations are compared; 0: all of the beam, or 32 samples.", ge=0
+        default=0,
+        help="How many translations are compared; 0: all of the beam, or 32 samples.",
+        ge=0,
+        le=1_000,
     )
     weights: Literal["auto", "uniform", "probability"] = option(
         default="auto",

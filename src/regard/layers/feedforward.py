@@ -17,7 +17,7 @@ __all__ = ["FeedForward", "FeedForwardConfig"]
 class FeedForwardConfig:
     """The feed-forward network of a Transformer's layers."""
 
-    width: int = option(default=2048, help="Width of its hidden layer.", ge=1)
+    width: int = option(default=2048, help="Width of its hidden layer.", ge=1, le=65_536)
     activation: Literal["relu", "gelu"] = option(default="relu", help="Its nonlinearity.")
     dropout: float = option(default=0.0, help="Probability of dropping a hidden unit.", ge=0, lt=1)
 

@@ -31,7 +31,9 @@ class LearnedConfig:
     """Learned positions."""
 
     kind: Literal["learned"] = option(default="learned", help="A vector for each position.")
-    length: int = option(default=512, help="How many there are: no sentence may have more tokens.", ge=1)
+    length: int = option(
+        default=512, help="How many there are: no sentence may have more tokens.", ge=1, le=100_000
+    )
 
 
 PositionConfig = Annotated[SinusoidalConfig | LearnedConfig, Kinds("sinusoidal")]

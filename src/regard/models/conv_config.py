@@ -17,9 +17,11 @@ __all__ = ["ConvConfig", "ConvSideConfig", "check"]
 class ConvSideConfig:
     """One side of a convolutional model."""
 
-    layers: int = option(default=20, help="How many layers.", ge=1)
-    width: int = option(default=512, help="Width of its layers.", ge=1)
-    kernel: int = option(default=3, help="How many words a convolution sees; odd in the encoder.", ge=1)
+    layers: int = option(default=20, help="How many layers.", ge=1, le=256)
+    width: int = option(default=512, help="Width of its layers.", ge=1, le=16_384)
+    kernel: int = option(
+        default=3, help="How many words a convolution sees; odd in the encoder.", ge=1, le=255
+    )
 
 
 @config
@@ -28,7 +30,10 @@ class ConvConfig:
 
     kind: Literal["conv"] = option(default="conv", help="The model: convolutions on both sides.")
     embedding: int = option(
-        default=512, help="Width of the embeddings, of attention and of what the output layer reads.", ge=1
+        default=512,
+        help="Width of the embeddings, of attention and of what the output layer reads.",
+        ge=1,
+        le=16_384,
     )
     encoder: ConvSideConfig = option(default=ConvSideConfig, help="The encoder.")
     decoder: ConvSideConfig = option(default=ConvSideConfig, help="The decoder.")

@@ -31,10 +31,10 @@ class ConvEncoderConfig:
     """A convolutional encoder of two stacks."""
 
     kind: Literal["conv"] = option(default="conv", help="The encoder: two stacks of convolutions.")
-    layers: int = option(default=6, help="Layers of the stack that queries are compared with.", ge=1)
-    value_layers: int = option(default=3, help="Layers of the stack that contexts are made of.", ge=1)
-    width: int = option(default=500, help="Width of both.", ge=1)
-    kernel: int = option(default=3, help="How many words a convolution sees: an odd number.", ge=1)
+    layers: int = option(default=6, help="Layers of the stack that queries are compared with.", ge=1, le=256)
+    value_layers: int = option(default=3, help="Layers of the stack that contexts are made of.", ge=1, le=256)
+    width: int = option(default=500, help="Width of both.", ge=1, le=16_384)
+    kernel: int = option(default=3, help="How many words a convolution sees: an odd number.", ge=1, le=255)
     positions: LearnedConfig = option(default=LearnedConfig, help="How words know where they stand.")
 
 

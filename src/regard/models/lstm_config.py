@@ -19,8 +19,10 @@ LstmEncoderConfig = Annotated[EncoderConfig | ConvEncoderConfig, Kinds("recurren
 class DecoderConfig:
     """The recurrent decoder."""
 
-    layers: int = option(default=2, help="How many layers.", ge=1)
-    width: int = option(default=500, help="Width of its states and of the attentional vector.", ge=1)
+    layers: int = option(default=2, help="How many layers.", ge=1, le=256)
+    width: int = option(
+        default=500, help="Width of its states and of the attentional vector.", ge=1, le=16_384
+    )
     cell: CellKind = option(default="lstm", help="The recurrent cell.")
     query: Literal["current", "previous"] = option(
         default="current", help="Attend with the state after the recurrence (Luong) or before it (Bahdanau)."
@@ -42,7 +44,7 @@ class LstmConfig:
     """A recurrent encoder-decoder."""
 
     kind: Literal["lstm"] = option(default="lstm", help="The model: a recurrent encoder-decoder.")
-    embedding: int = option(default=500, help="Width of the word embeddings.", ge=1)
+    embedding: int = option(default=500, help="Width of the word embeddings.", ge=1, le=16_384)
     encoder: LstmEncoderConfig = option(default=EncoderConfig, help="The encoder.")
     decoder: DecoderConfig = option(default=DecoderConfig, help="The decoder.")
     attention: AttentionConfig = option(default=SoftAttentionConfig, help="The attention mechanism.")
@@ -57,6 +59,7 @@ class LstmConfig:
         default=0.1,
         help="Draw every parameter from (-u, u), as Malaviya et al. (2018); absent: each layer's own way.",
         gt=0,
+        le=1e6,
     )
 
 

@@ -34,9 +34,9 @@ class EncoderConfig:
     """The recurrent encoder."""
 
     kind: Literal["recurrent"] = option(default="recurrent", help="The encoder: a recurrent one.")
-    layers: int = option(default=2, help="How many layers.", ge=1)
+    layers: int = option(default=2, help="How many layers.", ge=1, le=256)
     width: int = option(
-        default=500, help="Width of its states; with both directions each has half of it.", ge=2
+        default=500, help="Width of its states; with both directions each has half of it.", ge=2, le=16_384
     )
     direction: Direction = option(
         default="both", help="The order in which it reads: forward, reversed (last word first), or both."

@@ -23,17 +23,22 @@ __all__ = ["FertilityTagger", "TaggerConfig"]
 class TaggerConfig:
     """The fertility tagger; the defaults are those of the scripts of Malaviya et al. (2018)."""
 
-    embedding: int = option(default=256, help="Width of the word embeddings.", ge=1)
-    width: int = option(default=256, help="Width of the states, in each of the two directions.", ge=1)
-    layers: int = option(default=2, help="How many recurrent layers.", ge=1)
+    embedding: int = option(default=256, help="Width of the word embeddings.", ge=1, le=16_384)
+    width: int = option(
+        default=256, help="Width of the states, in each of the two directions.", ge=1, le=16_384
+    )
+    layers: int = option(default=2, help="How many recurrent layers.", ge=1, le=256)
     dropout: float = option(
         default=0.2, help="Probability of dropping an input of a layer above the first.", ge=0, lt=1
     )
     weight_one: float = option(
-        default=0.5, help="What a word of fertility 1 counts in the loss; any other counts 1.", gt=0
+        default=0.5, help="What a word of fertility 1 counts in the loss; any other counts 1.", gt=0, le=1e6
     )
     least_classes: int = option(
-        default=10, help="The largest fertility that can be predicted, unless a larger one was seen.", ge=2
+        default=10,
+        help="The largest fertility that can be predicted, unless a larger one was seen.",
+        ge=2,
+        le=10_000,
     )
 
 

@@ -17,12 +17,13 @@ __all__ = ["TransformerConfig", "TransformerSideConfig", "check"]
 class TransformerSideConfig:
     """One side of a Transformer."""
 
-    layers: int = option(default=6, help="How many layers.", ge=1)
+    layers: int = option(default=6, help="How many layers.", ge=1, le=256)
     local: int = option(
         default=0,
         help="So many of the lowest layers have self-attention with a learned bias towards near words "
         "(Yang et al. 2018, whose encoder has 3).",
         ge=0,
+        le=256,
     )
 
     def __post_init__(self) -> None:
@@ -36,8 +37,10 @@ class TransformerConfig:
     """A Transformer; the defaults are the base model of Vaswani et al. (2017), Table 3."""
 
     kind: Literal["transformer"] = option(default="transformer", help="The model: a Transformer.")
-    width: int = option(default=512, help="Width of embeddings and layers, a multiple of the heads.", ge=2)
-    heads: int = option(default=8, help="Heads of every attention.", ge=1)
+    width: int = option(
+        default=512, help="Width of embeddings and layers, a multiple of the heads.", ge=2, le=16_384
+    )
+    heads: int = option(default=8, help="Heads of every attention.", ge=1, le=256)
     feed_forward: FeedForwardConfig = option(default=FeedForwardConfig, help="The feed-forward networks.")
     encoder: TransformerSideConfig = option(default=TransformerSideConfig, help="The encoder.")
     decoder: TransformerSideConfig = option(default=TransformerSideConfig, help="The decoder.")

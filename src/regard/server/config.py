@@ -26,17 +26,25 @@ class ServeConfig:
         default=4.0,
         help="Milliseconds that a batch waits for one more sentence; four times that in all.",
         ge=0,
+        le=60_000,
     )
-    batch: int = option(default=32, help="The most sentences translated together.", ge=1)
-    queue: int = option(default=1000, help="The most sentences that wait for a model.", ge=1)
-    seconds: float = option(default=30.0, help="How long a request may take.", gt=0)
-    body: int = option(default=256 * 1024, help="The most bytes of a request.", ge=1024)
-    characters: int = option(default=20_000, help="The most characters of a request's texts.", ge=1)
-    sentences: int = option(default=200, help="The most sentences of a request.", ge=1)
+    batch: int = option(default=32, help="The most sentences translated together.", ge=1, le=100_000)
+    queue: int = option(default=1000, help="The most sentences that wait for a model.", ge=1, le=1_000_000)
+    seconds: float = option(default=30.0, help="How long a request may take.", gt=0, le=86_400)
+    body: int = option(default=256 * 1024, help="The most bytes of a request.", ge=1024, le=1_073_741_824)
+    characters: int = option(
+        default=20_000, help="The most characters of a request's texts.", ge=1, le=100_000_000
+    )
+    sentences: int = option(default=200, help="The most sentences of a request.", ge=1, le=1_000_000)
     words: int = option(
-        default=150, help="The most words of a sentence; a model reads four tokens for each at most.", ge=1
+        default=150,
+        help="The most words of a sentence; a model reads four tokens for each at most.",
+        ge=1,
+        le=100_000,
     )
-    beam: int = option(default=10, help="The widest beam, and the most translations, of a sentence.", ge=1)
+    beam: int = option(
+        default=10, help="The widest beam, and the most translations, of a sentence.", ge=1, le=1_000
+    )
 
     def __post_init__(self) -> None:
         """Refuse a queue that has no room for a single request, and what is no name of a host."""

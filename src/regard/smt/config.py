@@ -15,9 +15,15 @@ __all__ = ["PhraseConfig", "TuningConfig"]
 class TuningConfig:
     """Minimum error rate training (Och 2003) on the validation text."""
 
-    rounds: int = option(default=8, help="How often the weights are changed, at most; 0: never.", ge=0)
-    nbest: int = option(default=100, help="Translations of each sentence that a round adds.", ge=1)
-    restarts: int = option(default=4, help="Random starts of the search for weights in each round.", ge=0)
+    rounds: int = option(
+        default=8, help="How often the weights are changed, at most; 0: never.", ge=0, le=10_000
+    )
+    nbest: int = option(
+        default=100, help="Translations of each sentence that a round adds.", ge=1, le=100_000
+    )
+    restarts: int = option(
+        default=4, help="Random starts of the search for weights in each round.", ge=0, le=10_000
+    )
 
 
 @config
@@ -39,8 +45,8 @@ class PhraseConfig:
     monolingual: tuple[str, ...] = option(
         default=(), help="More target text for the language model: files, plain or gzip."
     )
-    stack: int = option(default=100, help="Hypotheses of each stack that are extended.", ge=1)
-    options: int = option(default=20, help="Translations tried for each source phrase.", ge=1)
+    stack: int = option(default=100, help="Hypotheses of each stack that are extended.", ge=1, le=100_000)
+    options: int = option(default=20, help="Translations tried for each source phrase.", ge=1, le=10_000)
     distortion_limit: int = option(
         default=6, help="How many source words a phrase may jump over.", ge=0, le=FARTHEST
     )

@@ -16,13 +16,19 @@ class ValidationConfig:
     """When the model is tried on the validation split, and by what it is judged."""
 
     every: int | None = option(
-        default=None, help="Updates between validations; none: at the end of every epoch.", ge=1
+        default=None,
+        help="Updates between validations; none: at the end of every epoch.",
+        ge=1,
+        le=1_000_000_000,
     )
     metric: Literal["perplexity", "bleu", "accuracy"] = option(
         default="perplexity", help="What the best model is chosen by, and early stopping and plateaus go by."
     )
     patience: int | None = option(
-        default=None, help="Stop after this many validations in a row without improvement; none: go on.", ge=1
+        default=None,
+        help="Stop after this many validations in a row without improvement; none: go on.",
+        ge=1,
+        le=1_000_000,
     )
 
 
@@ -30,10 +36,15 @@ class ValidationConfig:
 class StopConfig:
     """When training ends: at whichever limit comes first."""
 
-    epochs: int = option(default=20, help="Passes over the training text; 0: no limit.", ge=0)
-    updates: int = option(default=0, help="Updates of the parameters; 0: no limit.", ge=0)
+    epochs: int = option(
+        default=20, help="Passes over the training text; 0: no limit.", ge=0, le=1_000_000_000
+    )
+    updates: int = option(default=0, help="Updates of the parameters; 0: no limit.", ge=0, le=1_000_000_000)
     minutes: float = option(
-        default=0.0, help="Minutes by the clock, validation included, over all resumes; 0: no limit.", ge=0
+        default=0.0,
+        help="Minutes by the clock, validation included, over all resumes; 0: no limit.",
+        ge=0,
+        le=1e7,
     )
 
     def __post_init__(self) -> None:
@@ -47,11 +58,17 @@ class CheckpointConfig:
     """When the state of training is saved, beside the end of every epoch and every validation."""
 
     every: int | None = option(
-        default=None, help="Updates between checkpoints; none: no more than the other rules ask.", ge=1
+        default=None,
+        help="Updates between checkpoints; none: no more than the other rules ask.",
+        ge=1,
+        le=1_000_000_000,
     )
-    minutes: float = option(default=10.0, help="Minutes between checkpoints.", gt=0)
+    minutes: float = option(default=10.0, help="Minutes between checkpoints.", gt=0, le=1e6)
     keep: int = option(
-        default=0, help="Keep the weights at the end of this many last epochs, to average them.", ge=0
+        default=0,
+        help="Keep the weights at the end of this many last epochs, to average them.",
+        ge=0,
+        le=1_000_000,
     )
 
 
@@ -59,7 +76,7 @@ class CheckpointConfig:
 class RecordConfig:
     """What is written down of a run."""
 
-    every: int = option(default=50, help="Updates between lines of record.jsonl.", ge=1)
+    every: int = option(default=50, help="Updates between lines of record.jsonl.", ge=1, le=1_000_000_000)
     tensorboard: bool = option(
         default=False, help="Write TensorBoard's files too, into the folder `tensorboard`."
     )
@@ -70,7 +87,7 @@ class TrainingConfig:
     """How a model is trained."""
 
     batch: BatchConfig = option(default=BatchConfig, help="What goes into a batch; all processes together.")
-    accumulate: int = option(default=1, help="Batches in an update.", ge=1)
+    accumulate: int = option(default=1, help="Batches in an update.", ge=1, le=100_000)
     optimizer: OptimizerConfig = option(default=AdamConfig, help="The optimizer.")
     schedule: ScheduleConfig = option(default=PlateauConfig, help="The learning-rate schedule.")
     label_smoothing: float = option(

@@ -25,14 +25,17 @@ SCALE = "scale"
 class FinetuneConfig:
     """How the pre-trained part of a model is trained."""
 
-    frozen: int = option(default=0, help="Updates in which the pre-trained part stays as it is.", ge=0)
+    frozen: int = option(
+        default=0, help="Updates in which the pre-trained part stays as it is.", ge=0, le=1_000_000_000
+    )
     every: int = option(
         default=0,
         help="Then one more layer is trained every so many updates, from the output down; 0: all at once.",
         ge=0,
+        le=1_000_000_000,
     )
     rate: float = option(
-        default=1.0, help="What the learning rate is multiplied by in the pre-trained part.", gt=0
+        default=1.0, help="What the learning rate is multiplied by in the pre-trained part.", gt=0, le=1e6
     )
 
 

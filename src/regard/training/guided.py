@@ -11,8 +11,10 @@ sparse map gives zero learns nothing at that step, as the map has no gradient th
 """
 
 import math
+from typing import Annotated
 
 import torch
+from pydantic import Field
 
 from regard.config import config, option
 from regard.data.guidance import Units
@@ -43,11 +45,15 @@ class GuidedConfig:
         default=1.0,
         help="Lambda: what a nat of attention's cross-entropy weighs against one of translation's.",
         gt=0,
+        le=1e6,
     )
     layer: int = option(
-        default=-1, help="Which of the layers that attend to the source, from 0; -1 is the last."
+        default=-1,
+        help="Which of the layers that attend to the source, from 0; -1 is the last.",
+        ge=-256,
+        le=255,
     )
-    heads: tuple[int, ...] = option(
+    heads: tuple[Annotated[int, Field(ge=0, le=255)], ...] = option(
         default=(), help="Which of its heads, from 0: their mean is taught. None named: all of them."
     )
 

@@ -36,15 +36,18 @@ class AdamConfig:
     """Adam (Kingma & Ba 2015); weight decay is decoupled (Loshchilov & Hutter 2019)."""
 
     kind: Literal["adam"] = option(default="adam", help="The optimizer: Adam.")
-    rate: float = option(default=1e-3, help="The learning rate, which the schedule scales.", gt=0)
+    rate: float = option(default=1e-3, help="The learning rate, which the schedule scales.", gt=0, le=1e38)
     beta1: float = option(default=0.9, help="Decay of the mean of the gradient.", ge=0, lt=1)
     beta2: float = option(default=0.999, help="Decay of the mean of its square.", ge=0, lt=1)
-    epsilon: float = option(default=1e-8, help="Added to the root of the mean square.", gt=0)
+    epsilon: float = option(default=1e-8, help="Added to the root of the mean square.", gt=0, le=1e6)
     weight_decay: float = option(
-        default=0.0, help="How much of a parameter is taken away in an update, times the rate.", ge=0
+        default=0.0, help="How much of a parameter is taken away in an update, times the rate.", ge=0, le=1e6
     )
     clip: float = option(
-        default=5.0, help="The largest norm of the gradient; a larger one is scaled down; 0: any.", ge=0
+        default=5.0,
+        help="The largest norm of the gradient; a larger one is scaled down; 0: any.",
+        ge=0,
+        le=1e38,
     )
     normalize: Normalize = option(
         default="tokens", help="What an update's loss is divided by, which rate and clip go by."
@@ -56,11 +59,14 @@ class SgdConfig:
     """Stochastic gradient descent; the defaults are those of Malaviya et al. (2018)."""
 
     kind: Literal["sgd"] = option(default="sgd", help="The optimizer: stochastic gradient descent.")
-    rate: float = option(default=1.0, help="The learning rate, which the schedule scales.", gt=0)
+    rate: float = option(default=1.0, help="The learning rate, which the schedule scales.", gt=0, le=1e38)
     momentum: float = option(default=0.0, help="Momentum.", ge=0, lt=1)
-    weight_decay: float = option(default=0.0, help="L2 penalty.", ge=0)
+    weight_decay: float = option(default=0.0, help="L2 penalty.", ge=0, le=1e6)
     clip: float = option(
-        default=5.0, help="The largest norm of the gradient; a larger one is scaled down; 0: any.", ge=0
+        default=5.0,
+        help="The largest norm of the gradient; a larger one is scaled down; 0: any.",
+        ge=0,
+        le=1e38,
     )
     normalize: Normalize = option(
         default="sentences", help="What an update's loss is divided by, which rate and clip go by."

@@ -167,7 +167,7 @@ class _Description:
     """The content of `predictor.json`."""
 
     tagger: TaggerConfig = option(help="The sizes of the tagger.")
-    classes: int = option(help="The largest fertility that it predicts.", ge=1)
+    classes: int = option(help="The largest fertility that it predicts.", ge=1, le=1_000_000)
     text: str | None = option(default=None, help="The checksum of what it was trained and validated on.")
     seed: int | None = option(default=None, help="The run's seed.")
 

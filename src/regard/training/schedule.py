@@ -24,7 +24,9 @@ class ConstantConfig:
     """The rate stays as it is, after a warm-up where one is asked for."""
 
     kind: Literal["constant"] = option(default="constant", help="The schedule: none.")
-    warmup: int = option(default=0, help="Updates in which the rate rises from 0 in a line.", ge=0)
+    warmup: int = option(
+        default=0, help="Updates in which the rate rises from 0 in a line.", ge=0, le=1_000_000_000
+    )
 
 
 @config
@@ -34,7 +36,9 @@ class InverseSqrtConfig:
     kind: Literal["inverse-sqrt"] = option(
         default="inverse-sqrt", help="The schedule: warm-up, then the inverse square root."
     )
-    warmup: int = option(default=4000, help="Updates in which the rate rises from 0 in a line.", ge=1)
+    warmup: int = option(
+        default=4000, help="Updates in which the rate rises from 0 in a line.", ge=1, le=1_000_000_000
+    )
 
 
 @config
@@ -45,8 +49,12 @@ class PlateauConfig:
         default="plateau", help="The schedule: lower the rate when validation stops improving."
     )
     factor: float = option(default=0.5, help="What the rate is then multiplied by.", gt=0, lt=1)
-    patience: int = option(default=1, help="Validations in a row without improvement before it falls.", ge=1)
-    warmup: int = option(default=0, help="Updates in which the rate rises from 0 in a line.", ge=0)
+    patience: int = option(
+        default=1, help="Validations in a row without improvement before it falls.", ge=1, le=1_000_000
+    )
+    warmup: int = option(
+        default=0, help="Updates in which the rate rises from 0 in a line.", ge=0, le=1_000_000_000
+    )
     least: float = option(default=1e-3, help="The factor never falls below this.", ge=0, le=1)
 
 
@@ -59,9 +67,14 @@ class HalvingConfig:
     )
     factor: float = option(default=0.5, help="What the rate is multiplied by.", gt=0, lt=1)
     start: int = option(
-        default=8, help="The first epoch after which it falls, whatever validation says.", ge=1
+        default=8,
+        help="The first epoch after which it falls, whatever validation says.",
+        ge=1,
+        le=1_000_000_000,
     )
-    warmup: int = option(default=0, help="Updates in which the rate rises from 0 in a line.", ge=0)
+    warmup: int = option(
+        default=0, help="Updates in which the rate rises from 0 in a line.", ge=0, le=1_000_000_000
+    )
 
 
 ScheduleConfig = Annotated[

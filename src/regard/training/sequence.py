@@ -48,12 +48,12 @@ class SequenceConfig:
     candidates: Literal["sample", "beam"] = option(
         default="sample", help="Draw them from the model, or take the best of a beam."
     )
-    count: int = option(default=5, help="n: how many candidates a sentence has.", ge=1)
+    count: int = option(default=5, help="n: how many candidates a sentence has.", ge=1, le=10_000)
     reward: Literal["terminal", "shaped"] = option(
         default="terminal", help="Reward each word by the whole translation, or by what comes from it on."
     )
     sharpness: float = option(
-        default=5e-3, help="s: the power of probabilities among the candidates of a risk.", gt=0
+        default=5e-3, help="s: the power of probabilities among the candidates of a risk.", gt=0, le=1e6
     )
     own: float = option(default=0.3, help="m: the share of the model's own objective.", ge=0, le=1)
 

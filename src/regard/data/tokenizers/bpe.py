@@ -38,7 +38,7 @@ class BytePairConfig:
         help="The language of the Moses rules, as a two-letter code; one that separates words by spaces.",
         pattern="^[a-z]{2,3}$",
     )
-    merges: int = option(default=32_000, help="How many merges to learn.", ge=0)
+    merges: int = option(default=32_000, help="How many merges to learn.", ge=0, le=1_000_000)
     joint: bool = option(default=True, help="Learn on source and target together.")
     tokenized: bool = option(
         default=False,

@@ -44,6 +44,7 @@ class SentencePieceConfig:
         default=8_000,
         help="Number of pieces, characters and the 256 bytes included; fewer are learned from small text.",
         ge=1,
+        le=1_000_000,
     )
     joint: bool = option(default=True, help="Learn on source and target together.")
     coverage: float | None = option(
@@ -57,9 +58,12 @@ class SentencePieceConfig:
         default=True,
         help="Write characters without a piece as bytes; false makes them unknown tokens.",
     )
-    seed: int = option(default=1, help="The seed of learning.", ge=0)
+    seed: int = option(default=1, help="The seed of learning.", ge=0, le=4_294_967_295)
     sample: int = option(
-        default=500_000, help="Learn from at most this many lines a side, evenly spread.", ge=1
+        default=500_000,
+        help="Learn from at most this many lines a side, evenly spread.",
+        ge=1,
+        le=100_000_000,
     )
 
 

@@ -1,6 +1,8 @@
 """The configurations of models that are pre-trained, or have pre-trained parts."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from regard.attention.registry import AttentionConfig, mechanism
 from regard.attention.soft import SoftAttentionConfig
@@ -29,7 +31,7 @@ class HfConfig:
         default=SoftAttentionConfig,
         help="How its decoder attends to the source; soft attention with softmax is its own.",
     )
-    layers: tuple[int, ...] = option(
+    layers: tuple[Annotated[int, Field(ge=1, le=256)], ...] = option(
         default=(), help="The layers of the decoder, from 1, whose attention is `attention`; none: all."
     )
 
@@ -61,9 +63,9 @@ class PretrainedConfig:
         default="pretrained", help="The model: a pre-trained encoder (extra `hf`), a new decoder."
     )
     encoder: str = option(help="The folder of the encoder: any of the BERT family, or a larger model's own.")
-    layers: int = option(default=6, help="Layers of the decoder.", ge=1)
-    width: int = option(default=512, help="Width of the decoder, a multiple of the heads.", ge=2)
-    heads: int = option(default=8, help="Heads of every attention of the decoder.", ge=1)
+    layers: int = option(default=6, help="Layers of the decoder.", ge=1, le=256)
+    width: int = option(default=512, help="Width of the decoder, a multiple of the heads.", ge=2, le=16_384)
+    heads: int = option(default=8, help="Heads of every attention of the decoder.", ge=1, le=256)
     feed_forward: FeedForwardConfig = option(default=FeedForwardConfig, help="Its feed-forward networks.")
     norm: Literal["post", "pre"] = option(
         default="post", help="Normalise after each residual sum, or before each sublayer."
