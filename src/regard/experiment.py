@@ -49,12 +49,12 @@ from regard.training.phrases import phrases_begun, run_phrases
 from regard.training.resume import check_weights, differences, files_beside, is_harmless
 from regard.training.searched import Searched
 from regard.training.sequence import SequenceConfig
-from regard.training.store import read_about, read_shapes
+from regard.training.store import read_about
 from regard.training.trainer import Result, Trainer
 from regard.training.weights import (
     EXPORTED_FILE,
     MODEL_FILE,
-    check_shapes,
+    check_sizes,
     load_weights,
     put_weights,
     weights_file,
@@ -294,7 +294,7 @@ def load_model(
     config = load_config(folder)
     data = to_dict(config)
     if not (foreign := is_hf_folder(folder)) and not isinstance(config.model, PhraseConfig):
-        check_weights(folder / MODEL_FILE, folder, data)
+        check_weights(weights_file(folder), folder, data)
     if settings := list(settings):
         for setting in settings:
             set_option(data, setting)
@@ -306,7 +306,7 @@ def load_model(
     except DataError as error:
         raise CheckpointError(str(error)) from None
     if not foreign:
-        _check_sizes(config.model, text, folder)
+        check_sizes(partial(assemble, config.model, text, folder), folder)
     model = assemble(config.model, text, None if foreign else folder)
     if foreign:
         warn_not_followed(folder)
@@ -315,18 +315,6 @@ def load_model(
     model = model.to(place).eval()
     set_precision(model, chosen)
     return LoadedModel(folder, config, text, model, place, chosen)
-
-
-def _check_sizes(config: ModelConfig, text: TextPair, folder: Path) -> None:
-    """Compare the model that a config describes with the header of its weights, before it takes memory.
-
-    Raises:
-        CheckpointError: if they do not fit.
-    """
-    shapes = read_shapes(weights_file(folder))
-    with torch.device("meta"):
-        described = assemble(config, text, folder)
-    check_shapes(described, shapes, str(folder / MODEL_FILE))
 
 
 def model_folder(file: Path) -> Path:

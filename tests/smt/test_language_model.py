@@ -256,3 +256,11 @@ def test_an_arpa_file_is_written_through_a_pipe_and_a_link(tmp_path: Path, name:
     assert link.is_symlink() and (tmp_path / "real").read_bytes() == whole
     if Path("/dev/null").is_char_device() and os.geteuid() != 0:  # root would lose its device
         write_arpa(model, Path("/dev/null"))
+
+
+@pytest.mark.parametrize("count", ["9" * 5000, "1" * 16, "²", "-1", "1e3", ""])
+def test_a_count_of_ngrams_that_no_model_has_is_an_error_of_its_line(tmp_path, count):
+    path = tmp_path / "wrong.arpa"
+    path.write_text(f"\\data\\\nngram 1={count}\n\n\\1-grams:\n-1\t<unk>\n-1\t</s>\n\n\\end\\\n")
+    with pytest.raises(DataError, match=r"line 2: .*expected 'ngram 1=COUNT'"):
+        read_arpa(path)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from regard.data.checks import check_range
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
 from regard.data.spacing import split_at_spaces
 from regard.errors import DataError
@@ -211,6 +212,7 @@ class Corpus:
             if not lengths.all():
                 raise DataError(f"{rows.where(int(np.argmin(lengths)))}: the {name} is empty")
             words = Words(getattr(prepared.text, name).vocabulary.tokens)
+            check_range(f"{prepared.folder / split}.{name}.tokens", tokens, 0, len(words) - 1)
             texts.append(Text(words, np.asarray(tokens), offsets[:-1], lengths))
         return cls(texts[0], texts[1])
 

@@ -12,10 +12,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from regard.config import to_dict
 from regard.data.corpus import CorpusConfig, DataConfig
-from regard.data.files import file_digest, read_bytes
+from regard.data.files import file_digest
 from regard.data.hf import text_files
+from regard.data.reading import NotJson, parse_json, read_json
+from regard.data.sealed import own_file
 from regard.data.tokenizer import (
     BytePairConfig,
     MosesConfig,
@@ -107,22 +111,54 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     path = folder / MANIFEST
     try:
-        manifest = json.loads(read_bytes(path))
-        files, form = manifest["files"], manifest["wanted"]["format"]
-    except (ValueError, KeyError, TypeError):
+        manifest = read_json(path, dict[str, Any])
+        known = parse_json(json.dumps(manifest), _Manifest)
+    except NotJson as error:
         raise DataError(
-            f"{path}: not the manifest of prepared data; prepare again into another folder"
+            f"{path}: not the manifest of prepared data ({error}); prepare again into another folder"
         ) from None
-    if form != FORMAT:
+    if known.wanted.get("format") != FORMAT:
         raise DataError(f"{folder}: prepared by another version of regard; prepare again")
-    for name, about in files.items():
+    for name, about in known.files.items():
+        file = own_file(folder, name, path)
         try:
-            size = (folder / name).stat().st_size
+            size = file.stat().st_size
         except OSError as error:
-            raise DataError(f"{folder / name}: {error.strerror}; prepare again") from None
-        if size != about["size"]:
-            raise DataError(f"{folder / name}: {size} bytes, expected {about['size']}; prepare again")
+            raise DataError(f"{file}: {error.strerror}; prepare again") from None
+        if size != about.size:
+            raise DataError(f"{file}: {size} bytes, expected {about.size}; prepare again")
     return manifest
+
+
+class _File(BaseModel):
+    """What the manifest says of a file: of the folder, or of an input."""
+
+    size: int = Field(ge=0)
+    sha256: str
+
+
+class _Manifest(BaseModel):
+    """What is read of `manifest.json`."""
+
+    files: dict[str, _File]
+    wanted: dict[str, Any]
+    inputs: dict[str, _File]
+    splits: dict[str, "_Split"]
+
+
+class _Split(BaseModel):
+    """What the manifest says of a split."""
+
+    corpora: list["_Corpus"]
+
+
+class _Corpus(BaseModel):
+    """What the manifest says of a corpus."""
+
+    name: str
+    pairs: int = Field(ge=0)
+    kept: int = Field(ge=0)
+    weight: float = Field(gt=0, le=1e4)
 
 
 def verify(folder: Path, manifest: dict[str, Any]) -> None:

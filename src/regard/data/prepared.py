@@ -15,6 +15,7 @@ import numpy as np
 
 from regard.data.batch import Batch, BatchConfig, batches
 from regard.data.building import build
+from regard.data.checks import check_offsets
 from regard.data.corpus import DataConfig
 from regard.data.fertility import Budget
 from regard.data.files import read_bytes
@@ -174,8 +175,12 @@ def _replaced(folder: Path) -> DataError:
 
 
 def _arrays(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
-    tokens = np.memmap(folder / f"{name}.tokens", dtype="<i4", mode="r")
-    offsets = np.memmap(folder / f"{name}.offsets", dtype="<i8", mode="r")
+    try:
+        tokens = np.memmap(folder / f"{name}.tokens", dtype="<i4", mode="r")
+        offsets = np.memmap(folder / f"{name}.offsets", dtype="<i8", mode="r")
+        check_offsets("offsets", np.asarray(offsets), len(offsets) - 1, len(tokens))
+    except (OSError, ValueError, DataError) as error:
+        raise DataError(f"{folder / name}: not the arrays of prepared text: {error}; prepare again") from None
     # As plain arrays: slicing the subclass takes several times as long.
     return np.asarray(tokens), np.asarray(offsets)
 

@@ -1,16 +1,20 @@
 """The training curves of a model folder, from its `record.jsonl`; broken lines are counted, not fatal."""
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.reading import LARGEST_JSON, NotJson, parse_json, read_limited
+from regard.data.sealed import own_file
+from regard.errors import DataError
 from regard.training.record import RECORD_FILE
 
 __all__ = ["Curves", "read_curves"]
 
+LARGEST = 1e30
+"""What is beyond it is no figure of a run that anybody could draw."""
 _MOST = 400  # points of a curve: more cannot be told apart on a page
 
 Points = tuple[tuple[float, float], ...]
@@ -38,8 +42,8 @@ class Curves:
 def read_curves(folder: Path) -> Curves | None:
     """The curves of a model folder; none where it has no record."""
     try:
-        content = (folder / RECORD_FILE).read_bytes()
-    except OSError:
+        content = read_limited(own_file(folder, RECORD_FILE), LARGEST_JSON)
+    except DataError:
         return None
     entries: list[dict[str, Any]] = []
     broken = 0
@@ -47,13 +51,9 @@ def read_curves(folder: Path) -> Curves | None:
         if not line.strip():
             continue
         try:
-            entry = json.loads(line)
-            if not isinstance(entry, dict):
-                raise ValueError
-        except ValueError:
+            entries.append(parse_json(line, dict[str, Any]))
+        except NotJson:
             broken += 1
-            continue
-        entries.append(entry)
     validations = [entry for entry in entries if entry.get("kind") == "validation"]
     named = ((name, _points(validations, name)) for name in ("bleu", "accuracy"))
     best = [entry.get("update") for entry in validations if entry.get("best") is True]
@@ -73,7 +73,7 @@ def _points(entries: Iterable[dict[str, Any]], name: str) -> Points:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:
         return None
     return float(value)
 

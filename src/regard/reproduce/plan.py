@@ -22,6 +22,7 @@ from regard.config import from_dict, set_option, to_dict
 from regard.data.files import write_atomic
 from regard.data.folders import recipes_folder
 from regard.data.links import GoldLinks, check_links, read_gold
+from regard.data.reading import NotJson, read_json
 from regard.data.spacing import split_at_spaces
 from regard.errors import DataError, UsageError
 from regard.experiment import RunConfig
@@ -59,10 +60,13 @@ class RowJob:
     def figures(self) -> dict[str, Any] | None:
         """Its figures, where it is finished."""
         try:
-            found = json.loads(self.path("json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
+            found = read_json(self.path("json"), dict[str, Any])
+        except NotJson as error:
+            raise DataError(f"{self.path('json')}: not the figures of a run: {error}; remove it") from None
+        except DataError:
             return None
-        return found if found["digest"] == self.digest else None
+        known = found.get("digest") == self.digest and isinstance(found.get("scores"), dict)
+        return found if known else None
 
 
 @dataclass(frozen=True)

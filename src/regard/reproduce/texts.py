@@ -21,8 +21,9 @@ from typing import Any, Literal
 
 from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
-from regard.data.files import file_digest, read_bytes, write_atomic
+from regard.data.files import file_digest, write_atomic
 from regard.data.folders import whole_folder
+from regard.data.reading import read_json
 from regard.data.spacing import join_spaces
 from regard.data.tokenizer import MosesConfig, start_tokenizers
 from regard.errors import DataError
@@ -232,11 +233,11 @@ def read_text(folder: Path) -> ExperimentText:
         DataError: if it is not there, or does not say what it should.
     """
     try:
-        about = json.loads(read_bytes(folder / FILE))
+        about = read_json(folder / FILE, dict[str, Any])
         for corpus in about["corpora"].values():
             corpus.update({key: str(folder / corpus[key]) for key in PATHS if key in corpus})
         return ExperimentText(folder, **about)
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):  # NotJson is one of these
         raise DataError(f"{folder / FILE}: not the description of an experiment's text") from None
 
 

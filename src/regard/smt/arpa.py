@@ -12,6 +12,7 @@ LOG10_PROBABILITY <tab> WORDS <tab> LOG10_BACKOFF (left out where there is none)
 import gzip
 import io
 import math
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -137,7 +138,8 @@ class _Reader:
         counts: list[int] = []
         while (line := self._next("ngram counts")).startswith("ngram "):
             order, _, count = line.removeprefix("ngram ").partition("=")
-            if order.strip() != str(len(counts) + 1) or not count.strip().isdecimal():
+            # Nobody has 10^15 n-grams, and an integer of thousands of digits is refused by Python itself.
+            if order.strip() != str(len(counts) + 1) or not re.fullmatch(r"\s*[0-9]{1,15}\s*", count):
                 raise self._wrong(f"{line!r}; expected 'ngram {len(counts) + 1}=COUNT'")
             counts.append(int(count))
         if not counts:

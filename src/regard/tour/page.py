@@ -11,6 +11,8 @@ from regard.alignment.registry import DEFAULT
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import file_digest, write_atomic
 from regard.data.links import GoldLinks, Links, read_gold
+from regard.data.reading import NotJson, read_json
+from regard.errors import DataError
 from regard.report.collect import Following, Linking, System, collect_model, link_system
 from regard.report.curves import read_curves
 from regard.report.page import Report, render
@@ -27,8 +29,8 @@ FIGURES, PAGE = "tour.json", "tour.html"
 def finished(tour: Tour, costs: Mapping[Stop, Costs]) -> dict[str, Any] | None:
     """The figures of a table that was made of these very models, where its page is there too."""
     try:
-        found = json.loads((tour.folder / FIGURES).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        found = read_json(tour.folder / FIGURES, dict[str, Any])
+    except (DataError, NotJson):
         return None
     there = (tour.folder / PAGE).exists() and found.get("made of") == _origin(tour, costs)
     return found if there else None

@@ -25,9 +25,11 @@ from regard.data.files import write_atomic
 from regard.data.folders import recipes_folder
 from regard.data.partial import remove_leftovers
 from regard.data.phrasebook import write
+from regard.data.reading import NotJson, read_json
 from regard.data.units import Progress
 from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.translate import Translator, number_lines
+from regard.errors import DataError
 from regard.experiment import MODEL_FILE, RunConfig, train
 from regard.smt.model import PHRASE_FOLDER
 from regard.tour.stops import Stop
@@ -132,7 +134,10 @@ class Tour:
         if not known.exists():
             costs = _measure(folder, result, self.translator(stop), list(read_lines(self.file("test", "de"))))
             write_atomic(known, (json.dumps(asdict(costs), indent=2) + "\n").encode())
-        return Costs(**json.loads(known.read_text(encoding="utf-8")))
+        try:
+            return read_json(known, Costs)
+        except NotJson as error:
+            raise DataError(f"{known}: not the costs of a stop: {error}; remove it") from None
 
     def translator(self, stop: Stop) -> Translator | PhraseTranslator:
         """What translates with a trained stop."""

@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -35,14 +36,13 @@ from regard.training.evaluate import perplexity
 from regard.training.optimizer import AdamConfig
 from regard.training.resume import BESIDE, check_beside
 from regard.training.schedule import ConstantConfig
-from regard.training.store import read_shapes, write_tensors
+from regard.training.store import write_tensors
 from regard.training.trainer import Result, Trainer
 from regard.training.weights import (
     MODEL_FILE,
-    check_shapes,
+    check_sizes,
     load_weights,
     put_weights,
-    weights_file,
     weights_of,
 )
 
@@ -240,10 +240,9 @@ class FertilityPredictor:
             ) from None
         vocabulary = Vocabulary.load(own_file(folder, VOCABULARY_FILE))
         check_beside(folder / MODEL_FILE, folder, _beside(about, folder / VOCABULARY_FILE))
-        shapes = read_shapes(weights_file(folder))
-        with torch.device("meta"):
-            check_shapes(FertilityTagger(about.tagger, len(vocabulary), about.classes), shapes, str(folder))
-        model = FertilityTagger(about.tagger, len(vocabulary), about.classes)
+        make = partial(FertilityTagger, about.tagger, len(vocabulary), about.classes)
+        check_sizes(make, folder)
+        model = make()
         put_weights(model, load_weights(folder), str(folder))
         return cls(model.eval(), vocabulary)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from regard.data.files import write_atomic
+from regard.data.reading import LARGEST_JSON, NotJson, parse_json, read_limited
 from regard.errors import CheckpointError, ConfigError, DataError
 
 __all__ = ["RECORD_FILE", "Record", "read_record"]
@@ -83,22 +84,17 @@ def read_record(folder: Path | str) -> list[dict[str, Any]]:
     """
     path = Path(folder) / RECORD_FILE
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise CheckpointError(f"{path}: {error.strerror}") from None
+        lines = read_limited(path, LARGEST_JSON).splitlines(keepends=True) if path.exists() else []
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
     entries = []
     for number, line in enumerate(lines, 1):
         try:
-            entry = json.loads(line)
-            if not isinstance(entry, dict):
-                raise ValueError
-        except ValueError:
+            entries.append(parse_json(line, dict[str, Any]))
+        except NotJson:
             if number == len(lines) and not line.endswith(b"\n"):
                 break
             raise CheckpointError(f"{path}: line {number} is not a JSON object") from None
-        entries.append(entry)
     return entries
 
 

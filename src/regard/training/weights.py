@@ -1,6 +1,6 @@
 """The weights of a model as named tensors: taken, put back, averaged."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -9,7 +9,7 @@ from torch import nn
 from regard.attention.base import Attention
 from regard.data.sealed import own_file
 from regard.errors import CheckpointError, DataError
-from regard.training.store import read_tensors
+from regard.training.store import read_shapes, read_tensors
 from regard.types import Tensor
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "OPTIMIZER_PREFIX",
     "average",
     "check_shapes",
+    "check_sizes",
     "load_weights",
     "put_weights",
     "start_from",
@@ -86,6 +87,22 @@ def check_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], where:
     unknown = sorted(set(shapes) - set(own))
     if unknown:
         raise CheckpointError(f"{where}: has {unknown[0]!r}, which the model has not")
+
+
+def check_sizes(make: Callable[[], nn.Module], folder: Path) -> None:
+    """Compare a model that a config describes with the header of a folder's weights, before it takes memory.
+
+    Args:
+        make: Makes the model; here without storage.
+        folder: The folder of the weights.
+
+    Raises:
+        CheckpointError: if they do not fit.
+    """
+    shapes = read_shapes(weights_file(folder))
+    with torch.device("meta"):
+        described = make()
+    check_shapes(described, shapes, str(folder / MODEL_FILE))
 
 
 def start_from(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> list[str]:

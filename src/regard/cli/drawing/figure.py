@@ -1,13 +1,15 @@
 """What a figure is made of, and what a user gives for it."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.errors import DataError, UsageError
 
-__all__ = ["Figure", "Given", "digits", "file_names", "read_json"]
+__all__ = ["Figure", "Given", "digits", "file_names", "read_written"]
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -93,25 +95,26 @@ def file_names(files: list[Path]) -> list[str]:
     return short if len(set(short)) == len(short) else [str(path) for path in files]
 
 
-def read_json(path: Path, what: str) -> dict[str, Any]:
-    """What a command wrote.
+def read_written(path: Path, what: str, *models: type[T]) -> T:
+    """What a command wrote, as the first pydantic model that it fits.
 
     Args:
         path: The file.
         what: The command that writes such files, for messages.
+        *models: What it may hold.
 
     Raises:
         DataError: if it cannot be read or holds something else.
     """
-    from regard.data.files import read_bytes
+    from regard.data.reading import NotJson, read_json
 
-    try:
-        found = json.loads(read_bytes(path))
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise DataError(f"{path}: not what `{what}` writes")
-    return found
+    reason = ""
+    for model in models:
+        try:
+            return read_json(path, model)
+        except NotJson as error:
+            reason = reason or str(error)
+    raise DataError(f"{path}: not what `{what}` writes: {reason}")
 
 
 def digits(value: float | None) -> str:

@@ -1,12 +1,12 @@
 """Figures of where models look: in their own translations, under teacher forcing, within a sentence."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli.drawing.figure import Figure, Given, digits
+from regard.cli.drawing.written import Translated
 from regard.data.spacing import split_at_spaces
 from regard.errors import DataError, UsageError
 
@@ -192,12 +192,16 @@ def _written(given: Given, path: Path) -> _Map:
     import numpy as np
 
     for entry in _entries(path):
+        if entry.line != given.line or entry.rank != 1:
+            continue
+        source, target = tuple(entry.source), tuple(entry.target)
         try:
-            if entry["line"] != given.line or entry.get("rank", 1) != 1:
-                continue
-            source, target = tuple(map(str, entry["source"])), tuple(map(str, entry["target"]))
-            layers = [np.asarray(layer, dtype=np.float64)[: len(target)] for layer in entry["weights"]]
-        except (KeyError, TypeError, ValueError):
+            layers = [
+                np.asarray(layer, dtype=np.float64)[: len(target)] for layer in entry.weights("weights")
+            ]
+            if not all(np.isfinite(layer).all() for layer in layers):
+                raise ValueError
+        except (TypeError, ValueError, OverflowError, IndexError):
             raise DataError(f"{path}: not what `{_ATTENTION}` writes") from None
         if not target or not layers:
             raise DataError(f"{path}: line {given.line} was not translated: it is empty or too long")
@@ -207,17 +211,15 @@ def _written(given: Given, path: Path) -> _Map:
     raise DataError(f"{path}: has no line {given.line}")
 
 
-def _entries(path: Path) -> Iterator[dict[str, Any]]:
+def _entries(path: Path) -> Iterator[Translated]:
     from regard.data.corpus import read_lines
+    from regard.data.reading import LARGEST_JSON, NotJson, parse_json
 
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(read_lines(path, LARGEST_JSON), 1):
         try:
-            entry = json.loads(line)
-            if not isinstance(entry, dict):
-                raise ValueError
-        except ValueError:
-            raise DataError(f"{path}:{number}: not what `{_ATTENTION}` writes") from None
-        yield entry
+            yield parse_json(line, Translated)
+        except NotJson as error:
+            raise DataError(f"{path}:{number}: not what `{_ATTENTION}` writes: {error}") from None
 
 
 def _chosen(layers: "list[np.ndarray]", given: Given, name: str) -> "np.ndarray":

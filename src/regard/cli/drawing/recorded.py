@@ -4,7 +4,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.drawing.figure import Figure, Given, digits, read_json
+from regard.cli.drawing.figure import Figure, Given, digits, read_written
+from regard.cli.drawing.written import Attention, ByLength, PaperTable, Score
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -35,17 +36,15 @@ def draw_attention(given: Given) -> Figure:
     records: dict[str, Any] = {}
     models: dict[str, AttentionFigures] = {}
     for path in given.files:
-        found = read_json(path, what).get("models")
-        if not isinstance(found, dict) or not found:
-            raise DataError(f"{path}: not what `{what}` writes")
-        for name, record in found.items():
+        for name, own in read_written(path, what, Attention).models.items():
             if name in models:
                 raise DataError(f"{path}: {name!r} comes twice; `regard analyse --names` tells models apart")
+            record = own.model_dump(exclude={"lines"}, exclude_none=True)
             try:
                 models[name] = AttentionFigures.from_record(record)
             except DataError as error:
                 raise DataError(f"{path}: {name}: {error}") from None
-            records[name] = {key: value for key, value in record.items() if key != "lines"}
+            records[name] = record
     single = ("accuracy", "entropy", "support", "coverage")
     rows = [
         ["model", *single],
@@ -73,11 +72,8 @@ def draw_by_length(given: Given) -> Figure:
     systems: dict[str, dict[str, LengthScores]] = {}
     groups: tuple[list[str], list[int] | None] | None = None
     for path in given.files:
-        found = read_json(path, _BY_LENGTH)
-        try:
-            own, labels, counts = _reproduced(found) if "rows" in found else _analysed(found)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            own, labels, counts = {}, [], None
+        found = read_written(path, _BY_LENGTH, ByLength, PaperTable)
+        own, labels, counts = _reproduced(found) if isinstance(found, PaperTable) else _analysed(found)
         if not own:
             raise DataError(f"{path}: not what `{_BY_LENGTH}` writes")
         if groups is not None and groups[0] != labels:
@@ -115,62 +111,59 @@ def draw_by_length(given: Given) -> Figure:
 
 
 def _analysed(
-    found: dict[str, Any],
+    found: ByLength,
 ) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
     """The systems, the lengths and the sentences of an analysis."""
     import numpy as np
 
     from regard.metrics.by_length import Bucket, LengthScores
 
-    buckets = [Bucket(each["low"], each["high"], np.zeros(0, dtype=np.int64)) for each in found["buckets"]]
-    counts = [int(each["sentences"]) for each in found["buckets"]]
+    buckets = [Bucket(each.low, each.high, np.zeros(0, dtype=np.int64)) for each in found.buckets]
+    counts = [each.sentences for each in found.buckets]
     systems = {
-        str(name): {
+        name: {
             metric: LengthScores(
                 _LABELS[metric],
-                own[metric]["signature"],
-                tuple(None if each is None else _score(each) for each in own[metric]["buckets"]),
-                _score(own[metric]["all"]),
+                own.signature,
+                tuple(None if each is None else _score(each) for each in own.buckets),
+                _score(own.all),
             )
-            for metric in _LABELS
-            if metric in own
+            for metric, own in system
+            if own is not None
         }
-        for name, own in found["systems"].items()
+        for name, system in found.systems.items()
     }
     return systems, [bucket.label for bucket in buckets], counts
 
 
-def _score(found: dict[str, Any]) -> Any:
+def _score(found: Score) -> Any:
     from regard.metrics.by_length import BucketScore
 
-    interval = found.get("interval")
-    return BucketScore(float(found["value"]), None if interval is None else (interval[0], interval[1]))
+    return BucketScore(found.value, found.interval)
 
 
 def _reproduced(
-    found: dict[str, Any],
+    found: PaperTable,
 ) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
     """The same of a paper's table whose columns are lengths; those the text has not are not in it."""
     from regard.metrics.by_length import BucketScore, LengthScores
 
     labels = list(
-        dict.fromkeys(
-            name.partition(":")[2] for row in found["rows"] for name in row["metrics"] if ":" in name
-        )
+        dict.fromkeys(name.partition(":")[2] for row in found.rows for name in row.metrics if ":" in name)
     )
     systems: dict[str, dict[str, LengthScores]] = {}
     sentences: dict[str, int] = {}
-    for row in found["rows"]:
-        cells = {name.partition(":")[2]: cell for name, cell in row["metrics"].items() if ":" in name}
+    for row in found.rows:
+        cells = {name.partition(":")[2]: cell for name, cell in row.metrics.items() if ":" in name}
         if not cells:
             continue
         buckets = tuple(
-            _score({**cells[label], "value": cells[label]["score"]}) if label in cells else None
+            BucketScore(cells[label].score, cells[label].interval) if label in cells else None
             for label in labels
         )
-        sentences |= {label: int(cell["sentences"]) for label, cell in cells.items() if "sentences" in cell}
+        sentences |= {label: cell.sentences for label, cell in cells.items() if cell.sentences is not None}
         total = BucketScore(math.nan)  # not in the file
-        systems[str(row["row"])] = {"bleu": LengthScores("BLEU", "", buckets, total)}
+        systems[row.row] = {"bleu": LengthScores("BLEU", "", buckets, total)}
     counts = [sentences[label] for label in labels] if sentences.keys() >= set(labels) else None
     return systems, labels, counts
 

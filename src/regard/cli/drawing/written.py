@@ -1,0 +1,135 @@
+"""What the files hold that figures are made from, as pydantic models: they come from anywhere."""
+
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, Field, model_validator
+
+__all__ = ["Attention", "ByLength", "PaperTable", "Score", "Translated"]
+
+Finite = Annotated[float, Field(ge=-1e15, le=1e15)]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
+
+
+class _Bins(BaseModel):
+    """A histogram."""
+
+    edges: list[Finite] = Field(min_length=2, max_length=1_000_000)
+    counts: list[Count]
+    right: list[Count] | None = None
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        rising = all(one < other for one, other in zip(self.edges, self.edges[1:], strict=False))
+        right = self.counts if self.right is None else self.right
+        fewer = all(own <= of for own, of in zip(right, self.counts, strict=False))
+        if (
+            len(self.counts) != len(self.edges) - 1
+            or len(right) != len(self.counts)
+            or not (rising and fewer)
+        ):
+            raise ValueError("its bins do not fit together")
+        return self
+
+
+class _Figures(BaseModel):
+    """The figures of a model's attention; what else a file says of it is handed on as it is."""
+
+    model_config = {"extra": "allow"}
+
+    sentences: Count
+    steps: Count
+    accuracy: Finite
+    entropy: Finite
+    support: Finite
+    coverage: Finite
+    entropies: _Bins
+    coverages: _Bins
+    aer: Finite | None = None
+    precision: Finite | None = None
+    recall: Finite | None = None
+
+
+class Attention(BaseModel):
+    """What `regard analyse --attention --json` writes."""
+
+    models: dict[str, _Figures] = Field(min_length=1)
+
+
+class Score(BaseModel):
+    """A score and its 95 % interval."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+
+    @model_validator(mode="after")
+    def _drawable(self) -> Self:
+        for value in (self.value, *(self.interval or ())):
+            if value == value and abs(value) > 1e15:
+                raise ValueError("a score beyond all scores")
+        return self
+
+
+class _Scores(BaseModel):
+    signature: str = ""
+    buckets: list[Score | None]
+    all: Score
+
+
+class _Bucket(BaseModel):
+    low: Count
+    high: Count | None = None
+    sentences: Count
+
+
+class _System(BaseModel):
+    bleu: _Scores | None = None
+    rep: _Scores | None = None
+    drop: _Scores | None = None
+    sacrebleu: _Scores | None = None
+
+
+class ByLength(BaseModel):
+    """What `regard analyse --by-length --json` writes."""
+
+    buckets: list[_Bucket] = Field(min_length=1)
+    systems: dict[str, _System] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        for name, system in self.systems.items():
+            found = [own for _, own in system if own is not None]
+            if not found or any(len(own.buckets) != len(self.buckets) for own in found):
+                raise ValueError(f"{name} has not a score for each group of lengths")
+        return self
+
+
+class _Cell(BaseModel):
+    score: Annotated[float, Field(ge=-1e15, le=1e15)]
+    interval: tuple[Finite, Finite] | None = None
+    sentences: Count | None = None
+
+
+class _Row(BaseModel):
+    row: str
+    metrics: dict[str, _Cell]
+
+
+class PaperTable(BaseModel):
+    """What `regard reproduce indurthi2019-figure2 --json` writes."""
+
+    rows: list[_Row] = Field(min_length=1)
+
+
+class Translated(BaseModel):
+    """A line of what `regard translate --attention` writes; each version of the weights as it stands."""
+
+    model_config = {"extra": "allow"}
+
+    line: Count
+    rank: Count = 1
+    source: list[str]
+    target: list[str]
+
+    def weights(self, name: str) -> Any:
+        """Return one version of the weights, not yet checked."""
+        return (self.model_extra or {}).get(name)
