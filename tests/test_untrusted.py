@@ -7,15 +7,16 @@ import time
 import numpy as np
 import pytest
 
-from regard.config import from_dict
+from regard.config import from_dict, to_dict
 from regard.data.text import Side, TextPair
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIALS, Vocabulary
 from regard.errors import CheckpointError, DataError
-from regard.experiment import RunConfig, load_model, write_config
+from regard.experiment import RunConfig, load_config, load_model, write_config
 from regard.models import build_model
 from regard.training.fertility import save_text
-from regard.training.store import read_array, read_shapes, write_array, write_tensors
+from regard.training.resume import files_beside, write_weights
+from regard.training.store import read_array, read_shapes, read_tensors, write_array, write_tensors
 from regard.training.weights import weights_of
 
 SIDE = Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, "a", "b")))
@@ -34,8 +35,20 @@ def folder(request, tmp_path):
     save_text(TextPair(SIDE, SIDE), tmp_path)
     write_config(config, tmp_path)
     size = len(SIDE.vocabulary)
-    write_tensors(tmp_path / "model.safetensors", weights_of(build_model(config.model, size, size)), {})
+    write_weights(tmp_path, to_dict(config), weights_of(build_model(config.model, size, size)), {})
     return tmp_path
+
+
+def forge(folder, old, new):
+    """Change the config, and the checksum of it that the weights have."""
+    path, file = folder / "config.toml", folder / "model.safetensors"
+    before = path.read_text()
+    assert old in before
+    path.write_text(before.replace(old, new))
+    tensors, about = read_tensors(file)
+    about["beside"] = files_beside(folder, to_dict(load_config(folder)))
+    write_tensors(file, tensors, about)
+    return before
 
 
 def test_a_whole_directory_is_loaded_whatever_paths_its_config_names(folder, monkeypatch):
@@ -65,18 +78,17 @@ def test_links_out_of_it_and_pipes_are_refused(folder, tmp_path_factory, name):
 
 def test_sizes_that_the_weights_do_not_have_take_neither_time_nor_memory(folder):
     kind = load_model(folder, "cpu").config.model.kind
-    text = (folder / "config.toml").read_text()
     for old, new in {
         "lstm": [("embedding = 4", "embedding = 16384"), ("layers = 1", "layers = 100")],
         "transformer": [("width = 8", "width = 16384"), ("layers = ", "layers = 9")],
         "conv": [("width = ", "width = 1"), ("embedding = ", "embedding = 1")],
     }[kind]:
-        assert old in text
-        (folder / "config.toml").write_text(text.replace(old, new))
+        before = forge(folder, old, new)
         start = time.monotonic()
         with pytest.raises(CheckpointError, match=r"model\.safetensors: "):
             load_model(folder, "cpu")
         assert time.monotonic() - start < 20
+        (folder / "config.toml").write_text(before)
 
 
 def test_shapes_are_those_of_the_tensors(folder):
@@ -111,5 +123,7 @@ def test_descriptions_of_other_types_are_refused(folder, file):
     for name in content:
         for wrong in (1, "x", [[]], {"a": {"b": 1}}, None if name == "source" else 2.5):
             (folder / file).write_text(json.dumps(content | {name: wrong}))
-            with pytest.raises(CheckpointError, match="not the description"):
+            with pytest.raises(DataError, match="not the description"):
+                TextPair.load(folder)
+            with pytest.raises(CheckpointError, match=r"text\.json"):
                 load_model(folder, "cpu")

@@ -13,6 +13,7 @@ from typing import Any
 
 from regard.data.files import file_digest
 from regard.data.partial import is_partial
+from regard.data.sealed import own_file
 from regard.errors import CheckpointError, DataError
 from regard.training.store import read_about, write_tensors
 from regard.training.weights import MODEL_FILE
@@ -79,7 +80,7 @@ def files_beside(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
             paths += [Path(place, file) for file in files]
     names = {path.relative_to(folder).as_posix(): path for path in paths}
     try:
-        digests = {name: file_digest(path) for name, path in names.items()}
+        digests = {name: file_digest(own_file(path.parent, path.name)) for name, path in names.items()}
     except DataError as error:
         raise CheckpointError(str(error)) from None
     return {"config.toml": decisive_digest(config), **digests}
