@@ -88,10 +88,7 @@ class RunConfig:
         default=None, help="The model folder; none: `runs/` and the name of the config's file."
     )
     seed: int = option(
-        default=1,
-        help="Seed of the first weights, the order of the data and dropout.",
-        ge=0,
-        le=4_294_967_295,
+        default=1, help="Seed of the first weights, the order of the data and dropout.", ge=0, le=2**32 - 1
     )
     device: str = option(default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:N.")
     threads: int = option(

@@ -33,15 +33,13 @@ from regard.alignment.bayes_likelihood import likelihood
 from regard.alignment.corpus import Corpus
 from regard.alignment.threads import cut, run
 from regard.config import config, option
-from regard.data.checks import check_array, check_offsets, check_range
+from regard.data.checks import MOST_COUNTED, check_array, check_offsets, check_range
 from regard.processors import available_processors
 
 __all__ = ["BayesAligner", "BayesConfig", "Learned", "Sampler", "train_bayes"]
 
 BLOCK_CELLS = 1 << 22
 """The most cells whose marginals are held at once, unless one pair has more."""
-MOST_COUNTED = 1e30
-"""More than links can be counted, but finite."""
 WARM, DRAWN = 8, 8
 """Passes over a sentence of new text before its distributions are averaged, and while they are."""
 STAGES = ("ibm1", "hmm", "fertility")

@@ -22,12 +22,10 @@ from regard.alignment.hmm_paths import REACH, WIDTH, best_path, emissions, trans
 from regard.alignment.ibm import IBM1Config, train_ibm1
 from regard.alignment.table import Table
 from regard.config import config, option
-from regard.data.checks import check_array, check_range
+from regard.data.checks import MOST_COUNTED, check_array, check_range
 
 __all__ = ["HMMAligner", "HMMConfig", "check_jumps", "train_hmm"]
 
-MOST_COUNTED = 1e30
-"""More than jumps can be counted, but finite."""
 Decoding = Literal["posterior", "viterbi"]
 
 

@@ -20,11 +20,11 @@ from regard.alignment.base import Iteration, Setting, State
 from regard.alignment.cells import Block
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import ExpectationAligner, Maximiser, over_sentences
-from regard.alignment.hmm import MOST_COUNTED, HMMAligner, HMMConfig, check_jumps, train_hmm
+from regard.alignment.hmm import HMMAligner, HMMConfig, check_jumps, train_hmm
 from regard.alignment.ibm3_kernels import MOST, REACH, WIDTH, best_links, expect, gather
 from regard.alignment.table import MOST_PROBABLE, Table
 from regard.config import config, option
-from regard.data.checks import check_array, check_range
+from regard.data.checks import MOST_COUNTED, check_array, check_range
 
 __all__ = ["IBM3Aligner", "IBM3Config", "train_ibm3"]
 

@@ -8,7 +8,10 @@ import numpy as np
 
 from regard.errors import DataError
 
-__all__ = ["check_array", "check_offsets", "check_range"]
+__all__ = ["MOST_COUNTED", "check_array", "check_offsets", "check_range"]
+
+MOST_COUNTED = 1e30
+"""More than anything can be counted, but finite."""
 
 
 def check_array(name: str, array: np.ndarray, dtype: str, *shape: int | None) -> None:

@@ -18,9 +18,14 @@ class ServeConfig:
     hosts: tuple[str, ...] = option(
         default=(), help="More names to answer to, beside the address listened on; *: any."
     )
-    connections: int = option(default=500, help="The most connections that are open at once.", ge=1)
+    connections: int = option(
+        default=500, help="The most connections that are open at once.", ge=1, le=100_000
+    )
     head: float = option(
-        default=10.0, help="Seconds that the head of a request may take, and the reading of an answer.", gt=0
+        default=10.0,
+        help="Seconds that the head of a request may take, and the reading of an answer.",
+        gt=0,
+        le=86_400,
     )
     window: float = option(
         default=4.0,
