@@ -110,7 +110,7 @@ class Pair(BaseModel):
     # One that holds no word is refused with a sentence of its own.
     source: str = Field(
         description="The sentence: a word at least.",
-        json_schema_extra={"minLength": 1, "pattern": r"[^\s\x1c-\x1f\x85]"},
+        json_schema_extra={"minLength": 1, "pattern": r"[^\t-\r ]"},
     )
     target: str = Field(description="The translation; it may be empty.")
 
