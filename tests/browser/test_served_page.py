@@ -175,7 +175,7 @@ def test_nothing_is_cut_off_with_two_models_side_by_side(opened, served):
     assert page.locator(".card, .weave, .map-box").evaluate_all(cut) == []
 
 
-def test_maps_of_the_same_translation_are_subtracted_and_others_not(page, served):
+def test_maps_of_the_same_translation_are_subtracted(page, served):
     # Both are random: what they say is made the same, and one has a sink that the other lacks.
     def same(route):
         response = route.fetch()
@@ -196,8 +196,9 @@ def test_maps_of_the_same_translation_are_subtracted_and_others_not(page, served
         "all => all.map((one) => Number(one.dataset.weight))"
     )
     assert weights == [0, 0, 0.25, 0, 0, 0.25]
-    page.unroute("**/translate")
-    page.goto("about:blank")
+
+
+def test_maps_of_other_translations_are_not_subtracted_and_why_is_told(page, served):
     visit(page, served, "a b")
     page.locator("#compare").click()
     expect(page.locator(".difference")).to_contain_text(
