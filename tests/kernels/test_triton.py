@@ -21,7 +21,7 @@ from regard.functional import (  # noqa: E402
     entmax15,
     sparsemax,
 )
-from regard.kernels.triton_solvers import INTERPRETED  # noqa: E402
+from regard.kernels.triton_reductions import INTERPRETED  # noqa: E402
 from regard.kernels.versions import using  # noqa: E402
 
 FREE = [sparsemax, entmax15]
@@ -172,6 +172,43 @@ def test_scores_far_apart_equal_the_reference(device: str, map) -> None:
     same(device, map, scores, torch.tensor([0.1, 0.6, 0.6, 0.5]))
     same(device, map, scores, torch.tensor([0.0, 0.05, 0.9, 0.9]))
     same(device, map, 1e4 * torch.arange(30.0).flip(0).repeat(2, 1), torch.full((30,), 0.07))
+
+
+GREATEST = torch.finfo(torch.float32).max
+MAGNITUDES = torch.tensor([0.0, 1.0, -1.0, 1e5, -1e5, 1e10, -1e16, 1e20, -1e20, GREATEST, -GREATEST])
+
+
+@devices
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
+def test_rows_of_any_finite_scores_equal_the_reference(device: str, map, dtype: torch.dtype) -> None:
+    chosen = MAGNITUDES[torch.randint(len(MAGNITUDES), (40, 6))]
+    scores = (chosen + torch.randn(40, 6)).clamp(-GREATEST, GREATEST).to(dtype)
+    upper = suited(torch.rand(40, 6) * (torch.rand(40, 6) > 0.2) + 0.01).to(dtype)
+    lower = 0.5 * upper * torch.rand(40, 6).to(dtype) / upper.sum(-1, keepdim=True)
+    for bounds in [()] if map in FREE else [(upper,), (upper, lower), (torch.full_like(upper, 0.25),)]:
+        same(device, map, scores, *bounds)
+        with using("triton"):
+            weights = map(scores.to(device), *(one.to(device) for one in bounds)).cpu()
+        torch.testing.assert_close(weights.double().sum(-1), torch.ones(40).double(), atol=2e-6, rtol=0)
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_the_first_to_leave_its_bound_is_found_among_scores_far_above(device: str, map) -> None:
+    scores = torch.tensor([[0.3, 0.5, -1e20, GREATEST], [0.3, 0.5, -1e20, -GREATEST], [0.3, 0.5, 0.1, -0.2]])
+    upper = torch.tensor([[0.3, 0.3, 0.0, 0.4], [0.25, 0.75, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5]])
+    same(device, map, scores, upper)
+
+
+@devices
+@pytest.mark.parametrize("map", SCANS)
+def test_scans_of_any_finite_scores_equal_the_reference(device: str, map) -> None:
+    chosen = MAGNITUDES[torch.randint(len(MAGNITUDES), (3, 5, 6))]
+    scores = (chosen + torch.randn(3, 5, 6)).clamp(-GREATEST, GREATEST)
+    fertility = torch.rand(3, 6) * 2
+    fertility[:, 5] = torch.inf
+    same(device, map, scores, fertility)
 
 
 @devices

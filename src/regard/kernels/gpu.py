@@ -14,8 +14,8 @@ import triton
 from regard.errors import UsageError
 from regard.kernels.cpu import Declined, broadcast
 from regard.kernels.places import MAPS
+from regard.kernels.triton_reductions import INTERPRETED
 from regard.kernels.triton_rows import backward_rows, backward_scan, forward_rows, forward_scan
-from regard.kernels.triton_solvers import INTERPRETED
 from regard.types import Tensor
 
 __all__ = ["backward", "forward", "scan_backward", "scan_forward"]

@@ -13,17 +13,8 @@ through memory once. For row r of the scores, an operand that broadcasts (HOW = 
 import triton
 import triton.language as tl
 
-from regard.kernels.triton_solvers import (
-    CONSTRAINED_SOFTMAX,
-    ENTMAX15,
-    FREE,
-    INF,
-    LOWER,
-    UPPER,
-    solve_bounded,
-    solve_free,
-    totals,
-)
+from regard.kernels.triton_reductions import CONSTRAINED_SOFTMAX, ENTMAX15, FREE, INF, LOWER, UPPER, totals
+from regard.kernels.triton_solvers import solve_bounded, solve_free
 
 __all__ = ["backward_rows", "backward_scan", "forward_rows", "forward_scan"]
 

@@ -17,105 +17,29 @@ loop ends after a bounded number of steps, whatever comes in.
 import triton
 import triton.language as tl
 
-__all__ = [
-    "CONSTRAINED_SOFTMAX",
-    "CONSTRAINED_SPARSEMAX",
-    "ENTMAX15",
-    "INTERPRETED",
-    "SPARSEMAX",
-    "solve_bounded",
-    "solve_free",
-]
+from regard.kernels.triton_far import centre_of, edge_far
+from regard.kernels.triton_reductions import (
+    CONSTRAINED_SOFTMAX,
+    ENTMAX15,
+    FREE,
+    INF,
+    LOWER,
+    STEPS,
+    TURNS,
+    UPPER,
+    greatest,
+    least_of,
+    left_over,
+    recentre,
+    some,
+    survey,
+    total,
+    totals,
+)
 
-SPARSEMAX, ENTMAX15 = tl.constexpr(0), tl.constexpr(1)
-CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = tl.constexpr(2), tl.constexpr(3)
-# Where a position rests; 0 where masked.
-LOWER, FREE, UPPER = tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
+__all__ = ["solve_bounded", "solve_free"]
 
-STEPS, TURNS = tl.constexpr(200), tl.constexpr(8)
-INF = tl.constexpr(float("inf"))
-
-
-@triton.jit
-def total(x):
-    """The sum of every row."""
-    return tl.sum(tl.sum(x, 0, keep_dims=True), 2, keep_dims=True)
-
-
-INTERPRETED = not isinstance(total, triton.JITFunction)
-PAIRS = tl.constexpr(not INTERPRETED)  # the interpreter would take a reduction of pairs element by element
-
-
-@triton.jit
-def _add_pairs(a, b, c, d):
-    return a + c, b + d
-
-
-@triton.jit
-def totals(x, y):
-    """The sums of every row of two tiles, in one exchange between warps."""
-    x, y = tl.sum(x, 0, keep_dims=True), tl.sum(y, 0, keep_dims=True)
-    if PAIRS:
-        x, y = tl.reduce((x, y), 2, _add_pairs, keep_dims=True)
-    else:
-        x, y = tl.sum(x, 2, keep_dims=True), tl.sum(y, 2, keep_dims=True)
-    return x, y
-
-
-@triton.jit
-def _merge(a, b, c, d, e, f):
-    return a + d, tl.minimum(b, e), tl.maximum(c, f)
-
-
-@triton.jit
-def survey(x, y, z):
-    """The sums of every row of a tile, the least of another and the greatest of a third, in one exchange."""
-    x, y, z = tl.sum(x, 0, keep_dims=True), tl.min(y, 0, keep_dims=True), tl.max(z, 0, keep_dims=True)
-    if PAIRS:
-        x, y, z = tl.reduce((x, y, z), 2, _merge, keep_dims=True)
-    else:
-        x, y, z = tl.sum(x, 2, keep_dims=True), tl.min(y, 2, keep_dims=True), tl.max(z, 2, keep_dims=True)
-    return x, y, z
-
-
-@triton.jit
-def greatest(x):
-    """The greatest of every row."""
-    return tl.max(tl.max(x, 0, keep_dims=True), 2, keep_dims=True)
-
-
-@triton.jit
-def least_of(x):
-    """The least of every row."""
-    return tl.min(tl.min(x, 0, keep_dims=True), 2, keep_dims=True)
-
-
-@triton.jit
-def some(rows):
-    """Whether it is so of any row of the tile: a scalar."""
-    return tl.max(rows.to(tl.int32)) > 0
-
-
-@triton.jit
-def left_over(taken):
-    """1 - the sum of every row, without the rounding of a sum near 1.
-
-    Multiples of 2^-12 are added apart: their sum is exact.
-    """
-    whole = tl.floor(taken * 4096.0) * 0.000244140625
-    exact, rest = totals(whole, taken - whole)
-    return (1.0 - exact) - rest
-
-
-@triton.jit
-def recentre(centre, rest):
-    """The same level with the centre as near to it as a number can be, and how far the centre moved.
-
-    The rest is the exact rounding error of the sum (Knuth 1969, Sec. 4.2.2, Theorem B).
-    """
-    moved = centre + rest
-    by = moved - centre
-    return moved, (centre - (moved - by)) + (rest - by), by
+FAR = tl.constexpr(65536.0)  # scores farther apart than this are measured from one near the level
 
 
 @triton.jit
@@ -230,17 +154,19 @@ def sparse_level(z, u, low, most, least, low_end, high_end, open_):
 
 
 @triton.jit
-def soft_level(z, u, low, low_end, high_end, open_):
+def soft_level(z, u, low, top, low_end, high_end, open_, wide):
     """The level log Z of constrained softmax as centre and rest; the arguments are those of `sparse_level`.
+
+    And `top`, the greatest score with an upper bound above 0; `wide`, the rows that are measured from a score
+    just below the level.
 
     From the positions that are free at a level follows another, exact if they are free there too; where that
     leads out of the bracket, or nobody is free, the bracket is halved.
     """
     tolerance = 1e-6 if z.dtype == tl.float32 else 1e-13
     solved = open_
-    top = greatest(tl.where(u > 0.0, z, -INF))
     mass = total(tl.where(u > 0.0, tl.exp(z - top), 0.0))
-    centre = tl.where(open_, top + tl.log(mass), low_end)
+    centre = tl.where(open_ & (wide == 0), top + tl.log(mass), low_end)
     rest = tl.zeros_like(centre)
     low_end = low_end - tl.abs(low_end) * 3e-7 - 1e-5 - centre
     # Where the lower bounds are nearly everything, the others get e^-50 at the most.
@@ -345,8 +271,18 @@ def solve_bounded(z, usable, u, low, KIND: tl.constexpr, LEAST: tl.constexpr):
         least, bare = 1.0 - unmet, (unmet <= 0.0) & (full == 0)
     fits = (most >= 1.0 - slack) & (least <= 1.0 + slack)
     open_ = fits & (full == 0) & (bare == 0)
+    top = high_end
     if KIND == CONSTRAINED_SOFTMAX:
-        centre, rest = soft_level(z, u, low, low_end, high_end, open_)
+        top = greatest(tl.where(u > 0.0, z, -INF))
+    wide = fits & (bare == 0) & (top - low_end > FAR)
+    given = z
+    if some(wide):
+        z = tl.where(wide, z - centre_of(z, usable, u, low, full, wide, KIND), z)
+        # The level is at most 1 below the score that sparsemax has, and a logarithm above that of softmax.
+        low_end = tl.where(wide, -1.0001 if KIND != CONSTRAINED_SOFTMAX else -0.0001, low_end)
+        high_end = tl.where(wide, 0.0001 if KIND != CONSTRAINED_SOFTMAX else 50.0, high_end)
+    if KIND == CONSTRAINED_SOFTMAX:
+        centre, rest = soft_level(z, u, low, top, low_end, high_end, open_, wide)
     else:
         centre, rest = sparse_level(z, u, low, most, least, low_end, high_end, open_)
     x = tl.where(bare, -INF, (z - centre) - rest)
@@ -357,6 +293,10 @@ def solve_bounded(z, usable, u, low, KIND: tl.constexpr, LEAST: tl.constexpr):
     p = tl.where(full, u / tl.where(most > 0.0, most, 1.0), p)
     p = tl.where(usable, tl.where(fits, p, float("nan")), 0.0)
     centre, rest = edge(z, u, a, b, near, centre, rest, full, bare)
-    x = tl.where(bare, -INF, (z - centre) - rest)
+    if some(wide):
+        far = edge_far(given, x, u, a, b, near, full, wide)
+        x = tl.where(wide, far, tl.where(bare, -INF, (z - centre) - rest))
+    else:
+        x = tl.where(bare, -INF, (z - centre) - rest)
     where = tl.where(x > b + near, UPPER, tl.where(x > a + near, FREE, LOWER))
     return p, tl.where(usable, where, 0).to(tl.uint8)
