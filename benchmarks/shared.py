@@ -23,9 +23,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regard.processors import available_processors, configure_threads
 
@@ -46,7 +46,9 @@ feed_forward.width = 512
 encoder = { layers = 2 }
 decoder = { layers = 2 }
 """
-PAIRS = {"train": 6_000, "valid": 100, "test": 100}
+SPINNER = "import os; parent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
+"""Computes without end, but not longer than the process that started it."""
+PAIRS: Mapping[Literal["train", "valid", "test"], int] = {"train": 6_000, "valid": 100, "test": 100}
 ALIGNED = 400
 TRANSLATED = 16
 WARM_UP = 4
@@ -96,7 +98,7 @@ class Worker:
 @contextlib.contextmanager
 def busy(count: int) -> Iterator[None]:
     """So many processes that compute without end."""
-    spinners = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(count)]
+    spinners = [subprocess.Popen([sys.executable, "-S", "-c", SPINNER]) for _ in range(count)]
     try:
         yield
     finally:
