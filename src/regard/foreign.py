@@ -71,6 +71,7 @@ def _search(folder: Path) -> SearchConfig:
         max_length_ratio=plain.max_length_ratio if most is None else 0.0,
         max_length_extra=plain.max_length_extra if most is None else most,
         no_repeat_ngram=found.no_repeat_ngram_size or 0,
+        forbid_unknown=False,  # `generate` may produce it unless the settings suppress it
         scheme=SearchSchemeConfig(
             stop=stops.get(found.early_stopping, "likely"),
             transformers=True,

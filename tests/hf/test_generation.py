@@ -19,8 +19,10 @@ from test_seq2seq import batch, library, loaded, unsaid
 from tiny import Folder
 
 from regard.api.loading import search_settings
+from regard.data.vocabulary import UNK
 from regard.decoding.beam import beam_search
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.translate import LineResult, Translator, number_lines
 from regard.errors import CheckpointError
 from regard.experiment import load_model
 
@@ -139,6 +141,28 @@ def test_flags_override_the_settings(folder: Folder, tmp_path: Path) -> None:
     options = {"num_beams": 2, "length_penalty": 0.5, "no_repeat_ngram_size": 2, "min_length": 3}
     theirs, _ = generated(made, **options, num_return_sequences=2)
     assert_same(made, [own for both in found for own in both], theirs)
+
+
+def test_unknown_tokens_are_generated_where_generate_does(folder: Folder, tmp_path: Path) -> None:
+    made = settled(folder("marian"), tmp_path / "marian", SETTINGS["opus-mt"])
+    path = made / "generation_config.json"
+    settings = json.loads(path.read_text())
+    unknown = library(made)[1].unk_token_id
+    settings["suppress_tokens"] = [one for one in settings["suppress_tokens"] if one != unknown]
+    path.write_text(json.dumps(settings))
+    ours = [result.translations[0].hypothesis for result in translator(made)]
+    theirs, _ = generated(made)
+    assert_same(made, ours, theirs)
+    assert any(unknown in row for row in theirs)
+    asked = [result.translations[0].hypothesis for result in translator(made, forbid_unknown=True)]
+    assert not any(UNK in found.tokens for found in asked)
+
+
+def translator(folder: Path, **flags: Any) -> list[LineResult]:
+    """What our translator finds, as the command and the Python interface ask it."""
+    one = loaded(folder)
+    search = search_settings(one.config.search, flags)
+    return list(Translator(one.model, one.text, search).translate(number_lines(LINES)))
 
 
 def test_settings_stand_in_the_configuration_of_older_directories(folder: Folder, tmp_path: Path) -> None:
