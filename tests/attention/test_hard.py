@@ -64,6 +64,18 @@ def test_at_test_a_word_is_selected_where_it_is_more_probable_than_not(scale, fa
         )
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_belief_is_the_probability_of_each_selection(training) -> None:
+    mechanism = build().train(training)
+    reading, memory = read(mechanism)
+    expected = torch.sigmoid(WIDTH**-0.5 * scores_of(mechanism)).masked_fill(~MASK[:, None], 0.0)
+    torch.testing.assert_close(reading.beliefs[:, :, 0], expected, atol=1e-12, rtol=1e-12)
+    assert mechanism.has_posterior and not mechanism.observes
+    torch.testing.assert_close(reading.state.belief[:, 0], expected[:, -1], atol=1e-12, rtol=1e-12)
+    start = mechanism.start(memory)
+    assert start.belief is start.weights  # before the first step nothing was selected
+
+
 def test_where_nothing_is_probable_the_most_probable_word_is_read() -> None:
     mechanism = build().eval()
     with torch.no_grad():

@@ -13,6 +13,8 @@ from regard.metrics.alignment import (
     alignment_error,
     alignment_score,
     count_links,
+    is_selection,
+    links_from_selection,
     links_from_weights,
 )
 from regard.metrics.significance import bootstrap
@@ -93,6 +95,22 @@ def test_a_word_that_attends_only_outside_the_words_is_not_linked():
     assert links_from_weights(weights, source_words=[0, -1]) == parse_links("0-1")
     assert links_from_weights(weights, source_words=[-1, -1]) == frozenset()
     assert links_from_weights(np.zeros((0, 3))) == frozenset()
+
+
+def test_a_word_that_attends_most_to_the_sink_is_not_linked():
+    # Half of the first word's attention is on the sink, but no more than on a word.
+    weights = np.array([[0.5, 0.0, 0.5], [0.2, 0.3, 0.5], [0.1, 0.6, 0.3]])
+    assert links_from_weights(weights, [0, 1, -1]) == parse_links("0-0 1-2")
+    assert links_from_weights(weights) == parse_links("0-0 2-1 1-2")
+    # The pieces of a target word attend to the sink together.
+    assert links_from_weights(weights, [0, 1, -1], [0, 0, 1]) == parse_links("1-1")
+
+
+def test_a_selection_links_each_word_to_all_that_it_selected():
+    weights = np.array([[1.0, 0, 1, 0], [0, 0, 1, 1], [0, 0, 0, 0]])
+    assert is_selection(weights) and not is_selection(weights / 2)
+    assert links_from_selection(weights) == parse_links("0-0 2-0 2-1 3-1")
+    assert links_from_selection(weights, [0, 0, 1, -1], [0, 0, 1]) == parse_links("0-0 1-0")
 
 
 @given(arrays(np.float64, (4, 3), elements=st.sampled_from([0.0, 1e-9, 0.25, 0.5, 1.0])), st.floats(0.1, 10))

@@ -207,6 +207,11 @@ class Attention(nn.Module, ABC):
     reward: Reward | None = None
     heads: int = 1
 
+    @property
+    def has_posterior(self) -> bool:
+        """Whether `State.belief` may be other than the weights: as a rule where the token is observed."""
+        return self.observes
+
     @classmethod
     def build(cls, config: Any, query: int, width: int, target: int, heads: int = 1) -> "Attention":
         """The mechanism a config of its kind describes.
@@ -314,6 +319,7 @@ class Attention(nn.Module, ABC):
                 if likelihood is None:
                     raise TypeError(f"{type(self).__name__}.read_all needs likelihood(contexts, t)")
                 state = reading.observe(likelihood(reading.contexts, t))
+            if self.has_posterior:
                 beliefs.append(state.belief)
             readings.append(reading)
         stacked = stack_readings(readings, state)

@@ -7,6 +7,9 @@ With Y the decoder's state before it reads the source and Z the encoder's states
 
 (Eq. 3, 4 and 6).
 
+The weights of a step are its selection, 0 or 1 each. Where the step attended is sigmoid(S): analyses and word
+links read that (`State.belief`), as all selected words would be alike otherwise.
+
 At test a word is selected where sigmoid(S) >= 0.5, and the most probable one where none is. Eq. 3 has no
 scale: at the paper's widths most probabilities would then start below 0.01 or above 0.99; `scale = 1` is
 that.
@@ -75,6 +78,22 @@ class HardKeys(Rows):
     words: StepProduct
 
 
+@dataclass(frozen=True)
+class HardState(State):
+    """The state with the probability of each word's selection.
+
+    Attributes:
+        probabilities: [B, S], sigmoid(S) of the step; none before the first.
+    """
+
+    probabilities: Float[Tensor, "B S"] | None = None
+
+    @property
+    def belief(self) -> Float[Tensor, "B H S"]:
+        """The probabilities of selection."""
+        return self.weights if self.probabilities is None else self.probabilities.unsqueeze(1)
+
+
 class Projection(nn.Module):
     """tanh(W2 (W1 x + b1) + b2).
 
@@ -118,6 +137,11 @@ class HardAttention(Attention):
         self.expecting = Linear(query, 1) if config.baseline == "learned" else None
         self.reward = Reward(config.weight, config.baseline == "batch")
 
+    @property
+    def has_posterior(self) -> bool:
+        """It does: the probabilities behind the selection."""
+        return True
+
     def prepare(self, memory: Memory) -> Memory:
         """Make Z~ and Z^, and open them."""
         offered = self.offering(memory.states.detach()) * self.scale
@@ -158,7 +182,7 @@ class HardAttention(Attention):
             selected = _probable(scores, mask)
             log_policy = scores.new_zeros(*scores.shape[:2], 1)
             penalty = log_policy.squeeze(-1)
-        weights = selected.to(scores.dtype)
+        weights, likely = selected.to(scores.dtype), torch.sigmoid(scores).masked_fill(~mask, 0.0)
         contexts = memory.values(weights)
         return Reading(
             contexts=contexts.unsqueeze(2),
@@ -166,7 +190,8 @@ class HardAttention(Attention):
             weights=weights.unsqueeze(2),
             log_policy=log_policy,
             penalty=penalty,
-            state=State(weights[:, -1:], contexts[:, -1]),
+            state=HardState(weights[:, -1:], contexts[:, -1], likely[:, -1]),
+            beliefs=likely.unsqueeze(2),
             expected=self.expecting(fixed).squeeze(-1) if self.training and self.expecting else None,
         )
 

@@ -101,6 +101,11 @@ class MultiHeadAttention(Attention):
         self.memory = Linear(width, 2 * query, parts=2)
         self.output = Linear(query, query)
 
+    @property
+    def has_posterior(self) -> bool:
+        """Whether the mechanism's heads have one."""
+        return self.inner.has_posterior
+
     def _split(self, x: Float[Tensor, "B T N"], parts: int = 1) -> Float[Tensor, "P R T E"]:
         """Parts of the last axis, each with its heads among the rows."""
         batch, steps, width = x.shape
@@ -205,7 +210,11 @@ class MultiHeadAttention(Attention):
         contexts = self._joined(found.contexts.squeeze(2)).unsqueeze(2)  # (B, T, 1, D)
         weights = _of_sentences(found.weights.squeeze(2), self.heads).transpose(1, 2)  # (B, T, H, S)
         last = HeadsState(weights[:, -1], contexts[:, -1, 0], after)
-        return _alone(contexts, weights, _of_sentences(found.penalty, self.heads).sum(1), last)
+        alone = _alone(contexts, weights, _of_sentences(found.penalty, self.heads).sum(1), last)
+        if found.beliefs is None:
+            return alone
+        beliefs = _of_sentences(found.beliefs.squeeze(2), self.heads).transpose(1, 2)
+        return dataclasses.replace(alone, beliefs=beliefs)
 
 
 def _inner(memory: Memory) -> Memory:

@@ -33,7 +33,7 @@ def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -
         outcome = model(batch)
         found = outcome.log_likelihood.double().cpu().tolist()
         weights = [layer.float().cpu().numpy() for layer in outcome.weights]
-        learned = outcome.beliefs if _learns(model) else ()
+        learned = outcome.beliefs if _has_posterior(model) else ()
         beliefs = [layer.float().cpu().numpy() for layer in learned]
         added = _added(scorer, batch, outcome)
     results: list[Hypothesis] = []
@@ -61,7 +61,7 @@ def believe(
     """
     made = [list(own) for own in found]
     device = batch.source.tokens.device
-    for place in range(max(map(len, made), default=0) if _learns(model) else 0):
+    for place in range(max(map(len, made), default=0) if _has_posterior(model) else 0):
         rows = [row for row, own in enumerate(made) if place < len(own)]
         index = torch.tensor(rows, device=device)
         target = Sequences.of([[*made[row][place].tokens, EOS] for row in rows]).to(device)
@@ -95,9 +95,9 @@ def likeliest(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
     return torch.stack(found, dim=1)
 
 
-def _learns(model: TranslationModel) -> bool:
-    """Whether any of its attention is another once a token is known."""
-    return any(isinstance(part, Attention) and part.observes for part in model.modules())
+def _has_posterior(model: TranslationModel) -> bool:
+    """Whether any of its attention is another than what it read by (see `Attention.has_posterior`)."""
+    return any(isinstance(part, Attention) and part.has_posterior for part in model.modules())
 
 
 def _added(scorer: Scorer, batch: Batch, outcome: Outcome) -> list[float]:

@@ -20,8 +20,9 @@ class Hypothesis:
         token_log_probs: Its parts: one for each token and one for the end symbol.
         attention: For each attending layer the weights [T, H, S] in float32: T steps, the last one that of
             the end symbol; H heads; S source tokens, without padding.
-        beliefs: The same once its tokens were known, where attention learns from them; else none. Of what was
-            searched for, the `Translator` says it.
+        beliefs: Its posterior, the same once its tokens were known, where that is another (for hard attention
+            the probabilities behind the selection); else none. Of what was searched for, the `Translator`
+            says it.
         cut: Of one that was drawn: whether its end was no draw, nothing else being allowed there (it is as
             long as may be, or its attention is used up).
     """

@@ -19,7 +19,9 @@ __all__ = [
     "alignment_error",
     "alignment_score",
     "count_links",
+    "is_selection",
     "join_words",
+    "links_from_selection",
     "links_from_weights",
 ]
 
@@ -93,8 +95,8 @@ def links_from_weights(
 ) -> Links:
     """Link each target word to the source word it attends to most, Ghader & Monz (2017).
 
-    Subwords are joined first (`join_words`). Of equal weights the first counts. A target word with no weight
-    on any word is not linked.
+    Subwords are joined first (`join_words`). Of equal weights the first counts. A target word is not linked
+    if it has no weight on any word, or more on the tokens that are part of no word (the sink) than on any.
 
     Args:
         weights: Attention of each target token to each source token.
@@ -108,9 +110,39 @@ def links_from_weights(
     joined = join_words(weights, source_words, target_words)
     if joined.shape[1] == 0:
         return frozenset()
-    best = joined.argmax(axis=1)
-    linked = np.flatnonzero(joined.max(axis=1) > 0)
-    return frozenset((int(best[t]), int(t)) for t in linked)
+    best, most = joined.argmax(axis=1), joined.max(axis=1)
+    linked = most > 0
+    if source_words is not None and min(source_words, default=0) < 0:
+        sinks = [0 if word < 0 else -1 for word in source_words]
+        linked &= most >= join_words(weights, sinks, target_words)[:, 0]
+    return frozenset((int(best[t]), int(t)) for t in np.flatnonzero(linked))
+
+
+def is_selection(weights: Float[np.ndarray, "*N"]) -> bool:
+    """Return whether weights select source tokens: each is exactly 0 or 1."""
+    return bool(((weights == 0) | (weights == 1)).all())
+
+
+def links_from_selection(
+    weights: Float[np.ndarray, "T S"],
+    source_words: Sequence[int] | None = None,
+    target_words: Sequence[int] | None = None,
+) -> Links:
+    """Link each target word to every source word of which one of its tokens selected a token.
+
+    Scored against gold links (`alignment_score`) these are the selected sets as they stand: each selected
+    word without a possible link costs precision, each sure link whose word was not selected costs recall.
+
+    Args:
+        weights: Attention of each target token to each source token; above 0 is selected.
+        source_words: The word that each source token is part of; see `links_from_weights`.
+        target_words: The same of the target tokens.
+
+    Raises:
+        DataError: if the word indices are not as many as the tokens.
+    """
+    joined = join_words(weights, source_words, target_words)
+    return frozenset((int(s), int(t)) for t, s in np.argwhere(joined > 0))
 
 
 def join_words(

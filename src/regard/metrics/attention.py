@@ -8,6 +8,8 @@ attention of step t to source token j,
     accuracy  the share of steps whose likeliest token is the reference's
     coverage  of a sentence: mean_j min(1, sum_t alpha_tj), words attending to words
     links     each target word with the source word it attends to most (Ghader & Monz 2017)
+    selected  of hard attention, each target word with every source word that was selected for it: alignment
+              error, precision and recall of the selected sets as they stand
 
 Entropy and support are those of tokens, of each head, and then the heads' mean; the end symbol's step counts,
 as it does in accuracy. Coverage and links are those of words (`regard.metrics.alignment.join_words`) under
@@ -16,15 +18,15 @@ the heads' mean, the end symbol's step and the sink left out.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from regard.data.links import Links, format_links
+from regard.data.links import GoldLinks, Links, format_links
 from regard.errors import DataError
-from regard.metrics.alignment import AlignmentScore, join_words, links_from_weights
+from regard.metrics.alignment import AlignmentScore, alignment_score, join_words, links_from_weights
 
 __all__ = [
     "AttentionFigures",
@@ -33,6 +35,7 @@ __all__ = [
     "coverage",
     "entropy",
     "look",
+    "score_sentences",
     "summarise",
     "support",
 ]
@@ -81,6 +84,7 @@ class SentenceAttention:
         right: Whether the likeliest token of each step was the reference's.
         coverage: Of the sentence, 0 to 1.
         links: The most attended source word of each target word.
+        selected: All selected source words of each target word; none where attention is no selection.
     """
 
     entropies: Float[np.ndarray, "T"]
@@ -88,10 +92,12 @@ class SentenceAttention:
     right: Bool[np.ndarray, "T"]
     coverage: float
     links: Links
+    selected: Links | None = None
 
     def record(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it."""
-        return {
+        """Everything, as JSON can hold it; time steps in their order, links counted from 0."""
+        selected = {} if self.selected is None else {"selected": format_links(self.selected)}
+        return selected | {
             "coverage": round(self.coverage, _DIGITS),
             "entropy": [round(value, _DIGITS) for value in self.entropies.tolist()],
             "support": [round(value, _DIGITS) for value in self.support.tolist()],
@@ -105,6 +111,8 @@ def look(
     right: Bool[np.ndarray, "T"],
     source_words: Sequence[int],
     target_words: Sequence[int],
+    links: Links | None = None,
+    selected: Links | None = None,
 ) -> SentenceAttention:
     """Examine the attention of a sentence under teacher forcing.
 
@@ -113,6 +121,8 @@ def look(
         right: Whether the likeliest token of each step was the reference's.
         source_words: The word that each source token is part of, counted from 0; -1 for the sink.
         target_words: The same of the target tokens, without the end symbol.
+        links: The links of the words. Default: those of the weights.
+        selected: The links of the selected sets, of a selection.
     """
     own = weights[:-1].mean(axis=1)  # (T - 1, S)
     return SentenceAttention(
@@ -120,7 +130,8 @@ def look(
         support=support(weights).mean(axis=1),
         right=right,
         coverage=coverage(join_words(own, source_words, target_words)),
-        links=links_from_weights(own, source_words, target_words),
+        links=links_from_weights(own, source_words, target_words) if links is None else links,
+        selected=selected,
     )
 
 
@@ -174,6 +185,7 @@ class AttentionFigures:
         entropies: Steps by their entropy, and how many of them were right.
         coverages: Sentences by their coverage.
         alignment: Of the links against gold links; none without any.
+        selection: Of the selected sets against gold links; none where attention is no selection.
     """
 
     sentences: int
@@ -185,6 +197,7 @@ class AttentionFigures:
     entropies: Bins
     coverages: Bins
     alignment: AlignmentScore | None = None
+    selection: AlignmentScore | None = None
 
     def record(self) -> dict[str, Any]:
         """Everything, as JSON can hold it; `aer` is 0 for the best, the paper's Table 3 has 1 - AER."""
@@ -194,6 +207,8 @@ class AttentionFigures:
         if score is not None:
             figures |= {"aer": score.aer, "one_minus_aer": 1 - score.aer}
             figures |= {"precision": score.precision, "recall": score.recall}
+        if self.selection is not None:
+            figures["selection"] = asdict(self.selection)
         figures["entropies"] = {name: list(value) for name, value in vars(self.entropies).items()}
         figures["coverages"] = {name: list(getattr(self.coverages, name)) for name in ("edges", "counts")}
         return figures
@@ -215,13 +230,19 @@ class AttentionFigures:
             if "aer" in record:
                 score = AlignmentScore(record["precision"], record["recall"], record["aer"])
             figures = {name: record[name] for name in single}
-            return cls(**figures, entropies=entropies, coverages=coverages, alignment=score)
+            selection = AlignmentScore(**record["selection"]) if "selection" in record else None
+            return cls(
+                **figures, entropies=entropies, coverages=coverages, alignment=score, selection=selection
+            )
         except (KeyError, TypeError, AttributeError):
             raise DataError("not the figures of a model's attention") from None
 
 
 def summarise(
-    sentences: Sequence[SentenceAttention], alignment: AlignmentScore | None = None, width: float = 0.2
+    sentences: Sequence[SentenceAttention],
+    alignment: AlignmentScore | None = None,
+    width: float = 0.2,
+    selection: AlignmentScore | None = None,
 ) -> AttentionFigures:
     """The figures of a text.
 
@@ -229,6 +250,7 @@ def summarise(
         sentences: Its sentences.
         alignment: What their links score against gold links.
         width: Of a bin of entropies, in nats.
+        selection: What their selected sets score against gold links.
 
     Raises:
         DataError: if there is no sentence.
@@ -251,7 +273,28 @@ def summarise(
         entropies=_histogram(entropies, width, bins, right),
         coverages=_histogram(covered, _COVERAGE_BIN, round(1 / _COVERAGE_BIN)),
         alignment=alignment,
+        selection=selection,
     )
+
+
+def score_sentences(
+    sentences: Sequence[SentenceAttention | None], gold: Sequence[GoldLinks]
+) -> tuple[AlignmentScore, AlignmentScore | None]:
+    """Score the links of a text, and its selected sets where all its attention is a selection.
+
+    Args:
+        sentences: None for a sentence that was left out: it has no links, and what its gold links ask for is
+            missed.
+        gold: Gold links of the same sentences.
+
+    Raises:
+        DataError: if the numbers of sentences differ.
+    """
+    links = [frozenset[tuple[int, int]]() if one is None else one.links for one in sentences]
+    selected = [frozenset[tuple[int, int]]() if one is None else one.selected for one in sentences]
+    whole = [one for one in selected if one is not None]
+    sets = alignment_score(whole, gold) if len(whole) == len(selected) else None
+    return alignment_score(links, gold), sets
 
 
 def _histogram(

@@ -179,7 +179,7 @@ class SourceStack:
                 x = asking.finish(asking.kept, contexts)
                 if reading is not None:
                     weights.append(reading.weights)
-                    beliefs.append(reading.weights)
+                    beliefs.append(reading.weights if reading.beliefs is None else reading.beliefs)
                     penalty = penalty + reading.penalty
                 if asking.seen is not None:
                     seen.append(asking.seen)
