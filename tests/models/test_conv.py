@@ -180,7 +180,7 @@ def test_bfloat16_is_near_float32() -> None:
         (conv(attentions=(SoftAttentionConfig(),)), "1 mechanisms for 2 layers"),
         (
             conv(attentions=(PosteriorAttentionConfig(), SoftAttentionConfig())),
-            "'posterior' stands in the last layer alone; it is in layer 1 of 2",
+            "'posterior' stands in the last layer alone .1, counted from 0.; it is in layer 0",
         ),
         (conv(attention=PointerAttentionConfig()), "'pointer' needs a decoder with recurrence"),
         (conv(tied="all"), "one vocabulary"),

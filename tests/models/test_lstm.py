@@ -115,5 +115,5 @@ def test_fertilities_that_run_out_in_training_are_an_error_that_names_the_senten
         [40, 41],
         [np.full(2, 9, np.float32), np.ones(1, np.float32)],
     )
-    with pytest.raises(InfeasibleBounds, match="sentence 42 of the prepared text, target token 2"):
+    with pytest.raises(InfeasibleBounds, match="sentence 42 of the prepared text, time step 1"):
         model(short)

@@ -184,7 +184,7 @@ def test_a_mechanism_of_all_layers_beside_one_for_each_is_refused() -> None:
         (transformer(attentions=(SoftAttentionConfig(),)), "1 mechanisms for 2 layers"),
         (
             transformer(attentions=(PosteriorAttentionConfig(), SoftAttentionConfig())),
-            "'posterior' stands in the last layer alone; it is in layer 1 of 2",
+            "'posterior' stands in the last layer alone .1, counted from 0.; it is in layer 0",
         ),
         (transformer(attention=PointerAttentionConfig()), "'pointer' needs a decoder with recurrence"),
         (transformer(tied="all"), "one vocabulary"),

@@ -85,7 +85,7 @@ def test_gold_links_are_outlined_and_possible_ones_dashed():
 def test_each_head_has_its_map_and_caption():
     svg = svg_map(np.full((3, 2, 2), 0.5), ["a", "b"], ["x", "y"])
     assert len(cells(svg)) == 12
-    assert all(f">head {head}<" in svg for head in (1, 2, 3))
+    assert all(f">head {head}<" in svg for head in (0, 1, 2))
 
 
 def test_weights_that_are_none_do_not_pass_for_weights():

@@ -227,10 +227,10 @@ def used_up(batch: Batch, error: InfeasibleBounds, step: int | None = None) -> I
     Args:
         batch: The sentences.
         error: Its row is one of them.
-        step: The step at which it came, where that is known.
+        step: The time step at which it came, from 0, where that is known.
     """
     sentence = int(batch.rows[error.row[0]]) + 1 if error.row else "?"
-    place = "" if step is None else f", target token {step + 1}"
+    place = "" if step is None else f", time step {step} (counted from 0)"
     return InfeasibleBounds(
         f"sentence {sentence} of the prepared text{place}: less than one unit of attention is left of its "
         "words' fertilities; set data.fertility.sink = true, or raise the fertilities",

@@ -49,11 +49,11 @@ def check_mechanisms(found: tuple[AttentionConfig, ...], layers: int) -> None:
     """
     if len(found) != layers:
         raise ConfigError(f"model.attentions has {len(found)} mechanisms for {layers} layers of the decoder")
-    for number, config in enumerate(found, 1):
-        if _stands_last(config) and number < layers:
+    for number, config in enumerate(found):
+        if _stands_last(config) and number < layers - 1:
             raise ConfigError(
-                f"model.attentions: {config.kind!r} stands in the last layer alone; it is in layer {number} "
-                f"of {layers}"
+                f"model.attentions: {config.kind!r} stands in the last layer alone ({layers - 1}, counted "
+                f"from 0); it is in layer {number}"
             )
         if mechanism(config).enters:
             raise ConfigError(

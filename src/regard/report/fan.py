@@ -57,7 +57,7 @@ def svg_fan(weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, 
     for h in range(len(weights)):
         x = _MARGIN + 40 + h * 30
         parts.append(_box(x, _MARGIN + 30, h, 1.0))
-        parts.append(text((x + _BOX + 3, _MARGIN + 34), f"{h + 1}", fill=MUTED, font_size=11))
+        parts.append(text((x + _BOX + 3, _MARGIN + 34), f"{h}", fill=MUTED, font_size=11))
     for place, (name, y) in enumerate(zip(names, middles, strict=True)):
         bold: dict[str, str | float] = {"font_weight": "bold"} if place == word else {"fill": MUTED}
         parts.append(text((left - 8, y + 4.5), name, "end", **bold))
@@ -71,7 +71,7 @@ def svg_fan(weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, 
                 parts.append(line(ends, stroke_width=1 + 2 * weight, stroke_linecap="round", **style))
     for h, row in enumerate(weights.tolist()):
         for place, (y, weight) in enumerate(zip(middles, row, strict=True)):
-            tip = f"head {h + 1}: {printable(words[word])} → {printable(words[place])}: {weight:.4g}"
+            tip = f"head {h}: {printable(words[word])} → {printable(words[place])}: {weight:.4g}"
             parts.append(_box(boxes + h * (_BOX + 1), y, h, weight, tip))
     width = max(after + widest + _MARGIN, 2 * _MARGIN + _CHARACTER * cell_len(title))
     said = f"Lines from {words[word]!r} to the words it looks at, a colour a head, the darker the more."

@@ -66,7 +66,7 @@ def make_grid(
         weights: One map, or one a head.
         source: Source words, as many as columns.
         target: Target words, as many as rows.
-        captions: One a head; without them several heads are numbered from 1 and a single one has none.
+        captions: One a head; without them several heads are numbered from 0 and a single one has none.
 
     Raises:
         DataError: if a number does not fit.
@@ -78,9 +78,7 @@ def make_grid(
         )
     heads = weights[None] if weights.ndim == 2 else weights  # (H, T, S)
     if captions is None:
-        captions = (
-            [f"head {head}" for head in range(1, len(heads) + 1)] if len(heads) > 1 else [""] * len(heads)
-        )
+        captions = [f"head {head}" for head in range(len(heads))] if len(heads) > 1 else [""] * len(heads)
     if len(captions) != len(heads):
         raise DataError(f"{len(captions)} captions for {len(heads)} heads")
     return Grid(

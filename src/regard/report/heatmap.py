@@ -50,7 +50,7 @@ def svg_map(
         source: Source words, as many as columns.
         target: Target words, as many as rows.
         title: A line above the picture.
-        captions: One a head; without them several heads are numbered from 1.
+        captions: One a head; without them several heads are numbered from 0.
         gold: Gold links to outline: sure ones with a solid line, possible ones dashed.
         marked: Target words to mark, by their places.
 

@@ -71,7 +71,7 @@ def terminal_map(
         source: Source words, as many as columns.
         target: Target words, as many as rows.
         width: Cells it may take; without it, what the console has.
-        captions: One a head; without them several heads are numbered from 1.
+        captions: One a head; without them several heads are numbered from 0.
         legend: Whether a last line says what the shades mean.
 
     Returns:

@@ -53,8 +53,9 @@ class GuidedConfig:
         ge=-256,
         le=255,
     )
-    heads: tuple[Annotated[int, Field(ge=0, le=255)], ...] = option(
-        default=(), help="Which of its heads, from 0: their mean is taught. None named: all of them."
+    heads: tuple[Annotated[int, Field(ge=-256, le=255)], ...] = option(
+        default=(),
+        help="Which of its heads, from 0; -1 is the last: their mean is taught. None named: all of them.",
     )
 
 
@@ -71,11 +72,14 @@ def guided_loss(outcome: Outcome, links: Float[Tensor, "B T S"], config: GuidedC
     """
     layers = len(outcome.weights)
     if not -layers <= config.layer < layers:
-        raise ConfigError(f"guided.layer = {config.layer}: the model has {layers} attending layers")
+        raise ConfigError(
+            f"guided.layer = {config.layer}: the model attends to the source in layers 0 to {layers - 1}; "
+            "-1 is the last"
+        )
     weights = outcome.weights[config.layer]  # (B, T, H, S)
     if config.heads:
         heads = weights.shape[2]
-        if not all(0 <= head < heads for head in config.heads):
+        if not all(-heads <= head < heads for head in config.heads):
             raise ConfigError(f"guided.heads = {list(config.heads)}: the layer has heads 0 to {heads - 1}")
         weights = weights[:, :, list(config.heads)]
     if torch.is_grad_enabled() and not weights.requires_grad:

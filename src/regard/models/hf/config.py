@@ -31,8 +31,9 @@ class HfConfig:
         default=SoftAttentionConfig,
         help="How its decoder attends to the source; soft attention with softmax is its own.",
     )
-    layers: tuple[Annotated[int, Field(ge=1, le=256)], ...] = option(
-        default=(), help="The layers of the decoder, from 1, whose attention is `attention`; none: all."
+    layers: tuple[Annotated[int, Field(ge=-256, le=255)], ...] = option(
+        default=(),
+        help="The layers of the decoder with `attention`, from 0; -1 is the last. Default: all.",
     )
 
     def __post_init__(self) -> None:

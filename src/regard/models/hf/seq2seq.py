@@ -113,7 +113,7 @@ class HfSeq2Seq(TranslationModel):
         chosen = _chosen(config, len(found))
         self.sources = nn.ModuleList(
             _mechanism(config.attention if layer in chosen else SoftAttentionConfig(), *one)
-            for layer, one in enumerate(found, 1)
+            for layer, one in enumerate(found)
         )
 
     places: Tensor
@@ -275,6 +275,8 @@ class HfSeq2Seq(TranslationModel):
         readings = [session.readings[layer] for layer in sorted(session.readings)]
         seen = look != "nothing"
         weights = tuple(reading.weights[:, before:] for reading in readings) if seen else ()
+        after = (one.weights if one.beliefs is None else one.beliefs for one in readings)
+        beliefs = tuple(one[:, before:] for one in after) if seen else ()
         penalty = sum((reading.penalty[:, before:] for reading in readings), torch.zeros_like(found[..., 0]))
         zeros = torch.zeros_like(found)
         return Outcome(
@@ -285,7 +287,7 @@ class HfSeq2Seq(TranslationModel):
             penalty=penalty,
             mask=target.mask,
             weights=weights,
-            beliefs=weights,
+            beliefs=beliefs,
             encoder=tuple(encoder),
             decoder=tuple(weights[:, :, before:, before:] for weights in session.seen),
         )
@@ -310,9 +312,11 @@ class _Pending(Rows):
 
 def _chosen(config: HfConfig, count: int) -> set[int]:
     """The layers whose attention is the config's."""
-    if config.layers and not 1 <= min(config.layers) <= max(config.layers) <= count:
-        raise ConfigError(f"model.layers = {list(config.layers)}: the decoder has layers 1 to {count}")
-    return set(config.layers) or set(range(1, count + 1))
+    if config.layers and not -count <= min(config.layers) <= max(config.layers) < count:
+        raise ConfigError(
+            f"model.layers = {list(config.layers)}: the decoder has layers 0 to {count - 1}; -1 is the last"
+        )
+    return {layer % count for layer in config.layers} or set(range(count))
 
 
 def _mechanism(config: AttentionConfig, heads: int, each: int) -> MultiHeadAttention:
