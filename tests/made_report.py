@@ -6,7 +6,7 @@ from regard.data.links import parse_gold
 from regard.metrics.attention import coverage, entropy, look
 from regard.report.collect import Shown, System
 from regard.report.curves import Curves
-from regard.report.maps import word_maps
+from regard.report.maps import Seen, word_maps
 from regard.report.page import Report, render
 from regard.report.scores import score_systems
 from regard.report.worst import Received, Sentence
@@ -48,8 +48,10 @@ def make_system(
                 layer = np.concatenate([layer / 2, np.full((*layer.shape[:2], 1), 0.5)], axis=2)
             prior = np.full_like(layer, 1 / layer.shape[2])
             ids = [*range(len(read)), *[-1] * sink], list(range(len(words)))
-            priors = [prior[:-1]] if every else [layer[:-1]]
-            maps[key] = word_maps(words, read, [layer[:-1]], priors, *ids, every)
+            after, before = (
+                Seen(one[:-1].mean(axis=1), [one[:-1]] if every else []) for one in (layer, prior)
+            )
+            maps[key] = word_maps(words, read, after, *ids, before if every else None)
             if key == "own":
                 received = layer[:-1].mean(axis=1).sum(axis=0)[: len(read)]
                 looked = entropy(layer).mean(), coverage(layer[:-1].mean(axis=1))

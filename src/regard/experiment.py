@@ -114,6 +114,17 @@ class RunConfig:
     )
     search: SearchConfig = option(default=SearchConfig, help="How it translates, unless told otherwise.")
 
+    def with_alignment(self) -> "RunConfig":
+        """Return the config with the attention that was taught (`guided`) as that of its word links.
+
+        What `search.alignment` names itself stays.
+        """
+        own, taught = self.search.alignment, self.guided
+        if taught is None or own.layer is not None:
+            return self
+        found = dataclasses.replace(own, layer=taught.layer, heads=own.heads or taught.heads)
+        return dataclasses.replace(self, search=dataclasses.replace(self.search, alignment=found))
+
     def __post_init__(self) -> None:
         """Refuse a mechanism whose kind of target there is not, such as a pointer that nothing would move."""
         if isinstance(self.model, PhraseConfig):
@@ -166,7 +177,7 @@ def train(
             it: then nothing was written.
         TrainingDiverged: if the loss stayed not finite.
     """
-    folder = Path(folder)
+    folder, config = Path(folder), config.with_alignment()
     device = pick_device(config.device)
     use_threads(config.threads or None)
     with join(device) as processes, claimed(folder) if processes.is_main else nullcontext():

@@ -131,9 +131,9 @@ def test_heads_and_priors_are_chosen(page, address):
     found = cell(page.locator("#s1 .of-system.system-1"), 0, 1)
     # The first head looks at it with 0.75 of the step, the second not at all; before, all words were alike.
     expect(found).to_have_attribute("data-weight", re.compile(r"^0\.37"))
-    page.get_by_label("Head").select_option("1")
+    page.get_by_label("Head").select_option("0")
     expect(found).to_have_attribute("data-weight", re.compile(r"^0\.7[45]"))
-    page.get_by_label("Head").select_option("2")
+    page.get_by_label("Head").select_option("1")
     expect(found).to_have_attribute("data-weight", "0")
     page.locator("#s1 .tools").get_by_label("Attention").select_option("1")
     expect(found).to_have_attribute("data-weight", re.compile(r"^0\.20"))

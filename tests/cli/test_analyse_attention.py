@@ -20,7 +20,7 @@ from regard.experiment import CONFIG_FILE, LAST_LINE, load_config
 from regard.models import build_model
 from regard.models.lstm_config import LstmConfig
 from regard.training.resume import write_weights
-from regard.training.weights import weights_of
+from regard.training.weights import load_weights, weights_of
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]
@@ -64,7 +64,9 @@ def pieces_model(folder):
     # As many pieces as the model has words.
     vocabulary = Vocabulary((*SPECIALS, "a@@", "b", "c", "d@@", "e", "f", "g"))
     source = Side(BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n"), vocabulary)
+    weights = load_weights(model)
     TextPair(source, text.target, text.budget).save(model)
+    write_weights(model, to_dict(load_config(model)), weights, {})
     return model
 
 
@@ -118,7 +120,7 @@ def test_it_says_what_score_and_evaluate_say(models, files, which):
     assert found["perplexity"] == pytest.approx(json.loads(scores.read_text())["perplexity"], rel=1e-5)
     assert found["steps"] == json.loads(scores.read_text())["tokens"]
     drawn = links.read_text().splitlines()
-    assert [line["links"] for line in found["lines"]] == [line for line in drawn if line]
+    assert [line["links"] for line in found["lines"]] == [drawn[line["line"] - 1] for line in found["lines"]]
     run("evaluate", "--gold", files / "gold.talp", "--links", links, "--json", scores, "--resamples", 2)
     expected = json.loads(scores.read_text())
     for name in ("aer", "precision", "recall"):
@@ -170,7 +172,7 @@ def test_a_posterior_model_is_seen_after_and_before_the_word(files, tmp_path):
     folder = save_model(tmp_path / "posterior")
     with_attention(folder, PosteriorAttentionConfig(contexts=0))
     after, before = (figures([folder], files, *options) for options in ((), ("--prior",)))
-    assert (after["attention"], before["attention"]) == ("belief", "prior")
+    assert (after["attention"], before["attention"]) == ("posterior", "prior")
     after, before = after["models"]["posterior"], before["models"]["posterior"]
     assert after["perplexity"] == before["perplexity"] and after["accuracy"] == before["accuracy"]
     assert abs(after["entropy"] - before["entropy"]) > 1e-5
@@ -241,8 +243,8 @@ def test_a_terminal_gets_tables(models, files, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--layer", 2], "--layer 2: soft attends in 1"),
-        (["--head", 2], "--head 2: soft has 1"),
+        (["--layer", 1], "layer 1: soft attends to the source in 1 layers, counted from 0; -1 is the last"),
+        (["--head", 1], "head 1: layer -1 of soft has 1 heads, counted from 0"),
         (["--line", 7], "--line 7: .*in.txt has 6 lines"),
         (["--names", "a,b"], "2 names to 1 models"),
         (["--names", ""], "names of their own"),

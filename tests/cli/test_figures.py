@@ -245,7 +245,7 @@ def attention_file(path, target, line=2):
     """As `regard translate --attention` writes it; all attention on the first word."""
     source = ["ein", "hund", "<läuft>"]
     weights = [[[[1.0, 0.0, 0.0]]] * (len(target) + 1)]
-    entry = {"line": line, "rank": 1, "source": source, "target": target, "score": -1.0, "weights": weights}
+    entry = {"line": line, "rank": 1, "source": source, "target": target, "score": -1.0, "posterior": weights}
     return written(path, json.dumps(entry, ensure_ascii=False) + "\n")
 
 
@@ -328,7 +328,8 @@ def test_models_are_drawn_on_their_own_translations_and_on_given_ones(folders) -
     assert "empty" in str(looked(folders, "translations", *two, "--line", 2).exception)
     assert "2 lines" in str(looked(folders, "translations", *two, "--line", 3).exception)
     assert "--reference" in str(looked(folders, "difference", *two).exception)
-    assert "--layer 2" in str(looked(folders, "translations", *two, "--layer", 2).exception)
+    wrong = looked(folders, "translations", *two, "--layer", 1).exception
+    assert "one attends to the source in 1 layers, counted from 0" in str(wrong)
     assert "--names" in str(looked(folders, "translations", *two, "--names", "a,a").exception)
 
 
@@ -353,7 +354,7 @@ def test_a_model_with_a_sink_is_subtracted_from_one_without(folders) -> None:
 
 
 def test_self_attention_is_that_of_one_word_in_every_head(folders) -> None:
-    result = looked(folders, "self-attention", "--from", folders / "transformer", "--word", 3, "--table")
+    result = looked(folders, "self-attention", "--from", folders / "transformer", "--word", 2, "--table")
     head, *rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert head == ["head", "a", "b", "c", "d"] and len(rows) == 2
     assert all(sum(map(float, row[1:])) == pytest.approx(1, abs=1e-3) for row in rows)
@@ -362,7 +363,8 @@ def test_self_attention_is_that_of_one_word_in_every_head(folders) -> None:
         for each in ET.parse(folders / "out" / "self-attention.svg").iter(f"{SVG}text")
         if each.get("font-weight") == "bold"
     ]
-    assert bold == ["Encoder, layer 2: what 'c' looks at", "c"]
+    assert bold == ["Encoder, layer 1: what 'c' looks at", "c"]
+    assert [row[0] for row in rows] == ["0", "1"]
     assert "Transformers" in str(looked(folders, "self-attention", "--from", folders / "one").exception)
-    beyond = ("--from", folders / "transformer", "--word", 5)
-    assert "--word 5" in str(looked(folders, "self-attention", *beyond).exception)
+    beyond = ("--from", folders / "transformer", "--word", 4)
+    assert "--word 4" in str(looked(folders, "self-attention", *beyond).exception)

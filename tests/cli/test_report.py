@@ -96,7 +96,7 @@ def test_a_file_of_translations_stands_beside_a_model(models, files):
     given.write_text("A\n" * len(SOURCE))
     data = report([given, models[0]], files, "--names", "theirs,ours")
     assert [system["name"] for system in data["systems"]] == ["theirs", "ours"]
-    assert data["systems"][0]["own"] == [] and data["systems"][1]["own"] == [[1, None, False]]
+    assert data["systems"][0]["own"] == [] and data["systems"][1]["own"] == [[None, None, False]]
     assert [sentence["systems"][0]["output"] for sentence in data["sentences"]] == [["A"]] * len(SOURCE)
 
 
@@ -126,7 +126,7 @@ def test_the_models_own_text_is_read_only_where_it_is_asked_for(models, files, m
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["--maps", "some"], UsageError, "--maps 'some': expected last or all"),
+        (["--maps", "some"], UsageError, "--maps 'some': expected links or all"),
         (["--tokenize", "blanks"], UsageError, "blanks"),
         (["--names", "one,two"], UsageError, "2 names to 1 models"),
         (["--aligner", "no-aligner"], DataError, "no-aligner"),

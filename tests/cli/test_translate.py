@@ -193,9 +193,10 @@ def test_alignment_links_are_the_most_attended_words(model, tmp_path):
         assert row["text"] == target
         assert row["target"] == target.split()
         if not source:
-            assert link == "" and row["weights"] == []
+            assert link == "" and row["prior"] == row["posterior"] == []
             continue
-        (layer,) = (np.array(layer) for layer in row["weights"])
+        assert row["prior"] == row["posterior"] and row["links"] == link
+        (layer,) = (np.array(layer) for layer in row["posterior"])
         assert layer.shape == (len(row["target"]) + 1, 1, len(row["source"]))
         np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-5)
         best = layer[:-1, 0].argmax(axis=1)
@@ -262,7 +263,7 @@ def attended(folder: Path, tmp_path: Path, *options) -> np.ndarray:
     translate(folder, "--attention", path, *options, input="a b c\n")
     found = json.loads(path.read_text())
     assert found["source"] == ["a", "b", "c", "<sink>"]
-    return np.array(found["weights"][0]).sum((0, 1))
+    return np.array(found["posterior"][0]).sum((0, 1))
 
 
 def test_fertilities_of_the_model_of_a_file_and_of_a_word_bound_the_attention(tmp_path):
@@ -308,7 +309,7 @@ def test_a_demand_that_a_translation_cut_short_does_not_meet_is_told_of(tmp_path
         assert not caplog.text
         # One token and the end symbol hand out two units.
         translate(bounded, "--word-fertility", "b=4:", *short, input="a b c\n")
-    assert "line 1: source token 2, 'b', received" in caplog.text
+    assert "line 1: source token 1 (from 0), 'b', received" in caplog.text
 
 
 def test_fertilities_of_a_model_with_no_attention_to_bound_are_refused(tmp_path):

@@ -117,11 +117,13 @@ def test_each_line_has_as_many_steps_as_its_tokens_and_an_end(build):
 
 
 @pytest.mark.parametrize("sampling", [None, SamplingConfig()], ids=["beam", "sample"])
-@pytest.mark.parametrize("attention", [{**POSTERIOR, "coupling": "monotonic"}, {"kind": "soft"}])
+@pytest.mark.parametrize(
+    "attention", [{**POSTERIOR, "coupling": "monotonic"}, {"kind": "soft"}, {"kind": "hard"}]
+)
 def test_what_translation_and_scoring_show_is_what_analysis_finds(build, attention, sampling):
     model, sources = build(seed=3, attention=attention), [source for source, _ in PAIRS]
     search = from_dict(SearchConfig, {"beam": 3, "nbest": 2, "forbid_unknown": True, "max_length_ratio": 1.0})
-    learns, apart = attention["kind"] == "posterior", 0
+    learns, apart = attention["kind"] != "soft", 0
     for result in Translator(model, TEXT, search, sampling).translate(number_lines(sources)):
         pairs = [(result.line.text, one.text) for one in result.translations]
         scored = score_lines(model, TEXT, pairs, search)

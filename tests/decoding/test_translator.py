@@ -162,9 +162,9 @@ def test_links_join_subwords():
 
 
 def test_an_unknown_word_is_replaced_by_the_word_it_attends_to():
-    weights = np.array([[0.1, 0.2, 0.7], [0.8, 0.1, 0.1], [0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=np.float32)
+    links = frozenset({(2, 0), (0, 1), (2, 2)})
     said = replace_unknown(
-        [False, True, True, True], ["A", "<unk>", "<unk>", "<unk>"], weights, ["x", "y", "z"], TEXT
+        [False, True, True, True], ["A", "<unk>", "<unk>", "<unk>"], links, ["x", "y", "z"], TEXT
     )
     assert said == ["A", "x", "z", "<unk>"]
 
@@ -172,7 +172,7 @@ def test_an_unknown_word_is_replaced_by_the_word_it_attends_to():
 def test_replacement_reaches_the_text_but_not_the_tokens(build):
     model = build()
     model.output_bias.data[UNK] = 50.0
-    options = search(replace_unknown=True, max_length_ratio=0.0, max_length_extra=2)
+    options = search(alignment={"replace_unknown": True}, max_length_ratio=0.0, max_length_extra=2)
     (result,) = Translator(model, TEXT, options).translate(lines(["x y z"]))
     best = result.translations[0]
     assert best.tokens == ("<unk>", "<unk>")
@@ -184,7 +184,7 @@ def test_replacement_reaches_the_text_but_not_the_tokens(build):
 
 def test_a_prefix_is_written_as_it_was_given(build):
     given = number_lines(["a b", "", "c"], ["A new", "B", ""])
-    results = list(Translator(build(), TEXT, search(replace_unknown=True)).translate(given))
+    results = list(Translator(build(), TEXT, search(alignment={"replace_unknown": True})).translate(given))
     assert results[0].text.startswith("A new")
     assert results[0].translations[0].tokens[:2] == ("A", "<unk>")
     assert results[1].text == ""

@@ -103,7 +103,7 @@ def test_forced_maps_are_those_of_the_references(soft):
 def test_a_posterior_is_kept_beside_its_prior_on_request():
     translator = make_translator({"kind": "posterior", "contexts": 2})
     system = collect(translator, every=True)
-    kinds = (MapKind(1, None, False), MapKind(1, None, True))
+    kinds = (MapKind(), MapKind(prior=True))
     assert system_maps(system, forced=False) == system_maps(system, forced=True) == kinds
     results = list(translator.translate(number_lines(source for source, _ in PAIRS)))
     for shown, result in zip(system.sentences, results, strict=True):
@@ -113,11 +113,11 @@ def test_a_posterior_is_kept_beside_its_prior_on_request():
             assert abs(shown.own.weights[0] / 255 - best.weights).max() <= 1 / 255
             assert abs(shown.own.weights[1] / 255 - prior).max() <= 1 / 255
     assert any((one.own.weights[0] != one.own.weights[1]).any() for one in system.sentences if one.own)
-    assert system_maps(collect(translator), forced=False) == (MapKind(1, None),)
+    assert system_maps(collect(translator), forced=False) == (MapKind(),)
 
 
 def test_a_soft_model_has_one_map_though_all_are_wanted(soft):
-    assert system_maps(collect(soft[0], every=True), forced=True) == (MapKind(1, None),)
+    assert system_maps(collect(soft[0], every=True), forced=True) == (MapKind(),)
 
 
 def test_a_bounded_models_maps_have_a_column_for_its_sink():

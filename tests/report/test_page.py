@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from made_report import PAIRS, make_report
-from regard.report.maps import MapKind, MapPacker, WordMaps, drop_equal_priors, quantise, word_maps
+from regard.report.maps import MapKind, MapPacker, Seen, WordMaps, drop_equal_priors, quantise, word_maps
 from regard.report.page import render, script_json
 
 
@@ -143,8 +144,9 @@ def test_the_maps_in_the_page_are_those_of_the_systems(report, reader, data):
 
 def test_each_layer_head_and_prior_is_named(data):
     soft, bounded = data["systems"]
-    assert soft["own"] == soft["forced"] == [[1, None, False]]
-    assert bounded["own"] == [[1, 1, False], [1, 2, False], [1, 1, True], [1, 2, True]]
+    assert soft["own"] == soft["forced"] == [[None, None, False]]
+    maps = [None, None], [0, 0], [0, 1]
+    assert bounded["own"] == [[*one, prior] for prior in (False, True) for one in maps]
 
 
 def test_faults_are_where_they_are_counted(report, data):
@@ -166,28 +168,30 @@ def test_a_page_is_the_same_each_time(report, page):
 
 
 def test_only_maps_that_a_known_word_changed_have_a_prior():
-    weights = np.array([[[0.5, 0.5]], [[1.0, 0.0]]])
-    same = word_maps(("a", "b"), ("x", "y"), [weights], [weights], [0, 1], [0, 1], every=True)
-    other = word_maps(("a", "b"), ("x", "y"), [weights], [1 - weights], [0, 1], [0, 1], every=True)
-    assert [one.kinds for one in drop_equal_priors([same, None, same]) if one] == [(MapKind(1, None),)] * 2
+    weights = np.array([[0.5, 0.5], [1.0, 0.0]])
+    same = word_maps(("a", "b"), ("x", "y"), Seen(weights), [0, 1], [0, 1], Seen(weights))
+    other = word_maps(("a", "b"), ("x", "y"), Seen(weights), [0, 1], [0, 1], Seen(1 - weights))
+    assert [one.kinds for one in drop_equal_priors([same, None, same]) if one] == [(MapKind(),)] * 2
     assert drop_equal_priors([same, other]) == [same, other]
 
 
 def test_subwords_are_joined_and_the_sink_is_a_column():
-    weights = np.array([[[0.25, 0.25, 0.0, 0.5]], [[0.0, 0.5, 0.5, 0.0]]])
-    maps = word_maps(("said",), ("long", "word"), [weights], [weights], [0, 0, 1, -1], [0, 0])
+    weights = np.array([[0.25, 0.25, 0.0, 0.5], [0.0, 0.5, 0.5, 0.0]])
+    maps = word_maps(("said",), ("long", "word"), Seen(weights), [0, 0, 1, -1], [0, 0])
     assert maps.columns == ("long", "word", "<sink>")
     assert maps.weights.tolist() == [[[128, 64, 64]]]
-    assert maps.kinds == (MapKind(1, None),)
+    assert maps.kinds == (MapKind(),)
 
 
-def test_heads_are_averaged_unless_all_are_wanted():
-    weights = np.array([[[1.0, 0.0], [0.0, 1.0]]])
-    ids = ([0, 1], [0])
-    one = word_maps(("a",), ("x", "y"), [weights, weights], [weights] * 2, *ids)
-    assert one.kinds == (MapKind(2, None),) and one.weights.tolist() == [[[128, 128]]]
-    every = word_maps(("a",), ("x", "y"), [weights, weights], [weights] * 2, *ids, every=True)
-    assert len(every.kinds) == 8 and every.weights[1].tolist() == [[0, 255]]
+def test_layers_and_heads_count_from_0_after_the_map_of_the_links():
+    weights, ids = np.array([[[1.0, 0.0], [0.0, 1.0]]]), ([0, 1], [0])
+    one = word_maps(("a",), ("x", "y"), Seen(np.array([[0.25, 0.75]])), *ids)
+    assert one.kinds == (MapKind(),) and one.weights.tolist() == [[[64, 191]]]
+    seen = Seen(np.array([[0.25, 0.75]]), [weights, weights])
+    every = word_maps(("a",), ("x", "y"), seen, *ids, seen)
+    own = [MapKind(), *(MapKind(layer, head) for layer in (0, 1) for head in (0, 1))]
+    assert every.kinds == (*own, *(replace(kind, prior=True) for kind in own))
+    assert every.weights[:3].tolist() == [[[64, 191]], [[255, 0]], [[0, 255]]]
 
 
 def test_chunks_hold_what_was_put_in_behind_one_another():
@@ -196,7 +200,7 @@ def test_chunks_hold_what_was_put_in_behind_one_another():
     for _ in range(30):
         rows = int(generator.integers(1, 200))
         weights = generator.integers(0, 256, (1, rows, 100), dtype=np.uint8)
-        maps = WordMaps(("a",) * rows, ("x",) * 100, weights, (MapKind(1, None),))
+        maps = WordMaps(("a",) * rows, ("x",) * 100, weights, (MapKind(),))
         kept.append((packer.add(maps), weights.tobytes()))
     chunks = [zlib.decompress(base64.b64decode(text)) for text in packer.chunks()]
     assert len(chunks) > 1

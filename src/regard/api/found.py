@@ -10,7 +10,7 @@ from regard.data.text import TextPair
 from regard.data.vocabulary import EOS
 from regard.decoding.analysis import words_of
 from regard.decoding.beam import evaluating
-from regard.decoding.config import SearchBatchConfig
+from regard.decoding.config import SearchConfig
 from regard.decoding.pairs import pair_blocks
 from regard.decoding.scoring import LineScore
 from regard.decoding.translate import LineResult, Translation
@@ -65,6 +65,7 @@ def _one(
         beliefs=one.hypothesis.beliefs,
         source_word_ids=one.source_words,
         word_ids=one.target_words,
+        aligned_by=one.alignment,
         encoder=encoder,
         decoder=decoder,
         lacking=found.lacking,
@@ -87,7 +88,7 @@ def _whole(
 
 
 def scored(
-    text: TextPair, pair: tuple[str, str], found: LineScore, config: SearchBatchConfig, longest: int | None
+    text: TextPair, pair: tuple[str, str], found: LineScore, search: SearchConfig, longest: int | None
 ) -> TranslationResult:
     """A translation that was given, with what a model thinks of it.
 
@@ -95,12 +96,12 @@ def scored(
         text: How the two sides are written.
         pair: The sentence and its translation.
         found: What forced decoding found.
-        config: What the longest sentence is.
+        search: What the longest sentence is, and the attention that links are made from.
         longest: The most tokens that the model can read.
     """
     source, target = pair
     if found.hypothesis is None:
-        ((read,),) = pair_blocks(text, [pair], config, longest)
+        ((read,),) = pair_blocks(text, [pair], search.batch, longest)
         return TranslationResult(source=source, refused=read.problem)
     return TranslationResult(
         source=source,
@@ -116,4 +117,5 @@ def scored(
         beliefs=found.hypothesis.beliefs,
         source_word_ids=(*text.source.word_ids(found.source_tokens), *[-1] * len(text.sink)),
         word_ids=tuple(text.target.word_ids(found.tokens)),
+        aligned_by=search.alignment,
     )

@@ -18,6 +18,10 @@ _NESTED = {
     "batch": ("batch", "sentences"),
     "coverage_penalty": ("coverage_penalty", "weight"),
     "coverage_floor": ("coverage_penalty", "floor"),
+    "layer": ("alignment", "layer"),
+    "heads": ("alignment", "heads"),
+    "shift": ("alignment", "shift"),
+    "replace_unknown": ("alignment", "replace_unknown"),
 }
 
 
@@ -67,7 +71,8 @@ def search_settings(base: "SearchConfig", options: Mapping[str, Any]) -> "Search
 
     Args:
         base: The model's own.
-        options: By the names of `SearchConfig`, or by those of `_NESTED`.
+        options: By the names of `SearchConfig`, or by those of `_NESTED`; `head` is one of `heads`. With
+            another layer and no heads all of its heads are meant.
 
     Raises:
         ConfigError: if they do not fit together; names the option.
@@ -75,7 +80,12 @@ def search_settings(base: "SearchConfig", options: Mapping[str, Any]) -> "Search
     from regard.config import from_dict, to_dict
     from regard.decoding.config import SearchConfig
 
-    data = to_dict(base)
+    data, options = to_dict(base), dict(options)
+    head = options.pop("head", None)
+    if head is not None:
+        options["heads"] = [head]
+    elif options.get("layer") is not None and options.get("heads") is None:
+        options["heads"] = []
     for name, value in options.items():
         if value is None:
             continue

@@ -52,7 +52,8 @@ def load(
             punctuation of plain text is set apart where the training text is tokenised.
         search: Search settings by name in the place of the model's own: `beam`, `length_penalty`,
             `coverage_penalty`, `no_repeat_ngram`, `max_length_ratio`, `batch` (sentences at once)...; all of
-            them stand under `[search]` in `regard config`.
+            them stand under `[search]` in `regard config`. `layer`, `head` (or `heads`) and `shift` choose
+            the attention that word links, maps and replaced unknown words come from (`[search.alignment]`).
 
     Raises:
         UsageError: if no folder is given, models of an ensemble do not fit each other, or the precision is
@@ -157,8 +158,8 @@ class Model:
                 `weights` by name, see `regard.decoding.mbr`.
             look: `all` looks at the encoder's and the decoder's attention to themselves too, where the model
                 is one Transformer.
-            search: Search settings for this call, by name, such as `beam` and `nbest`; see `load`. A beam is
-                made as wide as `nbest` unless it is given.
+            search: Search settings for this call, by name, such as `beam`, `nbest`, `layer` and `head`; see
+                `load`. A beam is made as wide as `nbest` unless it is given.
 
         Returns:
             A result, or a list of as many as there are sentences. In a list a sentence that is refused (too
@@ -215,7 +216,8 @@ class Model:
         Args:
             source: A sentence, or some.
             target: Its translation, or those of each.
-            search: Search settings by name; the length and the coverage penalty make the score.
+            search: Search settings by name; the length and the coverage penalty make the score, `layer`,
+                `head` and `shift` choose the attention of the links.
 
         Returns:
             A result, or a list of as many as there are sentences, with the translations given as their text.
@@ -239,7 +241,7 @@ class Model:
         with self._lock:
             found = list(score_lines(self.model, self.text, pairs, settings))
         results = [
-            scored(self.text, pair, one, settings.batch, self.model.longest)
+            scored(self.text, pair, one, settings, self.model.longest)
             for pair, one in zip(pairs, found, strict=True)
         ]
         if single and results[0].refused:

@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from regard.decoding.unknown import map_weights
+from regard.decoding.config import AlignmentConfig
+from regard.decoding.linking import TokenWords, attention_links, attention_map
 from regard.errors import UsageError
-from regard.metrics.alignment import join_words, links_from_weights
+from regard.metrics.alignment import join_words
 from regard.metrics.maps import AttentionMap, map_difference
 from regard.report.difference import svg_difference
 from regard.report.heatmap import svg_map
@@ -38,9 +39,11 @@ class TranslationResult:
         log_probability: log p(tokens, end symbol | source).
         token_log_probs: [T + 1], its parts, the end symbol's last.
         attention: For each attending layer [T + 1, H, S]: every step, the end symbol's last, and every head.
-        beliefs: The same once the tokens were known, where attention learns from them; else none.
+        beliefs: The posterior, the same once the tokens were known, where that is another (of hard attention
+            the probability of each selection); else none.
         source_word_ids: The word that each source token is part of, counted from 0; -1 for the sink.
         word_ids: The same of `tokens`.
+        aligned_by: The layer, heads and step of the attention that `weights` and `alignment` come from.
         encoder: For each layer of a Transformer's encoder [H, S, S], where all was looked at: what token i
             gave to token j.
         decoder: The same of its decoder, [H, T + 1, T + 1]: a step sees the start symbol and the tokens
@@ -63,18 +66,24 @@ class TranslationResult:
     beliefs: tuple[Float[np.ndarray, "N _ S"], ...] = ()
     source_word_ids: tuple[int, ...] = ()
     word_ids: tuple[int, ...] = ()
+    aligned_by: AlignmentConfig = field(default_factory=AlignmentConfig)
     encoder: tuple[Float[np.ndarray, "_ S S"], ...] = ()
     decoder: tuple[Float[np.ndarray, "_ N N"], ...] = ()
     refused: str | None = None
     lacking: tuple[str, ...] = ()
     nbest: tuple["TranslationResult", ...] = ()
 
+    @property
+    def posterior(self) -> tuple[Float[np.ndarray, "N _ S"], ...]:
+        """All attention once the tokens were known: `beliefs`, or `attention` where these are the same."""
+        return self.beliefs or self.attention
+
     @cached_property
     def weights(self) -> Float[np.ndarray, "T S"]:
-        """One map, its tokens known, the end symbol left out: the last layer, the mean of its heads."""
+        """The attention map that `alignment` comes from, the end symbol left out; see `aligned_by`."""
         if not self.attention:
             return np.zeros((len(self.tokens), len(self.source_tokens)), dtype=np.float32)
-        return map_weights(self.beliefs or self.attention)[: len(self.tokens)]
+        return attention_map(self.posterior, self.aligned_by)
 
     @cached_property
     def word_weights(self) -> Float[np.ndarray, "V W"]:
@@ -115,15 +124,19 @@ class TranslationResult:
 
     @cached_property
     def alignment(self) -> Int[np.ndarray, "L 2"]:
-        """For each target word the source word it attended to most: rows of (source, target), from 0."""
-        links = links_from_weights(self.weights, self.source_word_ids, self.word_ids)
+        """For each target word the source word it attended to most: rows of (source, target), from 0.
+
+        A word that attended to the sink most has none; see `regard.decoding.linking`.
+        """
+        words = TokenWords(self.source_word_ids, self.word_ids)
+        links = attention_links(self.attention, self.posterior, self.aligned_by, words)
         return np.array(sorted(links), dtype=np.int64).reshape(-1, 2)
 
     def plot(
         self,
         words: bool = False,
-        layer: int = -1,
-        head: int | Literal["mean", "all"] = "mean",
+        layer: int | None = None,
+        head: int | Literal["mean", "all"] | None = None,
         of: Attended = "source",
         title: str | None = None,
     ) -> Picture:
@@ -131,8 +144,10 @@ class TranslationResult:
 
         Args:
             words: Join subwords; for the attention to the source.
-            layer: Which layer, from 0; -1 is the last.
-            head: Which head, from 0; their mean; or all, beside each other.
+            layer: Which layer, from 0; -1 is the last. Default: that of `aligned_by`; of the attention to
+                itself the last.
+            head: Which head, from 0; their mean; or all, beside each other. Default: the mean of the heads of
+                `aligned_by`; of all heads where another layer is chosen.
             of: Whose attention; `encoder` and `decoder` of what was translated with `look="all"`.
             title: A line above.
 
@@ -151,15 +166,20 @@ class TranslationResult:
         rows, columns, layers = self._seen(of)
         if not layers:
             raise UsageError(f"of={of!r}: not looked at: translate with look='all', with one Transformer")
-        if not -len(layers) <= layer < len(layers):
-            raise UsageError(f"layer={layer}: there are {len(layers)}, from 0 on; -1 is the last")
-        maps = layers[layer]  # (H, rows, columns)
-        if isinstance(head, int) and not -len(maps) <= head < len(maps):
-            raise UsageError(f"head={head}: there are {len(maps)}, from 0 on")
+        own = self.aligned_by if of == "source" else AlignmentConfig()
+        place = layer if layer is not None else -1 if own.layer is None else own.layer
+        if not -len(layers) <= place < len(layers):
+            raise UsageError(f"layer={place}: there are {len(layers)}, from 0 on; -1 is the last")
+        maps = layers[place]  # (H, rows, columns)
         if isinstance(head, str) and head not in ("mean", "all"):
             raise UsageError(f"head={head!r}: expected a number, 'mean' or 'all'")
+        heads = (head,) if isinstance(head, int) else own.heads if head is None and layer is None else ()
+        for number in heads:
+            if not -len(maps) <= number < len(maps):
+                raise UsageError(f"head={number}: there are {len(maps)}, from 0 on; -1 is the last")
         captions = [f"head {number}" for number in range(len(maps))] if head == "all" else None
-        chosen = maps if head == "all" else maps.mean(axis=0)[None] if head == "mean" else maps[[head]]
+        some = maps[list(heads)] if heads else maps
+        chosen = some if head == "all" else some.mean(axis=0)[None]
         if words:
             chosen = np.stack([join_words(map, self.source_word_ids, self.word_ids) for map in chosen])
             rows, columns = self.words, self.source_words
@@ -171,7 +191,9 @@ class TranslationResult:
             return self.source_tokens, self.source_tokens, list(self.encoder)
         if of == "decoder":
             return (*self.tokens, _END), (_START, *self.tokens), list(self.decoder)
-        layers = [layer[: len(self.tokens)].transpose(1, 0, 2) for layer in self.beliefs or self.attention]
+        first = int(self.aligned_by.shift)
+        steps = slice(first, first + len(self.tokens))
+        layers = [layer[steps].transpose(1, 0, 2) for layer in self.posterior]
         return self.tokens, self.source_tokens, layers
 
     def __repr__(self) -> str:

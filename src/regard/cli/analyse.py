@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
 from regard.errors import UsageError
 
 __all__ = ["analyse"]
@@ -130,19 +131,15 @@ def analyse(
             rich_help_panel=_SIDE_BY_SIDE,
         ),
     ] = None,
-    layer: Annotated[
-        int | None,
-        typer.Option(help="The attending layer, from 1; else the last.", min=1, rich_help_panel=_ATTENTION),
-    ] = None,
-    head: Annotated[
-        int | None,
-        typer.Option(help="A head, from 1; else the mean of all.", min=1, rich_help_panel=_ATTENTION),
-    ] = None,
+    layer: LayerOption = None,
+    head: HeadOption = None,
+    shift: ShiftOption = None,
     prior: Annotated[
         bool,
         typer.Option(
             "--prior",
-            help="Attention before the word was known, of models that correct it afterwards.",
+            help="The prior: attention before the token was known, of models that correct it afterwards (of "
+            "hard attention the selection). Default: the posterior, once it is known.",
             rich_help_panel=_ATTENTION,
         ),
     ] = False,
@@ -188,7 +185,8 @@ def analyse(
 
     --attention: lead the models through the references and show how spread out their attention is, how often
     the next word is right and how that hangs on it, how much of each source sentence is looked at, and with
-    --gold how well the most attended words align (Shankar & Sarawagi 2019, Figures 2 to 5, Table 3).
+    --gold how well the most attended words align (Shankar & Sarawagi 2019, Figures 2 to 5, Table 3). Of hard
+    attention, which selects words, all selected words of each target word are scored as links, too: "(set)".
 
     --by-length: translate it with each model, and score the sentences of 1 to 10 source words, 11 to 20, ...,
     61 and more (Indurthi et al. 2019, Table 2, Figure 2), with 95 % intervals and differences from the first.
@@ -201,7 +199,8 @@ def analyse(
     """
     searching = {"beam": beam, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     translating = {"aligner": aligner, "lowercase": lowercase or None, **searching}
-    attending = {"gold": gold, "line": line, "layer": layer, "head": head, "prior": prior or None}
+    attending = {"gold": gold, "line": line, "prior": prior or None}
+    chosen = {"layer": layer, "head": head, "shift": shift}
     modes = {"--worst": worst, "--attention": attention, "--by-length": by_length}
     one, two, three = modes
     _check(
@@ -210,6 +209,7 @@ def analyse(
             ((one,), {"links-reference": links_reference, "number": number}),
             ((one, three), translating),
             ((two,), {**attending, "bin": bin_width}),
+            ((one, two), chosen),
             ((two, three), {"svg": svg, "names": names}),
             ((three,), {"bucket": bucket, "tokenize": tokenize}),
         ],
@@ -223,12 +223,13 @@ def analyse(
         from regard.cli.worst import WorstOptions, show_worst
 
         shown = 10 if number is None else number
+        searching |= chosen
         show_worst(analysed, WorstOptions(aligner, links_reference, shown, lowercase, searching, threads))
     elif attention:
         from regard.cli.attention import AttentionOptions, show_attention
 
         show_attention(
-            analysed, AttentionOptions(gold, svg, line or [], names, layer, head, prior, bin_width or 0.2)
+            analysed, AttentionOptions(gold, svg, line or [], names, chosen, prior, bin_width or 0.2)
         )
     else:
         from regard.cli.by_length import ByLengthOptions, show_by_length

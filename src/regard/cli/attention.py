@@ -12,12 +12,10 @@ from regard.cli.progress import following, say
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from regard.data.links import GoldLinks
     from regard.data.text import TextPair
     from regard.decoding.analysis import ForcedLine
-    from regard.decoding.config import SearchBatchConfig
+    from regard.decoding.config import SearchConfig
     from regard.metrics.attention import AttentionFigures, SentenceAttention
     from regard.models.base import TranslationModel
 
@@ -35,8 +33,8 @@ class AttentionOptions:
         svg: The folder of the figures; none: no figures.
         lines: Whose maps to draw, from 1.
         names: What to call the models, separated by commas; none: as their folders.
-        layer: Of the attending layers, from 1; none: the last.
-        head: From 1; none: all.
+        chosen: The layer, head and step of the attention, as `search_settings` takes them; those left out are
+            the ones that each model's word links come from.
         prior: Whether to look at attention before the word is known.
         width: Of a bin of entropies, in nats.
     """
@@ -45,42 +43,32 @@ class AttentionOptions:
     svg: Path | None
     lines: list[int]
     names: str | None
-    layer: int | None
-    head: int | None
+    chosen: dict[str, Any]
     prior: bool
     width: float
-
-    def weights(self, line: "ForcedLine", name: str) -> "np.ndarray":
-        """The attention asked for, [T, H, S].
-
-        Raises:
-            UsageError: if the model has no such layer or head, or attends to nothing.
-        """
-        layers = line.weights if self.prior else line.beliefs
-        if self.layer is not None and self.layer > len(layers):
-            raise UsageError(f"--layer {self.layer}: {name} attends in {len(layers)}")
-        weights = layers[-1 if self.layer is None else self.layer - 1]
-        if self.head is not None and self.head > weights.shape[1]:
-            raise UsageError(f"--head {self.head}: {name} has {weights.shape[1]}")
-        if not weights.any():
-            raise UsageError(f"{name} attends to nothing: there is no attention to analyse")
-        return weights if self.head is None else weights[:, self.head - 1 : self.head]
 
 
 @dataclass(frozen=True)
 class _Model:
-    """A model by its name, how it reads and writes, and how much it does at once."""
+    """A model by its name, how it reads and writes, and its settings."""
 
     name: str
     model: "TranslationModel"
     text: "TextPair"
-    batch: "SearchBatchConfig"
+    search: "SearchConfig"
 
     def lines(self, pairs: "Sequence[tuple[str, str]]") -> "Iterator[ForcedLine | None]":
-        """What it does with some lines; none for those that are left out."""
+        """What it does with some lines; none for those that are left out.
+
+        Raises:
+            UsageError: if it attends to nothing.
+        """
         from regard.decoding.analysis import force_lines
 
-        return force_lines(self.model, self.text, pairs, self.batch)
+        for line in force_lines(self.model, self.text, pairs, self.search.batch):
+            if line is not None and not line.attends:
+                raise UsageError(f"{self.name} attends to nothing: there is no attention to analyse")
+            yield line
 
 
 @dataclass(frozen=True)
@@ -113,7 +101,8 @@ def show_attention(analysed: Analysed, options: AttentionOptions) -> None:
     if beyond:
         raise UsageError(f"--line {beyond[0]}: {analysed.source} has {len(pairs)} lines")
     with open_output(analysed.output) as file:
-        models = [_load(name, folder, analysed) for name, folder in zip(names, analysed.models, strict=True)]
+        folders = zip(names, analysed.models, strict=True)
+        models = [_load(name, folder, analysed, options.chosen) for name, folder in folders]
         found = {model.name: _examine(model, pairs, gold, analysed, options) for model in models}
         for i, rows in enumerate(_tables(found)):
             if i:
@@ -127,9 +116,8 @@ def show_attention(analysed: Analysed, options: AttentionOptions) -> None:
             "source": str(analysed.source),
             "reference": str(analysed.reference),
             "gold": None if options.gold is None else str(options.gold),
-            "attention": "prior" if options.prior else "belief",
-            "layer": options.layer,
-            "head": options.head,
+            "attention": "prior" if options.prior else "posterior",
+            "alignment": {model.name: model.search.alignment.record() for model in models},
         }
         write_json(analysed.json_file, figures)
     if options.svg is not None:
@@ -150,11 +138,11 @@ def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] 
     return gold
 
 
-def _load(name: str, folder: Path, analysed: Analysed) -> _Model:
+def _load(name: str, folder: Path, analysed: Analysed, chosen: dict[str, Any]) -> _Model:
     from regard.api.loading import load_models, search_settings
 
     model, text, base = load_models([folder], analysed.device, analysed.precision)
-    return _Model(name, model, text, search_settings(base, {"batch": analysed.batch}).batch)
+    return _Model(name, model, text, search_settings(base, {"batch": analysed.batch, **chosen}))
 
 
 def _examine(
@@ -165,8 +153,7 @@ def _examine(
     options: AttentionOptions,
 ) -> _Found:
     from regard.data.links import check_links
-    from regard.metrics.alignment import alignment_score
-    from regard.metrics.attention import look, summarise
+    from regard.metrics.attention import score_sentences, summarise
 
     sentences: list[SentenceAttention | None] = []
     total = steps = 0
@@ -178,19 +165,15 @@ def _examine(
             words = {"source": len(line.source), "reference": len(line.target)}
             note = f" as {model.name} reads it"
             check_links(gold[number - 1].possible, words, f"{options.gold}:{number}", note)
-        weights = options.weights(line, model.name)
-        sentences.append(look(weights, line.right, line.source_words, line.target_words))
+        sentences.append(line.examine(model.search.alignment, options.prior, model.name))
         total += float(line.log_probs.sum())
         steps += len(line.log_probs)
     kept = [one for one in sentences if one is not None]
     if not kept:
         raise DataError(f"{analysed.source}: {model.name} can read no line")
-    score = None
-    if gold is not None:
-        # What is left out has no links: what its gold links ask for is missed.
-        score = alignment_score([frozenset() if one is None else one.links for one in sentences], gold)
+    links, sets = (None, None) if gold is None else score_sentences(sentences, gold)
     perplexity = math.exp(-total / steps) if total / steps > -700 else None
-    return _Found(sentences, perplexity, summarise(kept, score, options.width))
+    return _Found(sentences, perplexity, summarise(kept, links, options.width, sets))
 
 
 # Tables
@@ -199,8 +182,10 @@ def _examine(
 def _tables(found: dict[str, _Found]) -> list[list[list[str]]]:
     """The figures, steps by entropy and sentences by coverage; heads first."""
     scored = any(one.figures.alignment is not None for one in found.values())
+    selects = any(one.figures.selection is not None for one in found.values())
+    sets = ["AER % (set)", "precision % (set)", "recall % (set)"] if selects else []
     head = ["model", "lines", "steps", "perplexity", "accuracy %", "entropy", "support", "coverage %"]
-    single = [[*head, *(["AER %", "1 - AER"] if scored else [])]]
+    single = [[*head, *(["AER %", "1 - AER"] if scored else []), *sets]]
     for name, one in found.items():
         figures = one.figures
         row = [name, str(figures.sentences), str(figures.steps)]
@@ -208,6 +193,11 @@ def _tables(found: dict[str, _Found]) -> list[list[list[str]]]:
         row += [f"{figures.entropy:.4f}", f"{figures.support:.2f}", f"{100 * figures.coverage:.2f}"]
         if figures.alignment is not None:
             row += [f"{100 * figures.alignment.aer:.2f}", f"{1 - figures.alignment.aer:.3f}"]
+        if figures.selection is not None:
+            chosen = figures.selection
+            row += [f"{100 * value:.2f}" for value in (chosen.aer, chosen.precision, chosen.recall)]
+        else:
+            row += [""] * len(sets)
         single.append(row)
 
     every = {name: one.figures for name, one in found.items()}
@@ -271,7 +261,7 @@ def _maps(
         if line is None:
             say(f"line {number} is not drawn: {model.name} cannot read it")
             return {}
-        weights = options.weights(line, model.name)[:-1].mean(axis=1)
+        weights = line.map(model.search.alignment, options.prior, model.name)
         words = line.source, line.target, line.source_words, line.target_words
         maps[model.name] = AttentionMap.of_tokens(weights, *words)
     try:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
+
 if TYPE_CHECKING:
     from regard.cli.drawing.figure import Figure, Given
 
@@ -114,19 +116,24 @@ def figures(
         Path | None, typer.Option(help="Its translations, line by line.", rich_help_panel=_LOOKING)
     ] = None,
     line: Annotated[int, typer.Option(help="Which line of it.", min=1, rich_help_panel=_LOOKING)] = 1,
-    layer: Annotated[
-        int | None,
-        typer.Option(help="Which attending layer; else the last one.", min=1, rich_help_panel=_LOOKING),
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option(help="Which head; else the mean of all.", min=1, rich_help_panel=_LOOKING)
-    ] = None,
+    layer: LayerOption = None,
+    head: HeadOption = None,
+    shift: ShiftOption = None,
+    prior: Annotated[
+        bool,
+        typer.Option(
+            "--prior",
+            help="The attention before each token was known. Default: the posterior, once it is.",
+            rich_help_panel=_LOOKING,
+        ),
+    ] = False,
     word: Annotated[
         int | None,
         typer.Option(
-            help="self-attention: which word; else the one in the middle.",
-            min=1,
+            help="self-attention: which token, from 0; -1 is the last. Default: the one in the middle.",
+            show_default=False,
             rich_help_panel=_LOOKING,
+            min=-1_000_000,
             max=1_000_000,
         ),
     ] = None,
@@ -142,7 +149,7 @@ def figures(
 
     Two systems: regard figures translations --from runs/soft --from runs/sparse --source test.de --png
     """
-    from regard.cli.drawing.figure import Given
+    from regard.cli.drawing.figure import Chosen, Given
     from regard.cli.output import open_output, write_json, write_pictures, write_table
     from regard.errors import UsageError
 
@@ -155,7 +162,8 @@ def figures(
         return
     if name not in _KINDS:
         raise UsageError(f"no figure is called {name!r}; there is: {', '.join(_KINDS)}")
-    given = Given(source_files or [], source, reference, line, names, layer, head, word, device)
+    chosen = Chosen(layer, head, shift, prior)
+    given = Given(source_files or [], source, reference, line, names, chosen, word, device)
     made = _KINDS[name].make(given)
     # Drawn before anything is written: what cannot be drawn leaves nothing behind.
     printed = _printed(made.pictures) if png else {}

@@ -130,23 +130,12 @@ def _alignment_error(loaded: "LoadedModel", test: Path) -> float:
     """AER of the most attended word, attention read while the model is made to say the reference."""
     from regard.data.corpus import read_lines
     from regard.data.links import read_gold
-    from regard.data.vocabulary import EOS
-    from regard.decoding.forced import force
-    from regard.metrics.alignment import alignment_score, links_from_weights
+    from regard.decoding.scoring import score_lines
+    from regard.metrics.alignment import alignment_score
 
-    sides = loaded.text.source, loaded.text.target
-    sources, targets = (
-        [side.encode(line) for line in read_lines(test.with_suffix(suffix))]
-        for side, suffix in zip(sides, (".de", ".en"), strict=True)
-    )
-    links = []
-    for start in range(0, len(sources), 50):
-        part = slice(start, start + 50)
-        rows = list(range(len(sources)))[part]
-        batch = loaded.text.batch(sources[part], [[*target, EOS] for target in targets[part]], rows)
-        batch = batch.to(loaded.device)
-        for hypothesis in force(loaded.model, batch):
-            links.append(links_from_weights(hypothesis.attention[-1][:-1].mean(axis=1)))
+    pairs = zip(*(read_lines(test.with_suffix(suffix)) for suffix in (".de", ".en")), strict=True)
+    scored = score_lines(loaded.model, loaded.text, pairs, loaded.config.search)
+    links = [line.links for line in scored]
     return round(alignment_score(links, list(read_gold(test.with_suffix(".talp")))).aer, 4)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
 from regard.cli.linker import Linker
 from regard.cli.progress import following, say
 from regard.errors import DataError, UsageError
@@ -76,10 +77,13 @@ def report(
     maps: Annotated[
         str,
         typer.Option(
-            help="last: the last layer, the mean of its heads; all: every layer and head, and what attention "
-            "was before each word was known."
+            help="links: the attention map that word links come from; all: every layer and head too, and "
+            "what attention was before each word was known."
         ),
-    ] = "last",
+    ] = "links",
+    layer: LayerOption = None,
+    head: HeadOption = None,
+    shift: ShiftOption = None,
     tokenize: Annotated[
         str,
         typer.Option(
@@ -122,8 +126,8 @@ def report(
 
     Example: regard report runs/soft runs/constrained --test test.de test.en --names soft,bounded
     """
-    if maps not in ("last", "all"):
-        raise UsageError(f"--maps {maps!r}: expected last or all")
+    if maps not in ("links", "all"):
+        raise UsageError(f"--maps {maps!r}: expected links or all")
     from regard.cli.analysed import Analysed
     from regard.cli.output import open_output
     from regard.metrics.translation import as_tokenizer
@@ -146,6 +150,9 @@ def report(
         "beam": beam,
         "length_penalty": length_penalty,
         "coverage_penalty": coverage_penalty,
+        "layer": layer,
+        "head": head,
+        "shift": shift,
     }
     with open_output(output) as file:
         systems = _collect(analysed, called, text, search, maps == "all", lowercase, threads)

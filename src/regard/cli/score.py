@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
+
 __all__ = ["score"]
 
 
@@ -33,6 +35,9 @@ def score(
     alignment: Annotated[
         Path | None, typer.Option(help="A file for the word links of each line's attention (0-0 1-2).")
     ] = None,
+    layer: LayerOption = None,
+    head: HeadOption = None,
+    shift: ShiftOption = None,
     length_penalty: Annotated[
         float,
         typer.Option(help="Alpha: divide by ((5 + length) / 6)^alpha; 0: plain log-probability.", min=0),
@@ -80,7 +85,9 @@ def score(
     if tokenized:
         text = text.as_written()
     penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
-    search = search_settings(base, {**penalties, "coverage_floor": coverage_floor, "batch": batch})
+    chosen = {"layer": layer, "head": head, "shift": shift}
+    others = {"coverage_floor": coverage_floor, "batch": batch, **chosen}
+    search = search_settings(base, {**penalties, **others})
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
     figures: dict[str, Any] = {"sentences": 0, "skipped": 0, "tokens": 0, "log_probability": 0.0}
     with ExitStack() as files:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
 from regard.errors import UsageError
 
 __all__ = ["serve"]
@@ -40,6 +41,9 @@ def serve(
         list[str] | None,
         typer.Option("--set", help="Another setting, as window=8, batch=64, words=300.", show_default=False),
     ] = None,
+    layer: LayerOption = None,
+    head: HeadOption = None,
+    shift: ShiftOption = None,
     precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
     threads: Annotated[
@@ -93,7 +97,8 @@ def serve(
     # The other half answers requests: products that wait for a busy processor are far slower than on fewer.
     use_threads(threads or max(1, available_processors() // 2))
     limits = {"batch": config.batch, "words": config.words, "beam": config.beam}
-    engines = load_engines(models, device, precision, **limits)
+    shown = {"layer": layer, "head": head, "shift": shift}
+    engines = load_engines(models, device, precision, shown, **limits)
     app = create_app(engines, config)
 
     def ready(address: str) -> None:

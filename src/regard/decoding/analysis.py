@@ -8,12 +8,23 @@ from itertools import groupby
 import numpy as np
 
 from regard.data.batch import Batch
+from regard.data.links import Links
 from regard.data.spacing import SPACES
 from regard.data.text import Side, TextPair
 from regard.decoding.beam import evaluating
-from regard.decoding.config import SearchBatchConfig
+from regard.decoding.config import AlignmentConfig, SearchBatchConfig
 from regard.decoding.forced import likeliest
+from regard.decoding.linking import (
+    Layers,
+    TokenWords,
+    attention_links,
+    attention_map,
+    chosen_heads,
+    selection_links,
+)
 from regard.decoding.pairs import TokenPair, pair_batches, pair_blocks
+from regard.metrics.alignment import is_selection
+from regard.metrics.attention import SentenceAttention, look
 from regard.models.base import TranslationModel
 from regard.types import Bool, Float
 
@@ -47,6 +58,54 @@ class ForcedLine:
     log_probs: Float[np.ndarray, "T"]
     weights: tuple[Float[np.ndarray, "T _ S"], ...]
     beliefs: tuple[Float[np.ndarray, "T _ S"], ...]
+
+    @property
+    def words(self) -> TokenWords:
+        """The word that each token is part of."""
+        return TokenWords(self.source_words, self.target_words)
+
+    @property
+    def attends(self) -> bool:
+        """Whether the model attends to the source at all."""
+        return any(layer.any() for layer in self.beliefs)
+
+    def map(
+        self, config: AlignmentConfig, prior: bool = False, name: str = "the model"
+    ) -> Float[np.ndarray, "T S"]:
+        """Return the attention map of the translation; see `regard.decoding.linking`.
+
+        Args:
+            config: Which layer, heads and step.
+            prior: Whether to take the attention before each token was known.
+            name: What to call the model in messages.
+
+        Raises:
+            UsageError: if the model has no such layer or head.
+        """
+        return attention_map(self.weights if prior else self.beliefs, config, name)
+
+    def links(self, config: AlignmentConfig, prior: bool = False, name: str = "the model") -> Links:
+        """Return the links of the translation; the arguments are those of `map`.
+
+        Among the words that hard attention selected, which are alike before the token is known, the most
+        probable one is taken in any case.
+        """
+        alike = prior and not is_selection(chosen_heads(self.weights, config, name))
+        after: Layers = self.weights if alike else self.beliefs
+        return attention_links(self.weights, after, config, self.words, name)
+
+    def examine(
+        self, config: AlignmentConfig, prior: bool = False, name: str = "the model"
+    ) -> SentenceAttention:
+        """Return the figures of the attention; the arguments are those of `map`."""
+        return look(
+            chosen_heads(self.weights if prior else self.beliefs, config, name),
+            self.right,
+            self.source_words,
+            self.target_words,
+            self.links(config, prior, name),
+            selection_links(self.weights, config, self.words, name),
+        )
 
 
 def force_lines(

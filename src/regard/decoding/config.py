@@ -1,11 +1,12 @@
 """What a search is told: how wide, how long, what it must not say, how many sentences at once."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from regard.config import config, option
 
 __all__ = [
+    "AlignmentConfig",
     "CoveragePenaltyConfig",
     "Limits",
     "SamplingConfig",
@@ -117,6 +118,38 @@ class SearchSchemeConfig:
 
 
 @config
+class AlignmentConfig:
+    """The attention that word links are made from, and that is shown as a model's one attention map.
+
+    See `regard.decoding.linking`, which alone reads it.
+    """
+
+    layer: int | None = option(
+        default=None,
+        help="Which of the layers that attend to the source, from 0; -1 is the last. Default: the layer that "
+        "guided alignment taught (guided.layer), or the last.",
+    )
+    heads: tuple[int, ...] = option(
+        default=(),
+        help="Which of its heads, from 0; their mean is taken. Default: the heads that guided alignment "
+        "taught (guided.heads), or all.",
+    )
+    shift: bool = option(
+        default=False,
+        help="Take the attention of a token from the time step that has the token as its input, the one "
+        "after it was generated.",
+    )
+    replace_unknown: bool = option(
+        default=False, help="Put the source word that an unknown word is linked to in its place."
+    )
+
+    def record(self) -> dict[str, Any]:
+        """Return the layer, the heads (none: all) and the shift, as JSON can hold them."""
+        layer = -1 if self.layer is None else self.layer
+        return {"layer": layer, "heads": list(self.heads), "shift": self.shift}
+
+
+@config
 class SearchConfig:
     """Beam search; greedy search is a beam of 1."""
 
@@ -157,10 +190,11 @@ class SearchConfig:
     forbid_unknown: bool | None = option(
         default=None,
         help="Never generate the unknown token. Default: true with subword tokenizers, unless "
-        "replace_unknown is set.",
+        "alignment.replace_unknown is set.",
     )
-    replace_unknown: bool = option(
-        default=False, help="Put the most attended source word in the place of an unknown word."
+    alignment: AlignmentConfig = option(
+        default=AlignmentConfig,
+        help="The attention that word links are made from, and unknown words replaced by.",
     )
     batch: SearchBatchConfig = option(
         default=SearchBatchConfig, help="How many sentences are translated at once."
@@ -186,7 +220,7 @@ class SearchConfig:
         """
         if self.forbid_unknown is not None:
             return self
-        return replace(self, forbid_unknown=subword and not self.replace_unknown)
+        return replace(self, forbid_unknown=subword and not self.alignment.replace_unknown)
 
 
 @config

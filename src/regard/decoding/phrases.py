@@ -108,4 +108,5 @@ class PhraseTranslator:
             hypothesis=hypothesis,
             source_words=tuple(source.word_ids(result.source_tokens)),
             target_words=tuple(target.word_ids(said)),
+            alignment=self.search.alignment,
         )

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from regard.data.links import Links
 from regard.data.text import TextPair
-from regard.decoding.config import SearchConfig
+from regard.decoding.config import AlignmentConfig, SearchConfig
 from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.linking import TokenWords, attention_links
 from regard.decoding.pairs import TokenPair, pair_batches, pair_blocks
 from regard.decoding.penalties import Scorer
-from regard.decoding.unknown import map_weights
-from regard.metrics.alignment import links_from_weights
 from regard.models.base import TranslationModel
 
 __all__ = ["LineScore", "score_lines"]
@@ -29,7 +28,8 @@ class LineScore:
         source_tokens: The tokens of the source.
         tokens: The tokens of the translation; an end symbol follows them.
         hypothesis: Their probabilities and attention; none where the source is empty or a side is too long.
-        links: The most attended source word of each target word, both counted from 0; the tokens known.
+        links: The most attended source word of each target word, both counted from 0; see
+            `regard.decoding.linking`.
     """
 
     number: int
@@ -48,7 +48,8 @@ def score_lines(
         model: The model.
         text: How its two sides are written.
         pairs: Source lines and their translations.
-        search: Its length and coverage penalties make the score, its batch settings bound memory.
+        search: Its length and coverage penalties make the score, its batch settings bound memory, and links
+            are made from its alignment attention.
 
     Yields:
         One result a pair, in order; a pair that cannot be scored has none, with a warning.
@@ -63,12 +64,12 @@ def score_lines(
         for pair, hypothesis in zip(block, found, strict=True):
             if pair.problem:
                 _log.warning("line %d has no score: %s", pair.number, pair.problem)
-            links = frozenset() if hypothesis is None else _links(pair, hypothesis, text)
+            links = frozenset() if hypothesis is None else _links(pair, hypothesis, text, search.alignment)
             yield LineScore(pair.number, pair.source, pair.target, hypothesis, links)
 
 
-def _links(pair: TokenPair, hypothesis: Hypothesis, text: TextPair) -> Links:
-    """The links of the attention; the end symbol's is left out, and nothing links to a sink."""
-    weights = map_weights(hypothesis.believed)[: len(pair.target)]
+def _links(pair: TokenPair, found: Hypothesis, text: TextPair, config: AlignmentConfig) -> Links:
+    """The links of the attention."""
     source_words = (*text.source.word_ids(pair.source), *[-1] * len(text.sink))
-    return links_from_weights(weights, source_words, text.target.word_ids(pair.target))
+    words = TokenWords(source_words, text.target.word_ids(pair.target))
+    return attention_links(found.attention, found.believed, config, words)

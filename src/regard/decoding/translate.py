@@ -18,18 +18,18 @@ from regard.data.vocabulary import UNK
 from regard.decoding.beam import beam_search, beam_searches
 from regard.decoding.blocks import blocks, sorted_batches, too_long
 from regard.decoding.by_hand import given_fertilities
-from regard.decoding.config import Limits, SamplingConfig, SearchConfig
+from regard.decoding.config import AlignmentConfig, Limits, SamplingConfig, SearchConfig
 from regard.decoding.demands import Demands
 from regard.decoding.forced import believe
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.linking import TokenWords, attention_links, attention_map
 from regard.decoding.mbr import MbrConfig, rank
 from regard.decoding.parallel import each_batch
 from regard.decoding.penalties import Scorer
 from regard.decoding.sampling import sample
 from regard.decoding.terms import Terms
-from regard.decoding.unknown import map_weights, replace_unknown
+from regard.decoding.unknown import replace_unknown
 from regard.errors import DataError, UsageError
-from regard.metrics.alignment import links_from_weights
 from regard.models.base import TranslationModel
 from regard.types import Float
 
@@ -70,6 +70,7 @@ class Translation:
         hypothesis: Its scores and its attention.
         source_words: The word that each source token is part of.
         target_words: The same of `tokens`.
+        alignment: The attention that its links are made from.
     """
 
     text: str
@@ -77,6 +78,7 @@ class Translation:
     hypothesis: Hypothesis
     source_words: tuple[int, ...]
     target_words: tuple[int, ...]
+    alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
 
     @property
     def score(self) -> float:
@@ -85,13 +87,14 @@ class Translation:
 
     @cached_property
     def weights(self) -> Float[np.ndarray, "T S"]:
-        """One map, its tokens known, the end symbol left out: the last layer, the mean of its heads."""
-        return map_weights(self.hypothesis.believed)[: len(self.tokens)]
+        """The attention map that the links are made from; see `regard.decoding.linking`."""
+        return attention_map(self.hypothesis.believed, self.alignment)
 
     @cached_property
     def links(self) -> Links:
         """The most attended source word of each target word, both counted from 0."""
-        return links_from_weights(self.weights, self.source_words, self.target_words)
+        found, words = self.hypothesis, TokenWords(self.source_words, self.target_words)
+        return attention_links(found.attention, found.believed, self.alignment, words)
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ class LineResult:
         """
         if self.fertilities is None or not self.translations:
             return []
-        received = map_weights(self.translations[0].hypothesis.attention).sum(0).tolist()
+        received = self.translations[0].hypothesis.attention[-1].mean(axis=1).sum(0).tolist()
         least = [low for low, _ in self.fertilities]
         pairs = zip(received, least, strict=False)
         return [(place, got) for place, (got, low) in enumerate(pairs) if got < low - HALF]
@@ -306,20 +309,23 @@ class Translator:
     def _write(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
         """A hypothesis as text."""
         target = self.text.target
+        source_words = (*self.text.source.word_ids(result.source_tokens), *[-1] * len(self.text.sink))
         said = target.vocabulary.strings(hypothesis.tokens)
         # A forced prefix is written as it was given, be its words known or not.
         given = target.tokenize(result.line.prefix) if result.line.prefix else []
         written = [*given, *said[len(given) :]]
-        if self.search.replace_unknown and UNK in hypothesis.tokens[len(given) :]:
+        if self.search.alignment.replace_unknown and UNK in hypothesis.tokens[len(given) :]:
             unknown = [token == UNK and i >= len(given) for i, token in enumerate(hypothesis.tokens)]
-            weights = map_weights(hypothesis.believed)
-            written = replace_unknown(unknown, written, weights, result.source_tokens, self.text)
+            tokens = TokenWords(source_words, range(len(said)))
+            links = attention_links(hypothesis.attention, hypothesis.believed, self.search.alignment, tokens)
+            written = replace_unknown(unknown, written, links, result.source_tokens, self.text)
         return Translation(
             text=target.tokenizer.decode(written),
             tokens=tuple(said),
             hypothesis=hypothesis,
-            source_words=(*self.text.source.word_ids(result.source_tokens), *[-1] * len(self.text.sink)),
+            source_words=source_words,
             target_words=tuple(target.word_ids(said)),
+            alignment=self.search.alignment,
         )
 
 
@@ -377,9 +383,10 @@ def warn_refused(result: LineResult) -> None:
         _log.warning("line %d: translated without the term %s", result.line.number, term)
     for place, received in result.unmet:
         _log.warning(
-            "line %d: source token %d, %r, received %.2f of attention, less than its fertility demands",
+            "line %d: source token %d (from 0), %r, received %.2f of attention, less than its fertility "
+            "demands",
             result.line.number,
-            place + 1,
+            place,
             result.source_tokens[place],
             received,
         )

@@ -131,8 +131,10 @@ class ExportedTranslator:
                 f"--coverage-penalty (search.coverage_penalty.weight) = {search.coverage_penalty.weight}: "
                 f"not {plain}, whose own is another; 0 turns it off"
             )
-        if search.replace_unknown:
-            raise UsageError(f"--replace-unknown (search.replace_unknown): not {plain}: it needs attention")
+        if search.alignment.replace_unknown:
+            raise UsageError(
+                f"--replace-unknown (search.alignment.replace_unknown): not {plain}: it needs attention"
+            )
         if search.scheme.transformers:
             raise UsageError(f"search.scheme.transformers: not {plain}, which counts in its own way")
         if search.scheme.stop != "likely":

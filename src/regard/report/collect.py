@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
-import numpy as np
-
 from regard.data.links import Links
 from regard.data.spacing import split_at_spaces
 from regard.data.text import Side, TextPair
 from regard.data.vocabulary import UNK
 from regard.decoding.analysis import force_lines, words_of
+from regard.decoding.config import AlignmentConfig
+from regard.decoding.linking import Layers, attention_map, chosen_heads
 from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.translate import LineResult, Translation, Translator, number_lines
 from regard.metrics.alignment import join_words
-from regard.metrics.attention import SentenceAttention, coverage, entropy, look
+from regard.metrics.attention import SentenceAttention, coverage, entropy
 from regard.report.curves import Curves
-from regard.report.maps import MapKind, WordMaps, drop_equal_priors, word_maps
+from regard.report.maps import MapKind, Seen, WordMaps, drop_equal_priors, word_maps
 from regard.report.worst import Received, Sentence, received_attention
 
 __all__ = [
@@ -43,7 +43,6 @@ Linking = Callable[[Sequence[tuple[Sequence[str], Sequence[str]]]], list[Links]]
 """The word links of pairs of sentences in words."""
 
 T = TypeVar("T")
-Layers = Sequence[np.ndarray]  # [T, H, S] each
 
 
 @runtime_checkable
@@ -238,7 +237,7 @@ def examine(
 
 def _said(best: Translation, translator: Translator | PhraseTranslator) -> Sequence[str]:
     """The tokens of a translation as it was written."""
-    if translator.search.replace_unknown and UNK in best.hypothesis.tokens:
+    if translator.search.alignment.replace_unknown and UNK in best.hypothesis.tokens:
         return translator.text.target.tokenize(best.text)
     return best.tokens
 
@@ -285,19 +284,30 @@ def _show(
             continue
         said = words_of(translator.text.target, best.tokens)
         ids = best.source_words, best.target_words
-        # The end symbol is no word.
-        own, before = _without_end(believed), _without_end(best.hypothesis.attention)
-        words = join_words(own[-1].mean(axis=1), *ids)
+        of = best.alignment
+        steps = chosen_heads(believed, of)
+        words = join_words(steps[:-1].mean(axis=1), *ids)
+        posterior, prior = _seen(best.hypothesis.attention, believed, of, every)
         yield replace(
             shown,
-            own=word_maps(said, sentence.source, own, before, *ids, every),
-            entropy=float(entropy(believed[-1]).mean()),
+            own=word_maps(said, sentence.source, posterior, *ids, prior),
+            entropy=float(entropy(steps).mean()),
             coverage=coverage(words) if words.shape[1] else None,
         )
 
 
-def _without_end(layers: Layers) -> Layers:
-    return [layer[:-1] for layer in layers]
+def _seen(
+    priors: Layers, posteriors: Layers, config: AlignmentConfig, every: bool
+) -> tuple[Seen, Seen | None]:
+    """The posterior and the prior of a translation as its maps show them: the prior only with every layer."""
+    if not every:
+        return Seen(attention_map(posteriors, config)), None
+    rows = slice(1, None) if config.shift else slice(None, -1)  # the end symbol is no word
+    after, before = (
+        Seen(attention_map(layers, config), [layer[rows] for layer in layers])
+        for layers in (posteriors, priors)
+    )
+    return after, before
 
 
 def _led(
@@ -314,6 +324,7 @@ def _led(
     maps: list[WordMaps | None] = []
     figures: list[SentenceAttention | None] = []
     total, steps = 0.0, 0
+    of = translator.search.alignment
     lines = force_lines(translator.model, translator.text, pairs, translator.search.batch)
     for line in following(lines, f"{name}: references", len(pairs)):
         if line is None:
@@ -322,12 +333,12 @@ def _led(
             continue
         total += float(line.log_probs.sum())
         steps += len(line.log_probs)
-        attends = bool(line.beliefs) and bool(line.beliefs[-1].any())
-        ids = line.source_words, line.target_words
-        figures.append(look(line.beliefs[-1], line.right, *ids) if attends else None)
-        if not attends:
+        if not line.attends:
+            figures.append(None)
             maps.append(None)
             continue
-        own, before = _without_end(line.beliefs), _without_end(line.weights)
-        maps.append(word_maps(line.target, line.source, own, before, *ids, every))
+        figures.append(line.examine(of, name=name))
+        posterior, prior = _seen(line.weights, line.beliefs, of, every)
+        ids = line.source_words, line.target_words
+        maps.append(word_maps(line.target, line.source, posterior, *ids, prior))
     return drop_equal_priors(maps), figures, total, steps

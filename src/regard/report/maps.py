@@ -8,13 +8,14 @@ import base64
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
 from regard.metrics.maps import AttentionMap
 
-__all__ = ["MapKind", "MapPacker", "WordMaps", "drop_equal_priors", "quantise", "word_maps"]
+__all__ = ["MapKind", "MapPacker", "Seen", "WordMaps", "drop_equal_priors", "quantise", "word_maps"]
 
 _CHUNK = 1 << 18  # bytes of maps that are deflated together: what the page inflates to show one sentence
 
@@ -24,13 +25,13 @@ class MapKind:
     """Which attention a map shows.
 
     Attributes:
-        layer: Of the attending layers, from 1.
-        head: From 1; none: the mean of all.
+        layer: Of the attending layers, from 0; none: the map that word links come from.
+        head: From 0; none: the only one there is.
         prior: Whether as it was before the token was known.
     """
 
-    layer: int
-    head: int | None
+    layer: int | None = None
+    head: int | None = None
     prior: bool = False
 
 
@@ -56,6 +57,18 @@ class WordMaps:
         return replace(self, weights=self.weights[places], kinds=tuple(kinds))
 
 
+class Seen(NamedTuple):
+    """The attention of a translation, the end symbol's row left out.
+
+    Attributes:
+        map: The attention map that word links come from.
+        layers: For each attending layer all heads, where every one is to be kept; else none.
+    """
+
+    map: Float[np.ndarray, "T S"]
+    layers: Sequence[Float[np.ndarray, "T _ S"]] = ()
+
+
 def quantise(weights: Float[np.ndarray, "*N"]) -> UInt8[np.ndarray, "*N"]:
     """Weights from 0 to 1 in 8 bits; 0 alone becomes 0."""
     levels = np.rint(np.clip(weights, 0.0, 1.0) * 255)
@@ -65,24 +78,20 @@ def quantise(weights: Float[np.ndarray, "*N"]) -> UInt8[np.ndarray, "*N"]:
 def word_maps(
     rows: Sequence[str],
     columns: Sequence[str],
-    beliefs: Sequence[Float[np.ndarray, "T _ S"]],
-    priors: Sequence[Float[np.ndarray, "T _ S"]],
+    posterior: Seen,
     source_words: Sequence[int],
     target_words: Sequence[int],
-    every: bool = False,
+    prior: Seen | None = None,
 ) -> WordMaps:
-    """The maps of one translation.
+    """The maps of one translation, first the one that word links come from.
 
     Args:
         rows: The target words.
         columns: The source words, without the sink.
-        beliefs: For each attending layer where each step looked, its token known; T steps, the end symbol's
-            left out.
-        priors: The same before it was known.
+        posterior: The attention once tokens were known.
         source_words: The word that each source token is part of, counted from 0; -1 for the sink.
         target_words: The same of the T target tokens.
-        every: Every layer and head, and what was there before tokens were known; else one map, the last layer
-            and the mean of its heads.
+        prior: The attention before they were known, where that is to be kept too.
     """
     kinds: list[MapKind] = []
     found: list[AttentionMap] = []
@@ -91,14 +100,16 @@ def word_maps(
         found.append(AttentionMap.of_tokens(weights, columns, rows, source_words, target_words))
         kinds.append(kind)
 
-    last = len(beliefs)
-    if not every:
-        add(beliefs[-1].mean(axis=1), MapKind(last, None))
-    for prior, layers in ((False, beliefs), (True, priors)) if every else ():
-        for layer, weights in enumerate(layers, 1):
+    for before, seen in ((False, posterior), (True, prior)):
+        if seen is None:
+            continue
+        add(seen.map, MapKind(prior=before))
+        if sum(weights.shape[1] for weights in seen.layers) == 1:
+            continue  # the map is all there is
+        for layer, weights in enumerate(seen.layers):
             heads = weights.shape[1]
             for head in range(heads):
-                add(weights[:, head], MapKind(layer, None if heads == 1 else head + 1, prior))
+                add(weights[:, head], MapKind(layer, None if heads == 1 else head, before))
     weights = np.stack([quantise(one.weights) for one in found])
     return WordMaps(tuple(rows), found[-1].columns, weights, tuple(kinds))
 

@@ -23,7 +23,7 @@ from regard.decoding.scoring import score_lines
 from regard.decoding.translate import Translator, number_lines
 from regard.errors import UsageError
 from regard.experiment import LoadedModel
-from regard.metrics.alignment import alignment_error, count_links, links_from_weights
+from regard.metrics.alignment import alignment_error, count_links
 from regard.metrics.by_length import count_lengths, cut_by_length
 from regard.metrics.counts import SentenceCounts
 from regard.metrics.coverage import count_drops, count_repetitions, percentage
@@ -140,8 +140,7 @@ def _alignment(system: System, name: str, score: Aggregate) -> SentenceCounts:
         words = {"source": len(line.source), "target": len(line.target)}
         where = f"{system.text.gold}:{line.number}"
         check_links(truth.possible, words, where, ": is --target the language of the second?")
-        weights = line.beliefs[-1][:-1].mean(axis=1)
-        links.append(links_from_weights(weights, line.source_words, line.target_words))
+        links.append(line.links(system.search.alignment))
     return SentenceCounts(name, "", count_links(links, gold), score)
 
 

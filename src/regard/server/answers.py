@@ -9,9 +9,9 @@ import numpy as np
 from regard.data.spacing import SPACES
 from regard.data.text import Side, TextPair
 from regard.data.vocabulary import UNK
+from regard.decoding.linking import chosen_heads
 from regard.decoding.scoring import LineScore
 from regard.decoding.translate import LineResult, Translation
-from regard.decoding.unknown import map_weights
 from regard.metrics.alignment import join_words
 from regard.server.jobs import SentenceJob
 
@@ -68,7 +68,8 @@ def _translation(one: Translation, ids: list[int], job: SentenceJob, text: TextP
         last = max(ids, default=-1) + 1
         places = [last if place < 0 else place for place in one.source_words]
         answer["attention"] = _numbers(join_words(one.weights, places, one.target_words))
-        answer["received"] = _numbers(_by_word(map_weights(one.hypothesis.believed).sum(axis=0), places))
+        every = chosen_heads(one.hypothesis.believed, one.alignment).mean(axis=1)
+        answer["received"] = _numbers(_by_word(every.sum(axis=0), places))
     if seen and job.tokens:
         answer["token_attention"] = _numbers(one.weights)
     return answer

@@ -4,13 +4,14 @@ import itertools
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability
+from regard.api.loading import search_settings
+from regard.api.phrases import is_phrase_based, load_phrase_model, no_probability, phrase_search
 from regard.data.text import TextPair
 from regard.decoding.by_hand import check_bounded
 from regard.decoding.config import SearchConfig
@@ -185,6 +186,7 @@ def load_engines(
     folders: Sequence[Path],
     device: str = "auto",
     precision: str = "float32",
+    shown: Mapping[str, Any] | None = None,
     *,
     batch: int = 32,
     words: int = 150,
@@ -196,13 +198,16 @@ def load_engines(
         folders: The folders.
         device: `auto`, `cpu`, `cuda`...
         precision: `float32`, `bfloat16` or `int8`.
+        shown: The `layer`, `head` and `shift` of the attention that is shown; those left out or none are the
+            ones that each model's word links come from.
         batch: The most sentences translated together.
         words: The most words of a sentence.
         beam: The widest beam, and the most translations, whatever a model's config says.
 
     Raises:
         CheckpointError: if a model folder is missing or broken.
-        UsageError: if a folder is given twice, or the precision is not known or not for a model.
+        UsageError: if a folder is given twice, or the precision is not known or not for a model, or a model
+            has no such layer or head.
         DeviceError: if the device is not there, or has no products in that precision.
     """
     from regard.experiment import load_model
@@ -215,15 +220,20 @@ def load_engines(
         if is_phrase_based([folder]):
             model, config = load_phrase_model([folder])
             text, size = model.text, len(model.decoder.table)
+            search = phrase_search(config.search, shown or {})
         else:
             loaded = load_model(folder, device, chosen)
             model, config, text = loaded.model, loaded.config, loaded.text
             size = sum(math.prod(one.shape) for one in model.parameters())
-        search = _narrowed(config.search, beam, name)
+            search = search_settings(config.search, shown or {})
+        search = _narrowed(search, beam, name)
         facts = {**_facts(config, text, size), "beam": search.beam}
         engine = Engine(name, model, text, search, facts, batch, 4 * words)
         # The first translation compiles kernels: no user shall wait for that.
-        engine.work(SearchSettings(), [SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))])
+        first = SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))
+        (answer,) = engine.work(SearchSettings(), [first])
+        if isinstance(answer, UsageError):
+            raise UsageError(f"{folder}: {answer}") from answer
         engines.append(engine)
     return engines
 

@@ -177,8 +177,8 @@ class TranslationAnswer(BaseModel):
     alignment: list[list[int]] = Field(description="Source word and target word, counted from 0.")
     attention: list[list[float]] | None = Field(
         description="A row for each target word, a column for each source word and one for the sink, if "
-        "there is one. The last layer, the mean of its heads; summed over the pieces of a source word, "
-        "averaged over those of a target word."
+        "there is one. The posterior of the layer and heads that word links come from; summed over the "
+        "pieces of a source word, averaged over those of a target word."
     )
     received: list[float] | None = Field(
         description="What each source word, and the sink, received over all steps, the end symbol's included."

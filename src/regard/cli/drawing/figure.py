@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from regard.errors import DataError, UsageError
 
-__all__ = ["Figure", "Given", "digits", "file_names", "read_written"]
+__all__ = ["Chosen", "Figure", "Given", "digits", "file_names", "read_written"]
 
 
 T = TypeVar("T")
@@ -28,6 +28,28 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """Which attention a user chose.
+
+    Attributes:
+        layer: From 0, -1 the last; none: the one that word links come from.
+        head: The same of heads; none: the mean of those that word links come from.
+        shift: Whether a token's attention is that of the time step that has it as input; none: as for links.
+        prior: Whether to take the attention before each token was known.
+    """
+
+    layer: int | None = None
+    head: int | None = None
+    shift: bool | None = None
+    prior: bool = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The same as `search_settings` takes them."""
+        return {"layer": self.layer, "head": self.head, "shift": self.shift}
+
+
+@dataclass(frozen=True)
 class Given:
     """What a user gave.
 
@@ -37,9 +59,8 @@ class Given:
         reference: Its translations.
         line: Which line of it, from 1.
         names: What to call the systems, separated by commas; none: as their folders.
-        layer: From 1; none: the maker's own choice.
-        head: From 1; none: all.
-        word: Which word, from 1; none: the one in the middle.
+        chosen: Which attention.
+        word: Which token, from 0, -1 the last; none: the one in the middle.
         device: Where models run.
     """
 
@@ -48,8 +69,7 @@ class Given:
     reference: Path | None = None
     line: int = 1
     names: str | None = None
-    layer: int | None = None
-    head: int | None = None
+    chosen: Chosen = field(default_factory=Chosen)
     word: int | None = None
     device: str = "auto"
 

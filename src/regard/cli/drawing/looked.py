@@ -126,8 +126,8 @@ def draw_self_attention(given: Given) -> Figure:
     """The lecture's self-attention: what a word gives to its sentence in a layer of the encoder, by head.
 
     Args:
-        given: The folder of a Transformer and a source text; the layer is the fifth, or the last where there
-            are fewer.
+        given: The folder of a Transformer and a source text; the layer is the fifth, number 4, or the last
+            where there are fewer.
 
     Raises:
         UsageError: if what is needed is not given, or there is no such layer or word.
@@ -146,20 +146,16 @@ def draw_self_attention(given: Given) -> Figure:
         raise DataError(f"{given.source}:{given.line}: the line is empty")
     if not layers:
         raise UsageError(f"{folder}: has no self-attention: figure self-attention is of Transformers")
-    layer = min(5, len(layers)) if given.layer is None else given.layer
-    if layer > len(layers):
-        raise UsageError(f"--layer {layer}: the encoder of {folder} has {len(layers)}")
-    word = (len(words) + 1) // 2 if given.word is None else given.word
-    if word > len(words):
-        raise UsageError(f"--word {word}: line {given.line} has {len(words)} tokens")
-    weights = layers[layer - 1]  # (H, S, S)
-    title = f"Encoder, layer {layer}: what {words[word - 1]!r} looks at"
+    layer = _place("--layer", given.chosen.layer, len(layers), min(4, len(layers) - 1), f"layers in {folder}")
+    word = _place("--word", given.word, len(words), (len(words) - 1) // 2, f"tokens in line {given.line}")
+    weights = layers[layer]  # (H, S, S)
+    title = f"Encoder, layer {layer}: what {words[word]!r} looks at"
     pictures = {
-        "self-attention.svg": svg_fan(weights[:, word - 1], words, word - 1, title),
+        "self-attention.svg": svg_fan(weights[:, word], words, word, title),
         "self-attention-heads.svg": svg_map(weights, words, words, f"Encoder, layer {layer}, all heads"),
     }
     rows = [["head", *words]]
-    rows += [[f"{h}", *map(digits, row)] for h, row in enumerate(weights[:, word - 1].tolist(), 1)]
+    rows += [[f"{h}", *map(digits, row)] for h, row in enumerate(weights[:, word].tolist())]
     numbers = {"layer": layer, "word": word, "words": words, "weights": weights.tolist()}
     return Figure(pictures, rows, numbers)
 
@@ -179,35 +175,43 @@ def _own_translations(given: Given) -> dict[str, _Map]:
 
 def _translated(given: Given, folder: Path) -> _Map:
     from regard.api.model import load
+    from regard.decoding.linking import attention_map
 
-    result = load(folder, device=given.device).translate(given.text()[0])
+    settings = {name: value for name, value in given.chosen.settings.items() if value is not None}
+    result = load(folder, device=given.device, **settings).translate(given.text()[0])
     if not result.attention:
         raise DataError(f"{given.source}:{given.line}: the line is empty")
-    weights = _chosen([layer[:-1] for layer in result.attention], given, str(folder))
-    return _Map(result.source_tokens, result.tokens, weights)
+    layers = result.attention if given.chosen.prior else result.posterior
+    return _Map(result.source_tokens, result.tokens, attention_map(layers, result.aligned_by, str(folder)))
 
 
 def _written(given: Given, path: Path) -> _Map:
     """The best translation of the line in a file of `regard translate --attention`."""
     import numpy as np
 
+    from regard.api.loading import search_settings
+    from regard.config import from_dict
+    from regard.decoding.config import AlignmentConfig, SearchConfig
+    from regard.decoding.linking import attention_map
+
     for entry in _entries(path):
         if entry.line != given.line or entry.rank != 1:
             continue
         source, target = tuple(entry.source), tuple(entry.target)
         try:
-            layers = [
-                np.asarray(layer, dtype=np.float64)[: len(target)] for layer in entry.weights("weights")
-            ]
+            kind = "prior" if given.chosen.prior else "posterior"
+            layers = [np.asarray(layer, dtype=np.float64) for layer in entry.weights(kind)]
             if not all(np.isfinite(layer).all() for layer in layers):
                 raise ValueError
+            own = from_dict(AlignmentConfig, entry.weights("alignment") or {}, where=f"{path}: alignment")
         except (TypeError, ValueError, OverflowError, IndexError):
             raise DataError(f"{path}: not what `{_ATTENTION}` writes") from None
         if not target or not layers:
             raise DataError(f"{path}: line {given.line} was not translated: it is empty or too long")
-        if any(layer.ndim != 3 or layer.shape[::2] != (len(target), len(source)) for layer in layers):
-            raise DataError(f"{path}: not what `{_ATTENTION}` writes: weights of {layers[0].shape}")
-        return _Map(source, target, _chosen(layers, given, str(path)))
+        if any(layer.ndim != 3 or layer.shape[::2] != (len(target) + 1, len(source)) for layer in layers):
+            raise DataError(f"{path}: not what `{_ATTENTION}` writes: attention of {layers[0].shape}")
+        config = search_settings(SearchConfig(alignment=own), given.chosen.settings).alignment
+        return _Map(source, target, attention_map(layers, config, str(path)))
     raise DataError(f"{path}: has no line {given.line}")
 
 
@@ -222,26 +226,25 @@ def _entries(path: Path) -> Iterator[Translated]:
             raise DataError(f"{path}:{number}: not what `{_ATTENTION}` writes: {error}") from None
 
 
-def _chosen(layers: "list[np.ndarray]", given: Given, name: str) -> "np.ndarray":
-    """The layer asked for and the head, or the mean of heads."""
-    if given.layer is not None and given.layer > len(layers):
-        raise UsageError(f"--layer {given.layer}: {name} attends in {len(layers)}")
-    weights = layers[-1 if given.layer is None else given.layer - 1]  # (T, H, S)
-    if given.head is not None and given.head > weights.shape[1]:
-        raise UsageError(f"--head {given.head}: {name} has {weights.shape[1]}")
-    return weights.mean(axis=1) if given.head is None else weights[:, given.head - 1]
+def _place(option: str, wanted: int | None, count: int, default: int, what: str) -> int:
+    """A number from 0, or one from -1 backwards, as one from 0."""
+    place = default if wanted is None else wanted
+    if not -count <= place < count:
+        raise UsageError(f"{option} {place}: there are {count} {what}, counted from 0; -1 is the last")
+    return place % count
 
 
 def _forced(given: Given, name: str, folder: Path, pair: tuple[str, str]) -> "AttentionMap":
-    """Where a model believes it looked on the way through a given translation, in words."""
-    from regard.api.loading import load_models
+    """Where a model looked on the way through a given translation, in words."""
+    from regard.api.loading import load_models, search_settings
     from regard.decoding.analysis import force_lines
     from regard.metrics.maps import AttentionMap
 
-    model, text, search = load_models([folder], given.device, "float32")
+    model, text, base = load_models([folder], given.device, "float32")
+    search = search_settings(base, given.chosen.settings)
     (line,) = force_lines(model, text, [pair], search.batch)
     if line is None:
         raise DataError(f"{given.source}:{given.line}: {name} cannot read it")
-    weights = _chosen([layer[:-1] for layer in line.beliefs], given, name)
+    weights = line.map(search.alignment, given.chosen.prior, name)
     words = line.source, line.target, line.source_words, line.target_words
     return AttentionMap.of_tokens(weights, *words)

@@ -51,7 +51,7 @@ const reportData = (() => {
     };
   }
 
-  /** The map of a layer and a head (null: the mean of all heads), before or after words were known. */
+  /** The map of a layer (null: the one of word links) and a head (null: the mean of all heads), before or after words were known. */
   function pick(found, layer, head, prior) {
     const there = (wanted) => found.kinds.map((_, i) => i)
       .filter((i) => found.kinds[i][0] === layer && found.kinds[i][2] === wanted);

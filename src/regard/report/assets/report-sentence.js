@@ -92,7 +92,7 @@ const reportSentence = (() => {
     });
     const bar = element("div", { class: "tools" }, element("div", { class: "views", role: "group", "aria-label": "Whose words" }, ...views));
     const ordinal = (value) => (value === "" ? null : Number(value));
-    if (layers.length > 1) bar.append(select("Layer", [["", "last"], ...layers.map((n) => [String(n), String(n)])], look.layer ?? "", (value) => set("layer", ordinal(value))));
+    if (layers.length > 1 || heads.length > 1) bar.append(select("Layer", [["", "that of word links"], ...layers.map((n) => [String(n), String(n)])], look.layer ?? "", (value) => set("layer", ordinal(value))));
     if (heads.length > 1) bar.append(select("Head", [["", "mean of all"], ...heads.map((n) => [String(n), String(n)])], look.head ?? "", (value) => set("head", ordinal(value))));
     if (priors) bar.append(select("Attention", [["", "once the word is known (posterior)"], ["1", "before the word is known (prior)"]], look.prior ? "1" : "", (value) => set("prior", value === "1")));
     if (drawable.length > 2) {
@@ -119,7 +119,8 @@ const reportSentence = (() => {
     const found = await maps(sentence, system, look.view);
     if (!found) return null;
     const own = distinct(found.kinds.map((kind) => kind[0]));
-    const layer = own.includes(look.layer) ? look.layer : own[own.length - 1];
+    const linked = look.layer === null && look.head === null;
+    const layer = linked ? null : own.includes(look.layer) ? look.layer : own[own.length - 1] ?? null;
     return { ...found, weights: pick(found, layer, look.head, look.prior) };
   }
 

@@ -1,0 +1,123 @@
+"""Where `regard translate` writes translations, their links and their attention."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from regard.decoding.translate import LineResult, Translation
+
+__all__ = ["Writer"]
+
+
+class Writer:
+    """Writes results to all the places that were asked for."""
+
+    def __init__(
+        self,
+        files: ExitStack,
+        output: Path | None,
+        several: bool,
+        scores: bool,
+        alignment: str | None,
+        attention: Path | None,
+        show: bool,
+        svg: Path | None,
+    ) -> None:
+        """Open the files; the arguments are the command's options."""
+        from regard.cli.output import Output, open_output
+
+        def opened(path: Path | None) -> Output | None:
+            return None if path is None else files.enter_context(open_output(path))
+
+        self.text = files.enter_context(open_output(output))
+        self.links = opened(Path(alignment)) if alignment not in (None, "-") else None
+        self.attention = opened(attention)
+        self.several, self.scores, self.append = several, scores, alignment == "-"
+        self.show, self.svg = show, svg
+
+    def write(self, result: "LineResult") -> None:
+        """One line's results."""
+        from regard.data.links import format_links
+
+        for text in self._texts(result):
+            self.text.write(text + "\n")
+        best = result.translations[0] if result.translations else None
+        if self.links is not None:
+            self.links.write((format_links(best.links) if best else "") + "\n")
+        if self.attention is not None:
+            for rank, translation in enumerate(result.translations or (None,), 1):
+                self.attention.write(_json(result, rank, translation) + "\n")
+        if best is not None:
+            if self.show:
+                self._draw(result, best)
+            if self.svg is not None:
+                self._picture(self.svg, result, best)
+        if self.text.is_terminal or self.show:
+            self.text.flush()
+
+    def _texts(self, result: "LineResult") -> Iterator[str]:
+        from regard.data.links import format_links
+
+        if self.several:
+            for translation in result.translations:
+                fields = [str(result.line.number - 1), translation.text, f"{translation.score:.4f}"]
+                fields += [format_links(translation.links)] if self.append else []
+                yield " ||| ".join(fields)
+            return
+        best = result.translations[0] if result.translations else None
+        fields = [f"{best.score:.4f}" if best else ""] if self.scores else []
+        fields.append(result.text)
+        fields += [format_links(best.links) if best else ""] if self.append else []
+        yield "\t".join(fields)
+
+    def _draw(self, result: "LineResult", best: "Translation") -> None:
+        from rich.console import Console
+
+        from regard.report.terminal import terminal_map
+
+        self.text.flush()
+        console = Console(highlight=False, markup=False)
+        console.print(terminal_map(best.weights, result.source_tokens, best.tokens))
+        console.print()
+
+    def _picture(self, path: Path, result: "LineResult", best: "Translation") -> None:
+        from regard.cli.output import open_output
+        from regard.report.heatmap import svg_map
+
+        number = result.line.number
+        name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        with open_output(name) as file:
+            file.write(svg_map(best.weights, result.source_tokens, best.tokens))
+
+
+def _json(result: "LineResult", rank: int, translation: "Translation | None") -> str:
+    """All attention of a translation, with its links and what they were made from.
+
+    `prior` and `posterior` are layers of [target tokens and end symbol][heads][source tokens].
+    """
+    from regard.data.links import format_links
+
+    content: dict[str, Any] = {"line": result.line.number, "rank": rank, "source": list(result.source_tokens)}
+    if translation is None:
+        content |= {"target": [], "text": "", "score": None, "prior": [], "posterior": []}
+    else:
+        content |= {
+            "target": list(translation.tokens),
+            "text": translation.text,
+            "score": translation.score,
+            "links": format_links(translation.links),
+            "alignment": translation.alignment.record(),
+            "prior": [_numbers(layer) for layer in translation.hypothesis.attention],
+            "posterior": [_numbers(layer) for layer in translation.hypothesis.believed],
+        }
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _numbers(weights: "np.ndarray") -> Any:
+    """The shortest decimals that are these float32 numbers: exact zeros stay, nothing else is one."""
+    return weights.astype(str).astype(float).tolist()

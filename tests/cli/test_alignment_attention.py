@@ -1,0 +1,249 @@
+"""Which attention commands, server and Python show and link by: the config's, another one, the posterior."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from test_translate import LINES, run, save_model, translate
+
+import regard
+from regard.config import dump_toml, from_dict, to_dict
+from regard.data.text import TextPair
+from regard.data.vocabulary import UNK
+from regard.decoding.config import AlignmentConfig
+from regard.errors import UsageError
+from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig, load_config
+from regard.models import build_model
+from regard.report.maps import quantise
+from regard.server.engine import load_engines
+from regard.server.jobs import SearchSettings, SentenceJob
+from regard.training.resume import write_weights
+from regard.training.weights import weights_of
+
+LINE = "e f g a b"
+SIDE = {"layers": 2}
+TRANSFORMER = {
+    "kind": "transformer",
+    "width": 8,
+    "heads": 2,
+    "encoder": SIDE,
+    "decoder": SIDE,
+    "tied": "none",
+}
+HARD = {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 0.7}
+GUIDED = AlignmentConfig(layer=0, heads=(1,))
+
+
+def model_of(folder: Path, model: dict[str, object], alignment: AlignmentConfig | None = None) -> Path:
+    """A model folder with another model, with random weights that are far from alike."""
+    save_model(folder)
+    base = load_config(folder)
+    config = from_dict(RunConfig, {**_data(base), "model": model})
+    if alignment is not None:
+        config = dataclasses.replace(config, search=dataclasses.replace(config.search, alignment=alignment))
+    text = TextPair.load(folder)
+    torch.manual_seed(2)
+    made = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
+    for name, value in made.named_parameters():
+        if "source" in name and value.dim() > 1:
+            torch.nn.init.uniform_(value, -1.5, 1.5)  # attention that prefers some words
+    write_weights(folder, to_dict(config), weights_of(made), {})
+    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    return folder
+
+
+def _data(config: RunConfig) -> dict[str, object]:
+    return {name: to_dict(getattr(config, name)) for name in ("data", "search")}
+
+
+@pytest.fixture(scope="module")
+def guided(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Transformer whose config says that links come from head 1 of layer 0."""
+    return model_of(tmp_path_factory.mktemp("guided") / "guided", TRANSFORMER, GUIDED)
+
+
+@pytest.fixture(scope="module")
+def posterior(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    wanted = {**HARD, "attention": {"kind": "posterior", "contexts": 0}}
+    return model_of(tmp_path_factory.mktemp("posterior") / "posterior", wanted)
+
+
+def entries(model: Path, file: Path, *options: object) -> list[dict[str, object]]:
+    translate(model, "--attention", file, *options)
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def best(weights: np.ndarray) -> str:
+    """The links of a map of words that are tokens."""
+    return " ".join(f"{s}-{t}" for s, t in sorted((int(row.argmax()), t) for t, row in enumerate(weights)))
+
+
+CHOICES = [
+    ((), lambda layers: layers[0][:-1, 1]),
+    (("--layer", -1), lambda layers: layers[1][:-1].mean(1)),
+    (("--layer", 1, "--head", 0), lambda layers: layers[1][:-1, 0]),
+    (("--head", -2), lambda layers: layers[0][:-1, 0]),
+    (("--shift",), lambda layers: layers[0][1:, 1]),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), CHOICES)
+def test_translate_and_score_link_by_the_attention_of_the_config_or_the_one_asked_for(
+    guided, tmp_path, options, expected
+) -> None:
+    links, again = tmp_path / "links", tmp_path / "again"
+    found = entries(guided, tmp_path / "all.jsonl", "--alignment", links, *options)
+    written = links.read_text().splitlines()
+    for entry, link in zip(found, written, strict=True):
+        layers = [np.array(layer) for layer in entry["posterior"]]
+        assert link == (best(expected(layers)) if layers else "")
+    kept = [(line, entry) for line, entry in zip(LINES, found, strict=True) if line]
+    for name, lines in (
+        ("in", (line for line, _ in kept)),
+        ("out", (str(entry["text"]) for _, entry in kept)),
+    ):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    run("score", guided, tmp_path / "in", tmp_path / "out", "--alignment", again, *options)
+    assert again.read_text().splitlines() == [link for line, link in zip(LINES, written, strict=True) if line]
+
+
+def test_choices_differ_in_this_model(guided, tmp_path) -> None:
+    every = [entries(guided, tmp_path / "all.jsonl", *options) for options, _ in CHOICES]
+    assert len({json.dumps([entry.get("links") for entry in found]) for found in every}) == len(CHOICES)
+
+
+@pytest.mark.parametrize(("options", "expected"), CHOICES)
+def test_python_and_the_server_show_the_same(guided, options, expected) -> None:
+    given = dict(zip([str(o).lstrip("-") for o in options[::2]], options[1::2], strict=False))
+    if options == ("--shift",):
+        given = {"shift": True}
+    result = regard.load(guided).translate(LINE, **given)
+    weights = expected(result.attention)
+    np.testing.assert_array_equal(result.weights, weights)
+    assert {(s, t) for s, t in result.alignment.tolist()} == {
+        (int(r.argmax()), t) for t, r in enumerate(weights)
+    }
+    again = regard.load(guided, **given).score(LINE, result.text)
+    np.testing.assert_allclose(again.weights, weights, atol=1e-6)
+    (engine,) = load_engines([guided], "cpu", shown=given)
+    (answer,) = engine.work(SearchSettings(), [SentenceJob(LINE, attention=True)])
+    np.testing.assert_allclose(answer["translations"][0]["attention"], weights, atol=1e-4)
+
+
+def test_a_plot_is_of_the_same_attention_unless_another_is_asked_for(guided) -> None:
+    result = regard.load(guided).translate(LINE)
+    assert result.plot().svg == result.plot(layer=0, head=1).svg != result.plot(layer=-1).svg
+    assert result.plot(layer=0).svg == result.plot(layer=0, head="mean").svg
+    with pytest.raises(UsageError, match="layer=2: there are 2"):
+        result.plot(layer=2)
+    with pytest.raises(UsageError, match="head=-3: there are 2"):
+        result.plot(head=-3)
+
+
+def test_a_layer_that_is_not_there_is_named_by_every_way(guided) -> None:
+    wrong = "layer 2: .* attends to the source in 2 layers, counted from 0; -1 is the last"
+    with pytest.raises(UsageError, match=wrong):
+        translate(guided, "--layer", 2, "--alignment", "-")
+    with pytest.raises(UsageError, match=wrong):
+        _ = regard.load(guided, layer=2).translate(LINE).weights
+    with pytest.raises(UsageError, match=wrong):
+        load_engines([guided], "cpu", shown={"layer": 2})
+
+
+def test_unknown_words_are_replaced_through_the_same_attention(guided, tmp_path) -> None:
+    model = regard.load(guided)
+    with torch.no_grad():
+        model.model.output_bias[UNK] = 50.0
+    assert load_config(guided).search.alignment == GUIDED
+    for given in ({}, {"layer": -1}, {"shift": True}):
+        result = model.translate(LINE, replace_unknown=True, max_length_extra=2, **given)
+        assert set(result.tokens) == {"<unk>"}
+        assert result.text.split() == [LINE.split()[s] for s in result.weights.argmax(1)]
+
+
+def test_both_attentions_are_written_under_their_names(posterior, tmp_path) -> None:
+    found = [entry for entry in entries(posterior, tmp_path / "all.jsonl") if entry["target"]]
+    apart = 0
+    for entry in found:
+        (prior,), (after,) = (np.array(entry[name]) for name in ("prior", "posterior"))
+        assert prior.shape == after.shape == (len(entry["target"]) + 1, 1, len(entry["source"]))
+        assert entry["links"] == best(after[:-1, 0])
+        apart += entry["links"] != best(prior[:-1, 0])
+    assert apart  # else the prior would do as well
+
+
+@pytest.mark.parametrize("figure", ["translations", "history"])
+def test_figures_show_the_posterior_of_models_and_of_files(posterior, tmp_path, figure) -> None:
+    (tmp_path / "in").write_text(f"{LINE}\n")
+    translate(posterior, "--attention", tmp_path / "one.jsonl", input=f"{LINE}\n")
+    result = regard.load(posterior).translate(LINE)
+    for options, expected in (((), result.beliefs), (("--prior",), result.attention)):
+        for name, given in (("posterior", ["--source", tmp_path / "in"]), ("one.jsonl", [])):
+            path = posterior if name == "posterior" else tmp_path / name
+            numbers = tmp_path / "numbers.json"
+            run(
+                "figures", figure, "--from", path, *given, "-o", tmp_path / "out", "--json", numbers, *options
+            )
+            (system,) = json.loads(numbers.read_text())["systems"].values()
+            np.testing.assert_allclose(system["weights"], expected[0][:-1, 0], atol=1e-6)
+
+
+def test_the_report_shows_the_attention_of_the_config(guided, tmp_path) -> None:
+    from regard.api.phrases import load_translator
+    from regard.report.collect import collect_model
+    from regard.report.maps import MapKind
+
+    def following(items, name, total):
+        return items
+
+    result = regard.load(guided).translate(LINE)
+    translator = load_translator([guided], "cpu", "float32", {"nbest": 1})
+    system = collect_model("guided", guided, translator, [(LINE, "A B")], following, every=True)
+    shown = system.sentences[0].own
+    assert shown is not None
+    kinds = [MapKind(), *(MapKind(layer, head) for layer in (0, 1) for head in (0, 1))]
+    assert list(shown.kinds) == kinds
+    np.testing.assert_array_equal(shown.weights[0], shown.weights[kinds.index(MapKind(0, 1))])
+    np.testing.assert_array_equal(shown.weights[0], quantise(result.weights))
+    (looked,) = system.attention
+    assert looked is not None and len(looked.links) == 2
+
+
+def test_analyse_says_which_attention_it_examined(guided, tmp_path) -> None:
+    (tmp_path / "in").write_text(f"{LINE}\n")
+    (tmp_path / "ref").write_text("A B C\n")
+    scored = regard.load(guided).score(LINE, "A B C")
+    for options, weights in (((), scored.attention[0][:, 1]), (("--layer", 1), scored.attention[1])):
+        numbers = tmp_path / "numbers.json"
+        texts = ("--source", tmp_path / "in", "--reference", tmp_path / "ref")
+        run("analyse", guided, "--attention", *texts, "--json", numbers, *options)
+        data = json.loads(numbers.read_text())
+        assert data["attention"] == "posterior"
+        (found,) = data["models"].values()
+        rows = weights if weights.ndim == 3 else weights[:, None]
+        entropy = -(rows * np.log(rows)).sum(-1).mean(1)
+        np.testing.assert_allclose(found["lines"][0]["entropy"], entropy, atol=1e-4)
+        assert found["lines"][0]["links"] == best(rows[:-1].mean(1))
+    assert data["alignment"] == {"guided": {"layer": 1, "heads": [], "shift": False}}
+
+
+def test_hard_attention_has_a_column_for_its_sets(tmp_path) -> None:
+    hard = model_of(tmp_path / "hard", {**HARD, "attention": {"kind": "hard", "scale": 8.0}})
+    (tmp_path / "in").write_text(f"{LINE}\na b\n")
+    (tmp_path / "ref").write_text("A B C\nB A\n")
+    (tmp_path / "gold").write_text("0-0 1-1 2p2\n0-1 1-0\n")
+    texts = ("--source", tmp_path / "in", "--reference", tmp_path / "ref", "--gold", tmp_path / "gold")
+    shown = run("analyse", hard, "--attention", *texts, "--json", tmp_path / "numbers.json").stdout
+    head, row = (line.split("\t") for line in shown.splitlines()[:2])
+    assert head[-3:] == ["AER % (set)", "precision % (set)", "recall % (set)"] and len(row) == len(head)
+    (found,) = json.loads((tmp_path / "numbers.json").read_text())["models"].values()
+    scores = [regard.load(hard).score(*pair) for pair in ((LINE, "A B C"), ("a b", "B A"))]
+    sets = [{(s, t) for t, s in np.argwhere(one.attention[0][:-1, 0] > 0).tolist()} for one in scores]
+    sure, possible = [{(0, 0), (1, 1)}, {(0, 1), (1, 0)}], [{(0, 0), (1, 1), (2, 2)}, {(0, 1), (1, 0)}]
+    hits = [sum(len(a & b) for a, b in zip(sets, gold, strict=True)) for gold in (sure, possible)]
+    assert found["selection"]["recall"] == pytest.approx(hits[0] / 4)
+    assert found["selection"]["precision"] == pytest.approx(hits[1] / sum(map(len, sets)))
+    assert found["selection"]["aer"] == pytest.approx(1 - sum(hits) / (4 + sum(map(len, sets))))

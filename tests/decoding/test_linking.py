@@ -1,0 +1,137 @@
+"""The attention that word links come from: layer, heads, step, what is selected, and the sink."""
+
+import numpy as np
+import pytest
+from test_analysis import PAIRS, TEXT
+
+from regard.data.links import parse_gold, parse_links
+from regard.decoding.analysis import force_lines
+from regard.decoding.config import AlignmentConfig, SearchBatchConfig, SearchConfig
+from regard.decoding.linking import (
+    TokenWords,
+    attention_links,
+    attention_map,
+    chosen_heads,
+    selection_links,
+)
+from regard.decoding.scoring import score_lines
+from regard.decoding.translate import Translator, number_lines
+from regard.errors import UsageError
+from regard.metrics.alignment import alignment_score
+from regard.metrics.attention import score_sentences
+
+# Two layers of two and one heads, T = 3 time steps (the last one the end symbol's), S = 2 source tokens.
+LOW = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0.5, 0.5], [0, 1]]], dtype=np.float32)
+TOP = np.array([[[0.9, 0.1]], [[0.8, 0.2]], [[0.3, 0.7]]], dtype=np.float32)
+WORDS = TokenWords([0, 1], [0, 1])
+
+
+def links(config: AlignmentConfig) -> str:
+    return " ".join(f"{s}-{t}" for s, t in sorted(attention_links([LOW, TOP], [LOW, TOP], config, WORDS)))
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (AlignmentConfig(), "0-0 0-1"),
+        (AlignmentConfig(shift=True), "0-0 1-1"),
+        (AlignmentConfig(layer=0, heads=(0,)), "0-0 1-1"),
+        (AlignmentConfig(layer=-2, heads=(-1,)), "0-1 1-0"),
+        (AlignmentConfig(layer=0), "0-0 0-1"),  # both heads: equal weights, of which the first counts
+        (AlignmentConfig(layer=0, heads=(0,), shift=True), "0-1 1-0"),
+    ],
+)
+def test_layer_heads_and_step_choose_the_links(config, expected) -> None:
+    assert links(config) == expected
+
+
+def test_the_map_has_a_row_for_each_token_and_none_for_the_end_symbol() -> None:
+    np.testing.assert_array_equal(attention_map([LOW, TOP], AlignmentConfig()), TOP[:2, 0])
+    np.testing.assert_array_equal(attention_map([LOW, TOP], AlignmentConfig(shift=True)), TOP[1:, 0])
+    np.testing.assert_array_equal(chosen_heads([LOW, TOP], AlignmentConfig(layer=0)), LOW)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (AlignmentConfig(layer=2), "layer 2: soft attends to the source in 2 layers, counted from 0"),
+        (AlignmentConfig(layer=-3), "layer -3: soft"),
+        (AlignmentConfig(heads=(1,)), "head 1: layer -1 of soft has 1 heads, counted from 0"),
+    ],
+)
+def test_a_layer_or_head_that_is_not_there_is_refused(config, message) -> None:
+    with pytest.raises(UsageError, match=message):
+        attention_map([LOW, TOP], config, "soft")
+
+
+def test_a_word_that_attends_most_to_the_sink_is_linked_to_nothing() -> None:
+    rows = np.array([[[0.4, 0.0, 0.6]], [[0.2, 0.5, 0.3]], [[1.0, 0, 0]]], dtype=np.float32)
+    words = TokenWords([0, 1, -1], [0, 1])
+    assert attention_links([rows], [rows], AlignmentConfig(), words) == parse_links("1-1")
+
+
+SELECTED = np.array([[[1, 1, 0, 1]], [[0, 0, 1, 0]], [[1, 1, 1, 1]]], dtype=np.float32)
+LIKELY = np.array([[[0.6, 0.7, 0.49, 0.9]], [[0.1, 0.2, 0.3, 0.2]], [[1, 1, 1, 1]]], dtype=np.float32)
+
+
+def test_a_word_is_linked_to_the_most_probable_selected_token_and_not_to_the_leftmost() -> None:
+    words = TokenWords(range(4), [0, 1])
+    assert attention_links([SELECTED], [LIKELY], AlignmentConfig(), words) == parse_links("3-0 2-1")
+
+
+def test_what_was_not_selected_is_never_linked() -> None:
+    # Two pieces of a word, neither selected, are together more probable than the one that was.
+    chosen, likely = (np.array([[row], [row]], dtype=np.float32) for row in ([0, 0, 1], [0.45, 0.45, 0.6]))
+    words = TokenWords([0, 0, 1], [0])
+    assert attention_links([chosen], [likely], AlignmentConfig(), words) == parse_links("1-0")
+
+
+def test_the_selected_set_is_scored_as_a_set() -> None:
+    """Of 4 links 2 are possible, and 2 of the 2 sure ones are found: AER = 1 - (2 + 2) / (4 + 2)."""
+    found = selection_links([SELECTED], AlignmentConfig(), TokenWords(range(4), [0, 1]))
+    assert found == parse_links("0-0 1-0 3-0 2-1")
+    score = alignment_score([found], [parse_gold("1-0 2-1")])
+    assert (score.precision, score.recall, score.aer) == (0.5, 1.0, pytest.approx(1 / 3))
+
+
+def test_attention_with_other_weights_than_0_and_1_is_no_selection() -> None:
+    assert selection_links([TOP], AlignmentConfig(), WORDS) is None
+
+
+def test_a_hard_model_is_linked_scored_and_analysed_by_its_probabilities(build) -> None:
+    model = build(seed=2, attention={"kind": "hard", "scale": 8.0})
+    search = SearchConfig(beam=1, forbid_unknown=True)
+    pairs, several, off_left = [PAIRS[0], PAIRS[-1]], 0, 0
+    scored = list(score_lines(model, TEXT, pairs, search))
+    for (source, _), line, score in zip(
+        pairs, force_lines(model, TEXT, pairs, SearchBatchConfig()), scored, strict=True
+    ):
+        assert line is not None and score.hypothesis is not None
+        priors, posteriors = line.weights[0][:, 0], line.beliefs[0][:, 0]
+        assert set(np.unique(priors)) <= {0.0, 1.0}
+        np.testing.assert_array_equal(priors[posteriors > 0.5], 1.0)
+        best = {(int(row.argmax()), t) for t, row in enumerate(posteriors[:-1])}
+        assert line.links(AlignmentConfig()) == score.links == best
+        several += int((priors.sum(1) > 1).sum())
+        off_left += sum(int(priors[t].argmax()) != s for s, t in best)
+        figures = line.examine(AlignmentConfig())
+        assert figures.selected == {(s, t) for t, s in np.argwhere(priors[:-1] > 0).tolist()}
+        assert figures.links == best and figures.support.max() == len(source.split())
+    assert several and off_left  # else the leftmost selected word would do as well
+    for result in Translator(model, TEXT, search).translate(number_lines(source for source, _ in pairs)):
+        one = result.translations[0]
+        assert set(np.unique(one.hypothesis.attention[0])) <= {0.0, 1.0}
+        assert one.links == {(int(row.argmax()), t) for t, row in enumerate(one.weights)}
+
+
+def test_sets_of_a_text_are_scored_where_all_its_attention_is_a_selection(build) -> None:
+    gold = [parse_gold("0-0 1-1 2-2"), parse_gold("0-0")]
+    pairs = [PAIRS[0], PAIRS[-1]]
+    for kind, selects in (("hard", True), ("soft", False)):
+        lines = force_lines(build(seed=3, attention={"kind": kind}), TEXT, pairs, SearchBatchConfig())
+        found = [line.examine(AlignmentConfig()) for line in lines if line is not None]
+        links, sets = score_sentences(found, gold)
+        assert links == alignment_score([one.links for one in found], gold)
+        assert (sets is not None) == selects
+        # A line that was left out has no links and no set.
+        assert (score_sentences([found[0], None], gold)[1] is not None) == selects
