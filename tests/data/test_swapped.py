@@ -34,7 +34,7 @@ def _prepared(corpus: Path, into: Path, **settings: object) -> Prepared:
 
 
 BPE = {"kind": "bpe", "merges": 300}
-PIECES = {"kind": "sentencepiece", "size": 300}
+PIECES = {"kind": "sentencepiece", "size": 500}
 
 
 @pytest.mark.parametrize("joint", [False, True])
