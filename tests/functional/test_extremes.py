@@ -15,7 +15,14 @@ from drawn import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.functional import constrained_sparsemax
+from regard.functional import (
+    constrained_softmax_scan,
+    constrained_sparsemax,
+    constrained_sparsemax_scan,
+    entmax,
+    entmax15_loss,
+    sparsemax_loss,
+)
 from regard.kernels.versions import using
 
 MAPS = {**FREE, **BOUNDED}
@@ -160,3 +167,48 @@ def test_doubles_may_be_as_far_apart_as_they_can(name, version) -> None:
     with using(version):
         weights = BOUNDED[name](scores, upper)
     torch.testing.assert_close(weights, torch.full((4,), 0.25, dtype=torch.float64))
+
+
+@versions
+@pytest.mark.parametrize("scan", [constrained_softmax_scan, constrained_sparsemax_scan])
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_scans_of_any_finite_scores_are_distributions_with_finite_gradients(scan, version, data) -> None:
+    problem = data.draw(extreme_problems(rows=4))
+    scores, fertility = problem.scores.unsqueeze(0), problem.upper[:1].clone()
+    fertility[..., 0] = torch.inf  # a sink
+    mask = None if problem.mask is None else problem.mask[:1] | (torch.arange(scores.shape[-1]) == 0)
+    operands = [one.clone().requires_grad_() for one in (scores, fertility)]
+    with using(version):
+        weights = scan(*operands, mask=mask)
+        gradients = torch.autograd.grad(weights, operands, torch.randn(weights.shape))
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 4), atol=2e-6, rtol=0)
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@versions
+@pytest.mark.parametrize("loss", [sparsemax_loss, entmax15_loss])
+@given(problem=extreme_problems(bounds=False))
+@settings(max_examples=30, deadline=None)
+def test_losses_of_any_finite_scores_have_finite_gradients(loss, version, problem) -> None:
+    scores = problem.scores.clone().requires_grad_()
+    targets = torch.randint(scores.shape[-1], (len(scores),))
+    with using(version):
+        losses = loss(scores, targets, reduction="none")
+        (gradient,) = torch.autograd.grad(losses.sum(), scores)
+    assert (losses >= 0).all()  # infinite where the difference of two scores is beyond float32
+    assert gradient.isfinite().all()
+    torch.testing.assert_close(gradient.sum(-1), torch.zeros(len(scores)), atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("alpha", [1.00001, 1.2, 2.5, 4.0])
+@given(problem=extreme_problems(bounds=False))
+@settings(max_examples=30, deadline=None)
+def test_any_alpha_has_finite_first_and_second_derivatives(alpha, problem) -> None:
+    scores, power = problem.scores.clone().requires_grad_(), torch.tensor(alpha, requires_grad=True)
+    weights = problem.apply(lambda z, mask: entmax(z, power, mask=mask), scores)
+    assert_distributions(problem, weights.detach())
+    first = torch.autograd.grad(weights, (scores, power), torch.randn(weights.shape), create_graph=True)
+    assert all(one.isfinite().all() for one in first)
+    (second,) = torch.autograd.grad(first[0], scores, torch.randn(weights.shape), allow_unused=True)
+    assert second is None or second.isfinite().all()

@@ -14,8 +14,8 @@ from regard.functional import constrained_softmax_scan, constrained_sparsemax_sc
 MAPS = {**FREE, **BOUNDED}
 SCANS = {"softmax": constrained_softmax_scan, "sparsemax": constrained_sparsemax_scan}
 DOUBLE = torch.float64
-EVERY = [*FREE, "constrained_softmax", "constrained_softmax lower", "constrained_sparsemax"]
-EVERY += ["constrained_sparsemax lower", "softmax_scan", "sparsemax_scan", "sparsemax_loss", "entmax15_loss"]
+EVERY = [*FREE, *(f"{name}{kind}" for name in BOUNDED for kind in ("", " lower", " far"))]
+EVERY += ["softmax_scan", "sparsemax_scan", "sparsemax_loss", "entmax15_loss"]
 
 
 @pytest.mark.parametrize("version", ["auto", pytest.param("reference", marks=pytest.mark.slow)])
