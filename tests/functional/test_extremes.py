@@ -15,6 +15,7 @@ from drawn import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.attention.words import masked_log_softmax
 from regard.functional import (
     constrained_softmax_scan,
     constrained_sparsemax,
@@ -212,3 +213,11 @@ def test_any_alpha_has_finite_first_and_second_derivatives(alpha, problem) -> No
     assert all(one.isfinite().all() for one in first)
     (second,) = torch.autograd.grad(first[0], scores, torch.randn(weights.shape), allow_unused=True)
     assert second is None or second.isfinite().all()
+
+
+def test_a_masked_softmax_and_its_logarithm_share_nothing_with_masked_positions() -> None:
+    scores = torch.tensor([[-GREATEST, 1.0, 2.0], [-GREATEST, -GREATEST, 0.0]])
+    mask = torch.tensor([[True, False, False], [True, True, False]])
+    expected = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
+    torch.testing.assert_close(FREE["softmax"](scores, mask=mask), expected)
+    torch.testing.assert_close(masked_log_softmax(scores, mask).exp(), expected)
