@@ -19,7 +19,7 @@ import torch
 
 from regard.config import config, load, option, to_dict
 from regard.data.files import file_digest, sync_file, sync_folder, write_atomic
-from regard.data.hf import HF_CONFIG, open_tokenizer, quiet
+from regard.data.hf import HF_CONFIG, library_errors, open_tokenizer, quiet
 from regard.data.locking import claimed
 from regard.data.monolingual import CausalLines, MaskedLines, read_monolingual
 from regard.data.partial import partial_folder
@@ -211,9 +211,10 @@ def _begin(config: PretrainConfig, folder: Path) -> None:
                 learned = learn_tokenizer(config.model.kind, config.text.train, config.text.size)
         else:
             learned = open_tokenizer(Path(given), given)
-        learned.save_pretrained(run)
     except OSError as error:
         raise CheckpointError(f"{folder}: cannot be made: {error.strerror or error}") from None
+    with library_errors(CheckpointError, f"{run}: cannot be written"):
+        learned.save_pretrained(run)
     write_atomic(run / SETTINGS, text.encode())
 
 
@@ -221,7 +222,8 @@ def _finish(model: LanguageModel, tokenizer: Any, folder: Path) -> None:
     """Write the files of the Hugging Face folder, each whole, the config last."""
     try:
         with partial_folder(folder / HF_CONFIG) as made:
-            with quiet():
+            # The library's own files end in errors of several kinds when the disk is full.
+            with quiet(), library_errors(CheckpointError, f"{folder}: cannot be written"):
                 tokenizer.save_pretrained(made)
                 model.model.save_pretrained(made)
             for file in sorted(made.iterdir(), key=lambda one: (one.name == HF_CONFIG, one.name)):
