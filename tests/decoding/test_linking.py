@@ -1,10 +1,16 @@
 """The attention that word links come from: layer, heads, step, what is selected, and the sink."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 from test_analysis import PAIRS, TEXT
 
+from regard.attention.constrained import ConstrainedAttentionConfig
+from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.links import parse_gold, parse_links
+from regard.data.vocabulary import EOS
 from regard.decoding.analysis import force_lines
 from regard.decoding.config import AlignmentConfig, SearchBatchConfig, SearchConfig
 from regard.decoding.linking import (
@@ -16,9 +22,11 @@ from regard.decoding.linking import (
 )
 from regard.decoding.scoring import score_lines
 from regard.decoding.translate import Translator, number_lines
-from regard.errors import UsageError
+from regard.errors import InfeasibleBounds, UsageError
 from regard.metrics.alignment import alignment_score
 from regard.metrics.attention import score_sentences
+from regard.models import build_model
+from regard.models.transformer_config import TransformerConfig
 
 # Two layers of two and one heads, T = 3 time steps (the last one the end symbol's), S = 2 source tokens.
 LOW = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0.5, 0.5], [0, 1]]], dtype=np.float32)
@@ -135,3 +143,48 @@ def test_sets_of_a_text_are_scored_where_all_its_attention_is_a_selection(build)
         assert (sets is not None) == selects
         # A line that was left out has no links and no set.
         assert (score_sentences([found[0], None], gold)[1] is not None) == selects
+
+
+@pytest.mark.parametrize("kind", ["lstm", "transformer"])
+def test_a_given_translation_beyond_the_fertilities_is_refused_by_its_token(build, kind, caplog) -> None:
+    """One source word of fertility 3: 3 tokens and the end symbol's step, no more."""
+    config = ConstantFertilityConfig(value=3.0, sink=False)
+    text = replace(TEXT, budget=Budget.constant(config, len(TEXT.source.vocabulary)))
+    model = build(seed=3, attention={"kind": "constrained"})
+    if kind == "transformer":
+        side = replace(TransformerConfig().encoder, layers=1)
+        wanted = TransformerConfig(
+            width=8, heads=2, encoder=side, decoder=side, attention=ConstrainedAttentionConfig()
+        )
+        model = build_model(wanted, len(text.source.vocabulary), len(text.target.vocabulary)).eval()
+    pairs = [("d", "D E F"), ("d", "D E F G"), ("a b", "A B C D E F"), ("d", "D " * 9)]
+    fits, beyond, also, far = score_lines(model, text, pairs, SearchConfig())
+    for line, fertility in ((fits, 3), (also, 6)):
+        assert line.hypothesis is not None and not line.problem
+        words = line.hypothesis.attention[0][:fertility].mean(axis=1).sum(0)
+        np.testing.assert_array_less(words, 3 + 1e-4)
+    for line in (beyond, far):
+        assert line.hypothesis is None
+        assert "sum to 3, and each target token takes 1: nothing is left for target token 3" in line.problem
+    assert "'G'" in beyond.problem and beyond.problem in caplog.text
+    assert [line is None for line in force_lines(model, text, pairs, SearchBatchConfig())] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    # The model itself does not go on either, whoever asks.
+    batch = text.batch([[5], [5]], [[6, 6, 6, EOS], [6, 6, 6, 6, EOS]], [0, 1])
+    with torch.inference_mode(), pytest.raises(InfeasibleBounds, match="sentence 2 "):
+        model(batch)
+
+
+def test_with_a_sink_there_is_no_such_limit(build) -> None:
+    config = ConstantFertilityConfig(value=1.0, sink=True)
+    text = replace(TEXT, budget=Budget.constant(config, len(TEXT.source.vocabulary)))
+    model = build(seed=3, attention={"kind": "constrained"})
+    (line,) = score_lines(model, text, [("d", "D E F G")], SearchConfig())
+    assert line.hypothesis is not None
+    assert line.hypothesis.attention[0][:, 0, 0].sum() <= 1 + 1e-5
+    most = line.hypothesis.attention[0][:4, 0].argmax(axis=1)
+    assert line.links == {(0, t) for t, column in enumerate(most) if column == 0}

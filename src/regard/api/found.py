@@ -11,7 +11,6 @@ from regard.data.vocabulary import EOS
 from regard.decoding.analysis import words_of
 from regard.decoding.beam import evaluating
 from regard.decoding.config import SearchConfig
-from regard.decoding.pairs import pair_blocks
 from regard.decoding.scoring import LineScore
 from regard.decoding.translate import LineResult, Translation
 from regard.models.base import TranslationModel
@@ -88,7 +87,7 @@ def _whole(
 
 
 def scored(
-    text: TextPair, pair: tuple[str, str], found: LineScore, search: SearchConfig, longest: int | None
+    text: TextPair, pair: tuple[str, str], found: LineScore, search: SearchConfig
 ) -> TranslationResult:
     """A translation that was given, with what a model thinks of it.
 
@@ -96,13 +95,11 @@ def scored(
         text: How the two sides are written.
         pair: The sentence and its translation.
         found: What forced decoding found.
-        search: What the longest sentence is, and the attention that links are made from.
-        longest: The most tokens that the model can read.
+        search: Names the attention that links are made from.
     """
     source, target = pair
     if found.hypothesis is None:
-        ((read,),) = pair_blocks(text, [pair], search.batch, longest)
-        return TranslationResult(source=source, refused=read.problem)
+        return TranslationResult(source=source, refused=found.problem)
     return TranslationResult(
         source=source,
         text=target,

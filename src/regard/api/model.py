@@ -240,10 +240,7 @@ class Model:
         settings = self._search(search)
         with self._lock:
             found = list(score_lines(self.model, self.text, pairs, settings))
-        results = [
-            scored(self.text, pair, one, settings, self.model.longest)
-            for pair, one in zip(pairs, found, strict=True)
-        ]
+        results = [scored(self.text, pair, one, settings) for pair, one in zip(pairs, found, strict=True)]
         if single and results[0].refused:
             raise DataError(f"the translation cannot be scored: {results[0].refused}")
         return results[0] if single else results

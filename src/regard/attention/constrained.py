@@ -12,7 +12,8 @@ constrained softmax (Martins & Kreutzer 2017) or constrained sparsemax.
 A lower fertility L (`Memory.lower`) is a demand on the sentence: d max(0, L - beta_{t-1}) is added to a
 word's score, d the `demand`, and a hypothesis may not end while a word has received less than L - 0.5. Where
 less than 1 is left of all fertilities a hypothesis must end, and the step of its end symbol shares out what
-is left, scaled.
+is left, scaled. A given target that goes on beyond that is refused (`InfeasibleBounds`), in training as in
+evaluation.
 
 In heads each head may give a word its fertility, or (`budget = "layer"`) the heads of a layer share it: beta
 is then the mean of theirs.
@@ -27,7 +28,7 @@ from regard.attention.base import Attention, Ending, Likelihood, Memory, Reading
 from regard.attention.expectation import ReceivedState, expectation, nothing_received
 from regard.attention.scorers import HIDDEN_HELP, SCORER_HELP, ScorerKind, build_scorer
 from regard.config import config, option
-from regard.errors import ConfigError
+from regard.errors import ConfigError, InfeasibleBounds
 from regard.functional import (
     constrained_softmax,
     constrained_softmax_scan,
@@ -161,6 +162,8 @@ class ConstrainedAttention(Attention):
         if not self.training:
             # What is left may be too little for the end symbol's step: it is shared out all the same.
             left = self._left(memory, state).sum(-1, keepdim=True)
+            if state.ahead is not None and state.ahead.shape[1] > 1:
+                self._check_left(left, state.ahead[:, 1])
             shared = torch.where(torch.isfinite(bound), bound, 0) / left.clamp_min(1e-6) + (left <= 1e-6)
             bound = torch.where(left < ENOUGH, shared, bound)
         weights = self.map(exhausted(scores, bound, self.config.exhaustion), bound, mask=mask)
@@ -189,6 +192,17 @@ class ConstrainedAttention(Attention):
         weights = scanned.flatten(0, 1)  # (B, T, S)
         received = state.received + mean_of_heads(weights.sum(1), self.sharers)
         return self._reading(weights, memory, received, ahead)
+
+    def _check_left(self, left: Float[Tensor, "B 1"], goes_on: Bool[Tensor, "B"]) -> None:
+        """Refuse a given target that goes on where no attention is left, which search would not let it do.
+
+        Raises:
+            InfeasibleBounds: names the first row.
+        """
+        short = (left.squeeze(1) < ENOUGH) & goes_on
+        if bool(short.any()):
+            row = int(short.nonzero()[0])
+            raise InfeasibleBounds(f"row {row}: less than one unit of attention is left", (row,))
 
     def _scores(self, queries: Float[Tensor, "B T Q"], memory: Memory) -> Float[Tensor, "B T S"]:
         """The scores in float32 at least."""

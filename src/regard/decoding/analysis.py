@@ -123,7 +123,7 @@ def force_lines(
         One result a pair; none where the source is empty or a side too long, with a warning.
     """
     device = next(model.parameters()).device
-    for block in pair_blocks(text, pairs, config, model.longest):
+    for block in pair_blocks(text, pairs, config, model):
         found: list[ForcedLine | None] = [None] * len(block)
         for rows, batch in pair_batches(text, block, config):
             chosen = [block[row] for row in rows]

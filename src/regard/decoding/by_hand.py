@@ -11,7 +11,7 @@ from regard.data.spacing import SPACES
 from regard.data.text import Side, TextPair
 from regard.errors import UsageError
 
-__all__ = ["check_bounded", "given_fertilities"]
+__all__ = ["check_bounded", "given_fertilities", "is_bounded"]
 
 
 def check_bounded(model: object, text: TextPair, name: str) -> None:
@@ -29,9 +29,14 @@ def check_bounded(model: object, text: TextPair, name: str) -> None:
         raise UsageError(
             f"fertilities bound the attention of models trained with data.fertility; {name} was not"
         )
-    parts = model.modules() if isinstance(model, nn.Module) else ()
-    if not any(isinstance(part, Attention) and part.bounded for part in parts):
+    if not is_bounded(model):
         raise UsageError(f"fertilities bound constrained attention; {name} has none")
+
+
+def is_bounded(model: object) -> bool:
+    """Whether some of a model's attention keeps within fertilities."""
+    parts = model.modules() if isinstance(model, nn.Module) else ()
+    return any(isinstance(part, Attention) and part.bounded for part in parts)
 
 
 def given_fertilities(

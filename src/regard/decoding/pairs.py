@@ -1,15 +1,21 @@
 """Sentence pairs as a model reads them, in blocks of bounded memory and batches of little padding."""
 
 import logging
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from regard.attention.constrained import ENOUGH
 from regard.data.batch import Batch
 from regard.data.text import TextPair
 from regard.data.tokenizers.actions import STEP, ActionsTokenizer
 from regard.data.vocabulary import EOS
 from regard.decoding.blocks import blocks, sorted_batches, too_long
+from regard.decoding.by_hand import is_bounded
 from regard.decoding.config import Limits, SearchBatchConfig
+from regard.models.base import TranslationModel
 
 __all__ = ["TokenPair", "pair_batches", "pair_blocks"]
 
@@ -24,7 +30,8 @@ class TokenPair:
         number: The line, counted from 1.
         source: Its tokens; none where it cannot be read.
         target: The translation's tokens; an end symbol follows them.
-        problem: Why it cannot be read (no source, too long, not of the tokenizer's form); empty where it can.
+        problem: Why it cannot be read (no source, too long, not of the tokenizer's form,
+            beyond its fertilities); empty where it can.
     """
 
     number: int
@@ -34,7 +41,7 @@ class TokenPair:
 
 
 def pair_blocks(
-    text: TextPair, pairs: Iterable[tuple[str, str]], config: SearchBatchConfig, longest: int | None
+    text: TextPair, pairs: Iterable[tuple[str, str]], config: SearchBatchConfig, model: TranslationModel
 ) -> Iterator[list[TokenPair]]:
     """Lines and their translations as tokens, a block at a time.
 
@@ -44,12 +51,15 @@ def pair_blocks(
         text: How the two sides are written.
         pairs: Source lines and their translations.
         config: The size of a block, and the length of the longest line.
-        longest: The most tokens that the model can read; see `TranslationModel.longest`.
+        model: What is to read them.
     """
-    limits = config.limits(longest, len(text.sink))
+    limits = config.limits(model.longest, len(text.sink))
+    bounded = text.budget is not None and not text.sink and is_bounded(model)
     actions = isinstance(text.target.tokenizer, ActionsTokenizer)
     for block in blocks(enumerate(pairs, 1), config.block):
         found = [_read(number, *pair, text, limits) for number, pair in block]
+        if bounded:
+            found = _within_fertilities(found, text)
         plain = next((pair for pair in found if not pair.problem and STEP not in pair.target), None)
         if actions and plain is not None:
             actions = False  # said once
@@ -78,6 +88,31 @@ def pair_batches(
         sources = [text.source.vocabulary.ids(block[row].source) for row in rows]
         targets = [[*text.target.vocabulary.ids(block[row].target), EOS] for row in rows]
         yield rows, text.batch(sources, targets, [block[row].number for row in rows])
+
+
+def _within_fertilities(pairs: Sequence[TokenPair], text: TextPair) -> list[TokenPair]:
+    """The pairs, those with a problem whose translation needs more attention than the source may give.
+
+    Each token takes one unit of it. The end symbol takes what is left.
+    """
+    assert text.budget is not None
+    readable = [pair for pair in pairs if not pair.problem]
+    most, _ = text.budget.bounds([text.source.vocabulary.ids(pair.source) for pair in readable])
+    upper_of = {pair.number: upper for pair, upper in zip(readable, most, strict=True)}
+    found: list[TokenPair] = []
+    for pair in pairs:
+        upper = upper_of.get(pair.number, np.full(1, math.inf))
+        whole = float(upper.sum())
+        enough = math.floor(min(whole, len(pair.target)) + (1 - ENOUGH))
+        if enough < len(pair.target):
+            problem = (
+                f"its source words' fertilities sum to {whole:g}, and each target token takes 1: nothing is "
+                f"left for target token {enough} (counted from 0), {pair.target[enough]!r}; a model with "
+                "data.fertility.sink = true has no such limit"
+            )
+            pair = TokenPair(pair.number, (), (), problem)
+        found.append(pair)
+    return found
 
 
 def _read(number: int, source: str, target: str, text: TextPair, limits: Limits) -> TokenPair:

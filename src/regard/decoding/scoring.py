@@ -27,9 +27,10 @@ class LineScore:
         number: The line, counted from 1.
         source_tokens: The tokens of the source.
         tokens: The tokens of the translation; an end symbol follows them.
-        hypothesis: Their probabilities and attention; none where the source is empty or a side is too long.
+        hypothesis: Their probabilities and attention; none where there is a problem.
         links: The most attended source word of each target word, both counted from 0; see
             `regard.decoding.linking`.
+        problem: Why it has no score; empty where it has one.
     """
 
     number: int
@@ -37,6 +38,7 @@ class LineScore:
     tokens: tuple[str, ...]
     hypothesis: Hypothesis | None
     links: Links = frozenset()
+    problem: str = ""
 
 
 def score_lines(
@@ -56,7 +58,7 @@ def score_lines(
     """
     scorer = Scorer.of(search, len(model.constraints.before))
     device = next(model.parameters()).device
-    for block in pair_blocks(text, pairs, search.batch, model.longest):
+    for block in pair_blocks(text, pairs, search.batch, model):
         found: list[Hypothesis | None] = [None] * len(block)
         for rows, batch in pair_batches(text, block, search.batch):
             for row, hypothesis in zip(rows, force(model, batch.to(device), scorer), strict=True):
@@ -65,7 +67,7 @@ def score_lines(
             if pair.problem:
                 _log.warning("line %d has no score: %s", pair.number, pair.problem)
             links = frozenset() if hypothesis is None else _links(pair, hypothesis, text, search.alignment)
-            yield LineScore(pair.number, pair.source, pair.target, hypothesis, links)
+            yield LineScore(pair.number, pair.source, pair.target, hypothesis, links, pair.problem)
 
 
 def _links(pair: TokenPair, found: Hypothesis, text: TextPair, config: AlignmentConfig) -> Links:

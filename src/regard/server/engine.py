@@ -157,7 +157,7 @@ class Engine:
                 continue
             found = next(scores)
             if found.hypothesis is None:
-                yield DataError("one side has too many tokens for the model")
+                yield DataError(found.problem)
             else:
                 yield score_answer(job.source, job.target, found, self.text)
 
