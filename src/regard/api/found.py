@@ -11,6 +11,7 @@ from regard.data.vocabulary import EOS
 from regard.decoding.analysis import words_of
 from regard.decoding.beam import evaluating
 from regard.decoding.config import SearchConfig
+from regard.decoding.pairs import KeptPair
 from regard.decoding.scoring import LineScore
 from regard.decoding.translate import LineResult, Translation
 from regard.models.base import TranslationModel
@@ -87,17 +88,17 @@ def _whole(
 
 
 def scored(
-    text: TextPair, pair: tuple[str, str], found: LineScore, search: SearchConfig
+    text: TextPair, pair: tuple[str, str] | KeptPair, found: LineScore, search: SearchConfig
 ) -> TranslationResult:
     """A translation that was given, with what a model thinks of it.
 
     Args:
         text: How the two sides are written.
-        pair: The sentence and its translation.
+        pair: The sentence and its translation, perhaps with their tokens.
         found: What forced decoding found.
         search: Names the attention that links are made from.
     """
-    source, target = pair
+    source, target = (pair.text, pair.translation) if isinstance(pair, KeptPair) else pair
     if found.hypothesis is None:
         return TranslationResult(source=source, refused=found.problem)
     return TranslationResult(
@@ -115,4 +116,5 @@ def scored(
         source_word_ids=(*text.source.word_ids(found.source_tokens), *[-1] * len(text.sink)),
         word_ids=tuple(text.target.word_ids(found.tokens)),
         aligned_by=search.alignment,
+        resegmented=found.resegmented,
     )

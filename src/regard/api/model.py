@@ -23,6 +23,7 @@ from regard.data.text import TextPair
 from regard.decoding.by_hand import check_bounded
 from regard.decoding.config import SamplingConfig, SearchConfig
 from regard.decoding.mbr import MbrConfig
+from regard.decoding.pairs import KeptPair
 from regard.decoding.phrases import PhraseTranslator
 from regard.decoding.scoring import score_lines
 from regard.decoding.translate import Line, Translator
@@ -200,22 +201,26 @@ class Model:
 
     @overload
     def score(  # pyright: ignore[reportOverlappingOverload]
-        self, source: str, target: str, **search: Any
+        self, source: str, target: str | TranslationResult, **search: Any
     ) -> TranslationResult: ...
 
     @overload
     def score(
-        self, source: Iterable[str], target: Iterable[str], **search: Any
+        self, source: Iterable[str], target: Iterable[str | TranslationResult], **search: Any
     ) -> list[TranslationResult]: ...
 
     def score(
-        self, source: str | Iterable[str], target: str | Iterable[str], **search: Any
+        self,
+        source: str | Iterable[str],
+        target: str | TranslationResult | Iterable[str | TranslationResult],
+        **search: Any,
     ) -> TranslationResult | list[TranslationResult]:
         """What the model thinks of a translation that is given, or of several.
 
         Args:
             source: A sentence, or some.
-            target: Its translation, or those of each.
+            target: Its translation, or those of each. Results of `translate` are scored with the tokens that
+                were generated; a text is segmented again, which may give other ones.
             search: Search settings by name; the length and the coverage penalty make the score, `layer`,
                 `head` and `shift` choose the attention of the links.
 
@@ -230,13 +235,13 @@ class Model:
         if isinstance(self.model, PhraseModel):
             raise no_probability(self.folders[0])
         single = isinstance(source, str)
-        if single != isinstance(target, str):
+        if single != isinstance(target, str | TranslationResult):
             raise UsageError("source and target: expected two texts, or two lists of texts")
         sources = sentences([source] if single else source, "source")
-        targets = sentences([target] if single else target, "target")
+        targets = as_list([target] if single else target, "target")
         if len(sources) != len(targets):
             raise UsageError(f"{len(sources)} sources and {len(targets)} targets; expected as many")
-        pairs = list(zip(sources, targets, strict=True))
+        pairs = [self._pair(*pair) for pair in zip(sources, targets, strict=True)]
         settings = self._search(search)
         with self._lock:
             found = list(score_lines(self.model, self.text, pairs, settings))
@@ -244,6 +249,13 @@ class Model:
         if single and results[0].refused:
             raise DataError(f"the translation cannot be scored: {results[0].refused}")
         return results[0] if single else results
+
+    def _pair(self, source: str, target: Any) -> tuple[str, str] | KeptPair:
+        """A pair to score, with the tokens of a result."""
+        if not isinstance(target, TranslationResult):
+            return source, sentences([target], "target")[0]
+        read = target.source_tokens[: len(target.source_tokens) - len(self.text.sink)]
+        return KeptPair(source, target.text, read if source == target.source else None, target.tokens)
 
     def _search(self, options: dict[str, Any], least: int = 1) -> SearchConfig:
         """The settings of a call, the beam as wide as what is returned or compared unless it is given."""

@@ -50,6 +50,7 @@ class TranslationResult:
             before its own.
         refused: Why the text was not translated; none where it was.
         lacking: The terms asked for that the translation, or another of the n-best, does not hold.
+        resegmented: Of a result that was scored, whether its text has other tokens when it is read again.
         nbest: All translations that were asked for, best first, this one among them; on the best one alone.
     """
 
@@ -71,6 +72,7 @@ class TranslationResult:
     decoder: tuple[Float[np.ndarray, "_ N N"], ...] = ()
     refused: str | None = None
     lacking: tuple[str, ...] = ()
+    resegmented: bool = False
     nbest: tuple["TranslationResult", ...] = ()
 
     @property

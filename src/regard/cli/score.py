@@ -32,6 +32,13 @@ def score(
     tokens: Annotated[
         bool, typer.Option("--tokens", help="Write each token with its log-probability instead.")
     ] = False,
+    tokens_from: Annotated[
+        Path | None,
+        typer.Option(
+            help="The tokens of the pairs, as `translate --tokens` or `--attention` wrote them; else the "
+            "text is segmented again, which may give other tokens than were generated.",
+        ),
+    ] = None,
     alignment: Annotated[
         Path | None, typer.Option(help="A file for the word links of each line's attention (0-0 1-2).")
     ] = None,
@@ -71,6 +78,7 @@ def score(
     """
     from regard.api.loading import load_models, search_settings
     from regard.api.phrases import is_phrase_based, no_probability
+    from regard.cli.kept_tokens import keep
     from regard.cli.output import open_output, write_json
     from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
@@ -89,12 +97,15 @@ def score(
     others = {"coverage_floor": coverage_floor, "batch": batch, **chosen}
     search = search_settings(base, {**penalties, **others})
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
+    given = pairs if tokens_from is None else keep(tokens_from, pairs, text)
     figures: dict[str, Any] = {"sentences": 0, "skipped": 0, "tokens": 0, "log_probability": 0.0}
+    resegmented = 0
     with ExitStack() as files:
         file = files.enter_context(open_output(output))
         linked = None if alignment is None else files.enter_context(open_output(alignment))
-        for result in score_lines(loaded, text, pairs, search):
+        for result in score_lines(loaded, text, given, search):
             found = result.hypothesis
+            resegmented += result.resegmented
             if linked is not None:
                 linked.write(format_links(result.links) + "\n")
             if found is None:
@@ -115,4 +126,12 @@ def score(
         figures["perplexity"] = math.exp(-mean) if mean > -700 else None
         shown = "perplexity " + ("above e^700" if mean <= -700 else f"{figures['perplexity']:.4f}")
     print(f"{figures['sentences']} sentences, {figures['tokens']} tokens, {shown}", file=sys.stderr)
+    if tokens_from is not None:
+        figures["resegmented"] = resegmented
+    if resegmented:
+        print(
+            f"{resegmented} lines are segmented otherwise when their text is read again: without "
+            "--tokens-from they would score otherwise",
+            file=sys.stderr,
+        )
     write_json(json_file, figures)

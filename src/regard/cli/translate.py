@@ -50,6 +50,10 @@ def translate(
     layer: LayerOption = None,
     head: HeadOption = None,
     shift: ShiftOption = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(help="A file for the tokens, a JSON object a translation; for `score --tokens-from`."),
+    ] = None,
     show: Annotated[bool, typer.Option("--show", help="Draw each attention map in the terminal.")] = False,
     svg: Annotated[
         Path | None,
@@ -210,6 +214,7 @@ def translate(
             others = {
                 "--alignment": alignment,
                 "--attention": attention,
+                "--tokens": tokens,
                 "--show": show,
                 "--svg": svg,
                 "--sample": sample,
@@ -268,7 +273,7 @@ def translate(
         if translator.search.forbid_unknown is False and not interactive:
             results = told_unknown(results)
         with ExitStack() as files:
-            writer = Writer(files, output, nbest > 1, scores, alignment, attention, show, svg)
+            writer = Writer(files, output, nbest > 1, scores, alignment, attention, tokens, show, svg)
             for result in _watched(results, quiet=interactive or (output is None and sys.stdout.isatty())):
                 writer.write(result)
 

@@ -25,6 +25,7 @@ class Writer:
         scores: bool,
         alignment: str | None,
         attention: Path | None,
+        tokens: Path | None,
         show: bool,
         svg: Path | None,
     ) -> None:
@@ -36,7 +37,7 @@ class Writer:
 
         self.text = files.enter_context(open_output(output))
         self.links = opened(Path(alignment)) if alignment not in (None, "-") else None
-        self.attention = opened(attention)
+        self.attention, self.tokens = opened(attention), opened(tokens)
         self.several, self.scores, self.append = several, scores, alignment == "-"
         self.show, self.svg = show, svg
 
@@ -49,9 +50,11 @@ class Writer:
         best = result.translations[0] if result.translations else None
         if self.links is not None:
             self.links.write((format_links(best.links) if best else "") + "\n")
-        if self.attention is not None:
-            for rank, translation in enumerate(result.translations or (None,), 1):
-                self.attention.write(_json(result, rank, translation) + "\n")
+        for rank, translation in enumerate(result.translations or (None,), 1):
+            if self.attention is not None:
+                self.attention.write(_attention(result, rank, translation) + "\n")
+            if self.tokens is not None:
+                self.tokens.write(_json(_described(result, rank, translation)) + "\n")
         if best is not None:
             if self.show:
                 self._draw(result, best)
@@ -95,26 +98,39 @@ class Writer:
             file.write(svg_map(best.weights, result.source_tokens, best.tokens))
 
 
-def _json(result: "LineResult", rank: int, translation: "Translation | None") -> str:
-    """All attention of a translation, with its links and what they were made from.
+def _described(result: "LineResult", rank: int, translation: "Translation | None") -> dict[str, Any]:
+    """A translation with its tokens and its score."""
+    return {
+        "line": result.line.number,
+        "rank": rank,
+        "source": list(result.source_tokens),
+        "target": [] if translation is None else list(translation.tokens),
+        "text": "" if translation is None else translation.text,
+        "score": None if translation is None else translation.score,
+    }
+
+
+def _attention(result: "LineResult", rank: int, translation: "Translation | None") -> str:
+    """The same with all attention of a translation, its links and what they were made from.
 
     `prior` and `posterior` are layers of [target tokens and end symbol][heads][source tokens].
     """
     from regard.data.links import format_links
 
-    content: dict[str, Any] = {"line": result.line.number, "rank": rank, "source": list(result.source_tokens)}
+    content = _described(result, rank, translation)
     if translation is None:
-        content |= {"target": [], "text": "", "score": None, "prior": [], "posterior": []}
+        content |= {"prior": [], "posterior": []}
     else:
         content |= {
-            "target": list(translation.tokens),
-            "text": translation.text,
-            "score": translation.score,
             "links": format_links(translation.links),
             "alignment": translation.alignment.record(),
             "prior": [_numbers(layer) for layer in translation.hypothesis.attention],
             "posterior": [_numbers(layer) for layer in translation.hypothesis.believed],
         }
+    return _json(content)
+
+
+def _json(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 

@@ -17,9 +17,26 @@ from regard.decoding.by_hand import is_bounded
 from regard.decoding.config import Limits, SearchBatchConfig
 from regard.models.base import TranslationModel
 
-__all__ = ["TokenPair", "pair_batches", "pair_blocks"]
+__all__ = ["KeptPair", "TokenPair", "pair_batches", "pair_blocks"]
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class KeptPair:
+    """A line and its translation with the tokens that they had.
+
+    Attributes:
+        text: The source line.
+        translation: Its translation.
+        source: The source's tokens, without a sink; none: it is tokenised.
+        target: The translation's tokens, as they were generated.
+    """
+
+    text: str
+    translation: str
+    source: tuple[str, ...] | None
+    target: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -32,16 +49,21 @@ class TokenPair:
         target: The translation's tokens; an end symbol follows them.
         problem: Why it cannot be read (no source, too long, not of the tokenizer's form,
             beyond its fertilities); empty where it can.
+        resegmented: Whether kept tokens are other ones than those of the text when it is read again.
     """
 
     number: int
     source: tuple[str, ...]
     target: tuple[str, ...]
     problem: str = ""
+    resegmented: bool = False
 
 
 def pair_blocks(
-    text: TextPair, pairs: Iterable[tuple[str, str]], config: SearchBatchConfig, model: TranslationModel
+    text: TextPair,
+    pairs: Iterable[tuple[str, str] | KeptPair],
+    config: SearchBatchConfig,
+    model: TranslationModel,
 ) -> Iterator[list[TokenPair]]:
     """Lines and their translations as tokens, a block at a time.
 
@@ -49,7 +71,7 @@ def pair_blocks(
 
     Args:
         text: How the two sides are written.
-        pairs: Source lines and their translations.
+        pairs: Source lines and their translations; kept tokens are taken as they are.
         config: The size of a block, and the length of the longest line.
         model: What is to read them.
     """
@@ -57,7 +79,7 @@ def pair_blocks(
     bounded = text.budget is not None and not text.sink and is_bounded(model)
     actions = isinstance(text.target.tokenizer, ActionsTokenizer)
     for block in blocks(enumerate(pairs, 1), config.block):
-        found = [_read(number, *pair, text, limits) for number, pair in block]
+        found = [_read(number, pair, text, limits) for number, pair in block]
         if bounded:
             found = _within_fertilities(found, text)
         plain = next((pair for pair in found if not pair.problem and STEP not in pair.target), None)
@@ -115,13 +137,18 @@ def _within_fertilities(pairs: Sequence[TokenPair], text: TextPair) -> list[Toke
     return found
 
 
-def _read(number: int, source: str, target: str, text: TextPair, limits: Limits) -> TokenPair:
+def _read(number: int, pair: tuple[str, str] | KeptPair, text: TextPair, limits: Limits) -> TokenPair:
+    kept = pair if isinstance(pair, KeptPair) else None
+    source, target = (pair.text, pair.translation) if isinstance(pair, KeptPair) else pair
     sides = (text.source, source), (text.target, target)
     problem = too_long(source, None, limits.source) or too_long(target, None, limits.target)
     problem = problem or next(filter(None, (side.problem(line) for side, line in sides)), None)
     if problem is None:
         words, said = text.source.tokenize(source), text.target.tokenize(target)
+        read = [*words], [*said]
+        if kept is not None:
+            words, said = [*(words if kept.source is None else kept.source)], [*kept.target]
         problem = too_long(source, len(words), limits.source) or too_long(target, len(said), limits.target)
         if problem is None and words:
-            return TokenPair(number, tuple(words), tuple(said))
+            return TokenPair(number, tuple(words), tuple(said), resegmented=read != (words, said))
     return TokenPair(number, (), (), problem or "the source is empty")

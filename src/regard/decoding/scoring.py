@@ -10,7 +10,7 @@ from regard.decoding.config import AlignmentConfig, SearchConfig
 from regard.decoding.forced import force
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.linking import TokenWords, attention_links
-from regard.decoding.pairs import TokenPair, pair_batches, pair_blocks
+from regard.decoding.pairs import KeptPair, TokenPair, pair_batches, pair_blocks
 from regard.decoding.penalties import Scorer
 from regard.models.base import TranslationModel
 
@@ -31,6 +31,7 @@ class LineScore:
         links: The most attended source word of each target word, both counted from 0; see
             `regard.decoding.linking`.
         problem: Why it has no score; empty where it has one.
+        resegmented: Whether kept tokens are other ones than those of the text when it is read again.
     """
 
     number: int
@@ -39,17 +40,21 @@ class LineScore:
     hypothesis: Hypothesis | None
     links: Links = frozenset()
     problem: str = ""
+    resegmented: bool = False
 
 
 def score_lines(
-    model: TranslationModel, text: TextPair, pairs: Iterable[tuple[str, str]], search: SearchConfig
+    model: TranslationModel,
+    text: TextPair,
+    pairs: Iterable[tuple[str, str] | KeptPair],
+    search: SearchConfig,
 ) -> Iterator[LineScore]:
     """Score translations that are given.
 
     Args:
         model: The model.
         text: How its two sides are written.
-        pairs: Source lines and their translations.
+        pairs: Source lines and their translations; kept tokens are scored as they are.
         search: Its length and coverage penalties make the score, its batch settings bound memory, and links
             are made from its alignment attention.
 
@@ -67,7 +72,9 @@ def score_lines(
             if pair.problem:
                 _log.warning("line %d has no score: %s", pair.number, pair.problem)
             links = frozenset() if hypothesis is None else _links(pair, hypothesis, text, search.alignment)
-            yield LineScore(pair.number, pair.source, pair.target, hypothesis, links, pair.problem)
+            yield LineScore(
+                pair.number, pair.source, pair.target, hypothesis, links, pair.problem, pair.resegmented
+            )
 
 
 def _links(pair: TokenPair, found: Hypothesis, text: TextPair, config: AlignmentConfig) -> Links:

@@ -1,0 +1,162 @@
+"""`score` gives a translation the probability that it was generated with, if it gets the tokens."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import regard
+from regard.cli.main import app
+from regard.config import dump_toml, from_dict, to_dict
+from regard.data.fertility import Budget, ConstantFertilityConfig
+from regard.data.text import Side, TextPair
+from regard.data.tokenizer import ActionsConfig, BytePairConfig, WordsConfig
+from regard.data.tokenizers.actions import STEP, ActionsTokenizer
+from regard.data.tokenizers.bpe import BytePairTokenizer
+from regard.data.tokenizers.words import WordsTokenizer
+from regard.data.vocabulary import SPECIALS, Vocabulary
+from regard.errors import DataError
+from regard.experiment import CONFIG_FILE, LAST_LINE, RunConfig
+from regard.models import build_model
+from regard.training.resume import write_weights
+from regard.training.weights import weights_of
+
+SEED = 20  # of models that generate what is written as other tokens are
+LINES = ["a b c", "", "d a", "c c c c", "b", "a b d c a b"]
+PIECES = BytePairTokenizer(BytePairConfig(tokenized=True, joint=False), "#version: 0.2\na b</w>\n")
+KINDS = {
+    # "a@@ b" is written "ab", which is the token "ab" when it is read again.
+    "pieces": (PIECES, ("a@@", "b", "ab"), {"kind": "constrained"}),
+    # The steps of actions are not written.
+    "actions": (ActionsTokenizer(ActionsConfig()), (STEP, "a", "b"), {"kind": "pointer"}),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def folder(request, tmp_path_factory) -> Path:
+    tokenizer, tokens, attention = KINDS[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    sides = (
+        Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *"abcd"))),
+        Side(tokenizer, Vocabulary((*SPECIALS, *tokens))),
+    )
+    fertility = ConstantFertilityConfig(value=2.0)
+    bounded = attention["kind"] == "constrained"
+    files = {"source": "s", "target": "t"}
+    settings = {
+        "data": {"train": [files], "valid": files, "target_tokenizer": to_dict(tokenizer.config)},
+        "model": {
+            "embedding": 8,
+            "encoder": {"width": 8},
+            "decoder": {"width": 8, "query": "previous", "feed": "context"},
+            "attention": attention,
+            "uniform": 1.0,
+        },
+        "search": {"beam": 3, "min_length": 3, "max_length_ratio": 1.0, "max_length_extra": 4},
+    }
+    if bounded:
+        settings["data"]["fertility"] = to_dict(fertility)
+    config = from_dict(RunConfig, settings)
+    TextPair(*sides, Budget.constant(fertility, len(sides[0].vocabulary)) if bounded else None).save(folder)
+    torch.manual_seed(SEED)
+    model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
+    write_weights(folder, to_dict(config), weights_of(model), {})
+    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    return folder
+
+
+def run(*arguments, text: str | None = None):
+    found = CliRunner().invoke(app, [str(one) for one in arguments], input=text, catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return found
+
+
+@pytest.fixture
+def files(folder: Path, tmp_path: Path) -> dict[str, Path]:
+    """A source, its translations, their scores, tokens and attention."""
+    paths = {name: tmp_path / name for name in ("source", "target", "tokens", "attention", "scores")}
+    paths["source"].write_text("".join(f"{line}\n" for line in LINES))
+    options = [
+        "--tokens",
+        paths["tokens"],
+        "--attention",
+        paths["attention"],
+        "--length-penalty",
+        0,
+        "--scores",
+    ]
+    lines = run("translate", folder, "--input", paths["source"], *options).stdout.splitlines()
+    scores, texts = zip(*(line.split("\t") for line in lines), strict=True)
+    paths["target"].write_text("".join(f"{text}\n" for text in texts))
+    paths["scores"].write_text("".join(f"{score}\n" for score in scores))
+    return paths
+
+
+@pytest.mark.parametrize("kept", ["tokens", "attention"])
+def test_scores_of_kept_tokens_are_those_of_translate(
+    folder: Path, files: dict[str, Path], kept: str
+) -> None:
+    summary = files["source"].with_name("summary.json")
+    arguments = ("score", folder, files["source"], files["target"], "--json", summary)
+    wanted = files["scores"].read_text().split("\n")[:-1]
+    found = run(*arguments, "--tokens-from", files[kept])
+    for given, expected in zip(found.stdout.split("\n")[:-1], wanted, strict=True):
+        assert (given == "nan") == (expected == "")
+        if expected:
+            assert float(given) == pytest.approx(float(expected), abs=2e-4)
+    count = json.loads(summary.read_text())["resegmented"]
+    assert count > 0
+    assert f"{count} lines are segmented otherwise when their text is read again" in found.stderr
+    read_again = run(*arguments)
+    differing = sum(a != b for a, b in zip(read_again.stdout.split(), found.stdout.split(), strict=True))
+    assert 0 < differing <= count
+    assert "resegmented" not in json.loads(summary.read_text())
+
+
+def test_results_are_scored_with_their_tokens_in_python(folder: Path) -> None:
+    model = regard.load(folder, length_penalty=0.0)
+    texts = [line for line in LINES if line]
+    results = model.translate(texts)
+    again = model.score(texts, results)
+    assert [one.tokens for one in again] == [one.tokens for one in results]
+    for one, other in zip(again, results, strict=True):
+        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+        assert one.resegmented == (model.score(one.source, one.text).tokens != one.tokens)
+    assert any(one.resegmented for one in again)
+    single = model.score(texts[0], results[0])
+    assert single.log_probability == pytest.approx(again[0].log_probability, abs=1e-4)
+    # Of another sentence the translation alone is kept.
+    other = model.score("d d", results[0])
+    assert other.tokens == results[0].tokens and other.source_tokens[:2] == ("d", "d")
+    mixed = model.score(texts[:2], [results[0], results[1].text])
+    assert mixed[0].tokens == results[0].tokens and not mixed[1].resegmented
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[:-1], "tokens ends after line 5, and the text does not"),
+        (lambda lines: [*lines, lines[0]], "tokens has more lines than the text, which has 6"),
+        (
+            lambda lines: ["{}", *lines[1:]],
+            "tokens:1: not tokens of .*: field required",
+        ),
+        (lambda lines: [lines[0], "[" * 100_000, *lines[2:]], "tokens:2: not tokens of"),
+        (
+            lambda lines: [lines[0].replace('"target": [', '"target": ["",'), *lines[1:]],
+            "tokens:1: not tokens",
+        ),
+        (
+            lambda lines: [lines[0].replace('"text": "', '"text": "x'), *lines[1:]],
+            "tokens:1: the tokens are of '",
+        ),
+    ],
+)
+def test_tokens_of_other_text_are_refused(folder: Path, files: dict[str, Path], change, message: str) -> None:
+    lines = change(files["tokens"].read_text().split("\n")[:-1])
+    files["tokens"].write_text("".join(f"{line}\n" for line in lines))
+    arguments = ["score", folder, files["source"], files["target"], "--tokens-from", files["tokens"]]
+    with pytest.raises(DataError, match=message):
+        CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
