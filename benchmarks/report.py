@@ -19,7 +19,7 @@ import numpy as np
 from regard.metrics.attention import look
 from regard.report.collect import Shown, System
 from regard.report.curves import Curves
-from regard.report.maps import word_maps
+from regard.report.maps import Seen, word_maps
 from regard.report.page import Report, render
 from regard.report.scores import score_systems
 from regard.report.worst import Sentence, received_attention
@@ -40,7 +40,8 @@ def make_system(
         scores[np.arange(len(output)), 0, np.arange(len(output)) % len(read)] += 6
         weights = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
         ids = list(range(len(read))), list(range(len(output)))
-        maps = word_maps(output, read, [weights[:-1]], [weights[:-1]], *ids)
+        heads = Seen(weights[:-1, 0], [weights[:-1]])
+        maps = word_maps(output, read, heads, *ids, prior=heads)
         links = frozenset((i, i) for i in range(len(read)))
         less = frozenset(link for link in links if generator.random() < 0.95)
         received = received_attention(weights[:-1, 0], ids[0])
