@@ -106,6 +106,12 @@ def test_a_word_that_attends_most_to_the_sink_is_not_linked():
     assert links_from_weights(weights, [0, 1, -1], [0, 0, 1]) == parse_links("1-1")
 
 
+def test_symbols_around_a_line_are_left_out():
+    weights = np.array([[0.1, 0.2, 0.7], [0.0, 0.0, 1.0]])
+    assert links_from_weights(weights, [0, 1, -2]) == parse_links("1-0")
+    assert links_from_weights(weights, [-2, -2, -2]) == frozenset()
+
+
 def test_a_selection_links_each_word_to_all_that_it_selected():
     weights = np.array([[1.0, 0, 1, 0], [0, 0, 1, 1], [0, 0, 0, 0]])
     assert is_selection(weights) and not is_selection(weights / 2)

@@ -148,6 +148,7 @@ def test_what_was_guided_goes_on_with_the_same_links_only(tmp_path: Path) -> Non
     links = tmp_path / "data" / "links"
     run["guided"] = {"links": str(links), "weight": 0.5}
     train(from_dict(RunConfig, run), tmp_path / "model")
+    assert load_model(tmp_path / "model", "cpu").config.search.alignment.layer == -1
     run["training"]["stop"] = {"updates": 4}
     moved = links.rename(tmp_path / "moved")
     run["guided"]["links"] = str(moved)
@@ -181,3 +182,20 @@ def test_without_a_file_the_text_is_aligned_as_the_model_reads_it(tmp_path: Path
     assert (found.pairs[:, 0] > 0).all()  # none of the tag
     pairs = [{(row, *link) for row in range(300) for link in own.of(row)} for own in (found, right)]
     assert len(pairs[0] & pairs[1]) > 0.9 * len(pairs[0] | pairs[1])
+
+
+@pytest.mark.parametrize(
+    ("guided", "alignment", "recorded"),
+    [
+        (None, {}, {"layer": -1, "heads": [], "shift": False}),
+        ({"layer": 0, "heads": [1]}, {}, {"layer": 0, "heads": [1], "shift": False}),
+        ({"layer": 0, "heads": [1]}, {"shift": True}, {"layer": 0, "heads": [1], "shift": True}),
+        ({"layer": 0, "heads": [1]}, {"layer": -1}, {"layer": -1, "heads": [], "shift": False}),
+    ],
+)
+def test_what_was_taught_is_recorded_as_the_attention_of_the_links(guided, alignment, recorded) -> None:
+    corpus = {"source": "s", "target": "t"}
+    settings = {"data": {"train": [corpus], "valid": corpus}, "search": {"alignment": alignment}}
+    config = from_dict(RunConfig, settings | ({} if guided is None else {"guided": guided}))
+    assert config.with_alignment().search.alignment.record() == recorded
+    assert config.with_alignment().with_alignment() == config.with_alignment()

@@ -113,7 +113,7 @@ def scored(
         token_log_probs=np.array(found.hypothesis.token_log_probs),
         attention=found.hypothesis.attention,
         beliefs=found.hypothesis.beliefs,
-        source_word_ids=(*text.source.word_ids(found.source_tokens), *[-1] * len(text.sink)),
+        source_word_ids=(*text.source.word_ids(found.source_tokens), *text.sink_words),
         word_ids=tuple(text.target.word_ids(found.tokens)),
         aligned_by=search.alignment,
         resegmented=found.resegmented,

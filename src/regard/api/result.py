@@ -41,7 +41,8 @@ class TranslationResult:
         attention: For each attending layer [T + 1, H, S]: every step, the end symbol's last, and every head.
         beliefs: The posterior, the same once the tokens were known, where that is another (of hard attention
             the probability of each selection); else none.
-        source_word_ids: The word that each source token is part of, counted from 0; -1 for the sink.
+        source_word_ids: The word that each source token is part of, counted from 0; -1 for the sink,
+            -2 for a symbol that the tokenizer puts around the text.
         word_ids: The same of `tokens`.
         aligned_by: The layer, heads and step of the attention that `weights` and `alignment` come from.
         encoder: For each layer of a Transformer's encoder [H, S, S], where all was looked at: what token i

@@ -162,6 +162,11 @@ class TextPair:
             return self.source.tokenizer.around
         return SPECIALS[SINK : SINK + 1] if self.budget is not None and self.budget.config.sink else ()
 
+    @property
+    def sink_words(self) -> tuple[int, ...]:
+        """The word that each token of `sink` is part of: -1 for `<sink>`, -2 for a symbol around the line."""
+        return (-2 if self.source.tokenizer.around else -1,) * len(self.sink)
+
     def as_written(self) -> "TextPair":
         """The same for text that is written as the training text is: its lines are taken as they stand."""
         source, target = (

@@ -152,7 +152,7 @@ def _force(
             number=pair.number,
             source=words_of(text.source, pair.source),
             target=words_of(text.target, pair.target),
-            source_words=(*text.source.word_ids(pair.source), *[-1] * len(text.sink)),
+            source_words=(*text.source.word_ids(pair.source), *text.sink_words),
             target_words=tuple(text.target.word_ids(pair.target)),
             right=right[row, :steps].copy(),
             log_probs=log_probs[row, :steps].copy(),

@@ -1,7 +1,9 @@
 """What a search is told: how wide, how long, what it must not say, how many sentences at once."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from regard.config import config, option
 
@@ -128,8 +130,10 @@ class AlignmentConfig:
         default=None,
         help="Which of the layers that attend to the source, from 0; -1 is the last. Default: the layer that "
         "guided alignment taught (guided.layer), or the last.",
+        ge=-256,
+        le=255,
     )
-    heads: tuple[int, ...] = option(
+    heads: tuple[Annotated[int, Field(ge=-256, le=255)], ...] = option(
         default=(),
         help="Which of its heads, from 0; their mean is taken. Default: the heads that guided alignment "
         "taught (guided.heads), or all.",

@@ -35,7 +35,7 @@ class TokenWords:
     """Which word each token is part of, counted from 0.
 
     Attributes:
-        source: Of the source tokens; -1 for the sink.
+        source: Of the source tokens; -1 for the sink, -2 for a symbol around the line.
         target: Of the target tokens, without the end symbol.
     """
 

@@ -79,6 +79,6 @@ def score_lines(
 
 def _links(pair: TokenPair, found: Hypothesis, text: TextPair, config: AlignmentConfig) -> Links:
     """The links of the attention."""
-    source_words = (*text.source.word_ids(pair.source), *[-1] * len(text.sink))
+    source_words = (*text.source.word_ids(pair.source), *text.sink_words)
     words = TokenWords(source_words, text.target.word_ids(pair.target))
     return attention_links(found.attention, found.believed, config, words)

@@ -309,7 +309,7 @@ class Translator:
     def _write(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
         """A hypothesis as text."""
         target = self.text.target
-        source_words = (*self.text.source.word_ids(result.source_tokens), *[-1] * len(self.text.sink))
+        source_words = (*self.text.source.word_ids(result.source_tokens), *self.text.sink_words)
         said = target.vocabulary.strings(hypothesis.tokens)
         # A forced prefix is written as it was given, be its words known or not.
         given = target.tokenize(result.line.prefix) if result.line.prefix else []

@@ -96,12 +96,13 @@ def links_from_weights(
     """Link each target word to the source word it attends to most, Ghader & Monz (2017).
 
     Subwords are joined first (`join_words`). Of equal weights the first counts. A target word is not linked
-    if it has no weight on any word, or more on the tokens that are part of no word (the sink) than on any.
+    if it has no weight on any word, or more on the sink than on any word. Symbols that a tokenizer puts
+    around every line (`</s>`) are left out: pre-trained models attend to them whatever the word.
 
     Args:
         weights: Attention of each target token to each source token.
-        source_words: The word that each source token is part of, counted from 0; -1 for a token that is part
-            of none (end symbol, sink). Without it every token is a word.
+        source_words: The word that each source token is part of, counted from 0; -1 for the sink, -2 for
+            another token that is part of no word. Without it every token is a word.
         target_words: The same of the target tokens.
 
     Raises:
@@ -112,8 +113,8 @@ def links_from_weights(
         return frozenset()
     best, most = joined.argmax(axis=1), joined.max(axis=1)
     linked = most > 0
-    if source_words is not None and min(source_words, default=0) < 0:
-        sinks = [0 if word < 0 else -1 for word in source_words]
+    if source_words is not None and -1 in source_words:
+        sinks = [0 if word == -1 else -1 for word in source_words]
         linked &= most >= join_words(weights, sinks, target_words)[:, 0]
     return frozenset((int(best[t]), int(t)) for t in np.flatnonzero(linked))
 
@@ -180,5 +181,5 @@ def _word_index(words: Sequence[int] | None, tokens: int, name: str) -> np.ndarr
 
 
 def _membership(index: np.ndarray) -> Float[np.ndarray, "W N"]:
-    """1 where token n is part of word w; a token of index -1 is part of none."""
+    """1 where token n is part of word w; a token of a negative index is part of none."""
     return (np.arange(index.max(initial=-1) + 1)[:, None] == index[None, :]).astype(np.float64)
