@@ -4,6 +4,7 @@ import io
 import json
 import os
 import socket
+import tracemalloc
 import zipfile
 
 import pytest
@@ -127,6 +128,11 @@ def test_a_longer_file_than_its_kind_may_be_is_refused_before_it_is_read(tmp_pat
         read_limited(path, 1024)
     with pytest.raises(DataError, match="sparse: 1,099,511,627,776 bytes"):
         read_bytes(path)
+    path.write_bytes(b"short")
+    tracemalloc.start()
+    assert read_bytes(path) == b"short"
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

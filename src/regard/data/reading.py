@@ -82,7 +82,7 @@ def read_limited(path: Path | str, limit: int) -> bytes:
             size = os.fstat(file.fileno()).st_size
             if size > limit:
                 raise DataError(f"{path}: {size:,} bytes, more than the {limit:,} that such a file may have")
-            return file.read(limit + 1)[:limit]
+            return file.read(size)  # with the limit itself, Python would take as much memory at once
         except OSError as error:
             raise DataError(f"{path}: {error.strerror or error}") from None
 

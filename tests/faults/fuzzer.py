@@ -1,0 +1,206 @@
+"""Alters every format of input, and the command line, in this process.
+
+The laws: a command ends with its answer or with one message, never with a traceback; within a time; within a
+limit of memory, where one is given; and what a checksum vouches for is refused once it is altered, or the
+answer is what it was.
+"""
+
+import contextlib
+import logging
+import os
+import random
+import resource
+import shutil
+import signal
+import tempfile
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import typer
+from typer.testing import CliRunner
+
+from regard.cli.main import app
+from regard.errors import RegardError
+
+from .commands import write_inputs
+from .fuzzer_inputs import MAKES, TARGETS, Target, mutated, pieces, write_more
+from .injector import Attack
+
+__all__ = ["attack", "base", "limited", "run"]
+
+SECONDS = 60
+LINES = "command line"
+LONG = (
+    "serve",
+    "train",
+    "pretrain",
+    "tune",
+    "quickstart",
+    "tour",
+    "reproduce",
+    "phrasebook",
+    "actions",
+    "prepare",
+)
+"""Commands that may work for long where they are not refused: here they always are, after their options."""
+
+
+class Hang(BaseException):
+    """A command took too long; no command catches it."""
+
+
+def _invoke(line: Sequence[str]) -> tuple[str, str]:
+    """Run a command line; its answer, and what was wrong."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = CliRunner().invoke(app, list(line))
+        except Hang:
+            return "", f"ran for more than {SECONDS} seconds"
+    error = result.exception
+    if isinstance(error, Hang):
+        return "", f"ran for more than {SECONDS} seconds"
+    if error is None or isinstance(error, SystemExit | RegardError):
+        ended = error.exit_status if isinstance(error, RegardError) else result.exit_code
+        wrong = "" if ended in (0, 1, 2) else f"exit status {ended}"
+        return (result.stdout if ended == 0 else ""), wrong
+    last = traceback.extract_tb(error.__traceback__)
+    own = [one for one in last if "/regard/" in one.filename] or last
+    where = f"{own[-1].filename.rpartition('/regard/')[2]}:{own[-1].lineno}" if own else "nowhere"
+    return "", f"{type(error).__name__} at {where}: {str(error)[:120]!r}"
+
+
+def attack(root: Path, target: Target, draw: random.Random, wanted: str) -> str:
+    """Alter one file of a target and run its command; what went wrong, or nothing."""
+    path = draw.choice(sorted(one for one in root.glob(target.files) if one.is_file()))
+    whole = path.read_bytes()
+    changed = mutated(whole, draw)
+    path.write_bytes(changed)
+    try:
+        answer, wrong = _timed(target.line.split())
+    finally:
+        path.write_bytes(whole)
+    if not wrong and target.sealed and answer not in ("", wanted) and changed != whole:
+        wrong = "another answer, without a word"
+    return f"{path.relative_to(root)}: {wrong}" if wrong else ""
+
+
+def _timed(line: Sequence[str]) -> tuple[str, str]:
+    def stop(*_: Any) -> None:
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        return _invoke(line)
+    except Hang:
+        return "", f"ran for more than {SECONDS} seconds"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def command_line(draw: random.Random) -> list[str]:
+    """A command line: a command, some of its options and arguments, each with a likely or an odd value."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group) or hasattr(group, "commands")
+    commands: dict[str, Any] = group.commands  # type: ignore[union-attr]
+    name = draw.choice(sorted(commands))
+    command, line, words = commands[name], [name], pieces(draw)
+    options = [one for one in command.params if one.param_type_name == "option"]
+    for option in draw.sample(options, min(len(options), draw.randrange(5))):
+        line.append(draw.choice(option.opts))
+        if not option.is_flag:
+            line += [next(words) for _ in range(max(1, option.nargs))]
+    if name in LONG:
+        # Read, and refused at the end, before any work begins.
+        return [*line, "--no-such-option"]
+    for _ in range(draw.randrange(4)):
+        line.insert(draw.randrange(1, len(line) + 1), next(words))
+    return line
+
+
+@contextlib.contextmanager
+def base(folder: Path) -> Iterator[Path]:
+    """Make the files and models that are altered, and work among them."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        write_inputs(folder)
+        for line in MAKES:
+            _, wrong = _invoke(line.split())
+            assert not wrong, f"{line}: {wrong}"
+        write_more(folder)
+        yield folder
+    finally:
+        os.chdir(before)
+
+
+@contextlib.contextmanager
+def limited(megabytes: int | None) -> Iterator[None]:
+    """Let this process take so much more memory than it has."""
+    if megabytes is None:
+        yield
+        return
+    status = Path("/proc/self/status").read_text()
+    data = next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData"))
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (data + (megabytes << 20), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def run(cases: int, seed: int, memory_limit: int | None = None) -> list[Attack]:
+    """Attack the inputs.
+
+    Args:
+        cases: How many cases, in turn over the kinds of input; 0: a thousand.
+        seed: Which.
+        memory_limit: MiB that they may take beside what the process has at first; none: any amount.
+
+    Returns:
+        A row for each kind of input.
+    """
+    rows = {name: Attack(name) for name in (*(target.name for target in TARGETS), LINES)}
+    # Kept apart: a command line may write anywhere below its folder.
+    with tempfile.TemporaryDirectory() as name, _quiet():
+        folder = Path(name).resolve() / "base"
+        folder.mkdir()
+        with base(folder) as root:
+            shutil.copytree(root, other := folder.with_name("lines"))
+            wanted = {target.name: _invoke(target.line.split()) for target in TARGETS}
+            for target in TARGETS:
+                assert not wanted[target.name][1], f"{target.line}: {wanted[target.name][1]}"
+            with limited(memory_limit):
+                for case in range(cases or 1000):
+                    draw = random.Random(f"{seed} {case}")
+                    kind = case % (len(TARGETS) + 2)
+                    if kind < len(TARGETS):
+                        target = TARGETS[kind]
+                        row, wrong = rows[target.name], attack(root, target, draw, wanted[target.name][0])
+                    else:
+                        line = command_line(draw)
+                        os.chdir(other)
+                        row, (_, wrong) = rows[LINES], _timed(line)
+                        os.chdir(root)
+                        wrong = f"{' '.join(one[:60] for one in line)!r}: {wrong}" if wrong else ""
+                    row.cases += 1
+                    if wrong:
+                        row.failures.append(f"case {case} of seed {seed}, {row.name}: {wrong}")
+    return list(rows.values())
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,256 @@
+"""What the fuzzer of inputs alters, which command reads it, and how text and bytes are altered."""
+
+import gzip
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["MAKES", "TARGETS", "Target", "mutated", "write_more"]
+
+_ANALYSE = "analyse model --source corpus/test.de --reference corpus/test.en --threads 1"
+MAKES = (
+    "phrasebook corpus --train 60 --valid 8 --test 4",
+    "prepare lstm.toml",
+    "train lstm.toml --out model",
+    "train phrase.toml --out phrased",
+    "align corpus/train.de corpus/train.en --model hmm --save aligner -o links.txt --threads 1",
+    "lm corpus/train.en --order 2 -o lm.arpa",
+    "translate model --input corpus/test.de --attention attention.jsonl --output o.txt --threads 1",
+    f"{_ANALYSE} --attention --json figures.json",
+    f"{_ANALYSE} --by-length --json length.json",
+)
+"""What makes the base, in order."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kind of input.
+
+    Attributes:
+        name: What to call it.
+        files: The files that are altered, one at a time, as a pattern below the base.
+        line: The command that reads them.
+        sealed: Whether an altered one is refused, or else the answer is what it was.
+    """
+
+    name: str
+    files: str
+    line: str
+    sealed: bool = False
+
+
+_TRANSLATE = "translate {} --input corpus/test.de --threads 1"
+TARGETS = (
+    Target("config", "lstm.toml", "config lstm.toml"),
+    Target("text", "corpus/test.de", _TRANSLATE.format("model")),
+    Target("packed text", "packed.gz", "translate model --input packed.gz --threads 1"),
+    Target("pairs", "corpus/test.*n", "score model corpus/test.de corpus/test.en --threads 1"),
+    Target(
+        "references",
+        "corpus/valid.en",
+        "evaluate corpus/valid.en corpus/valid.en --metric chrf --resamples 2",
+    ),
+    Target("table", "pairs.tsv", "prepare tsv.toml"),
+    Target("links", "corpus/valid.talp", "fertility corpus/valid.de --links corpus/valid.talp -o f.txt"),
+    Target(
+        "gold links",
+        "corpus/test.talp",
+        "align corpus/test.de corpus/test.en --load aligner --threads 1 -o l.txt",
+    ),
+    Target("language model", "lm.arpa", "lm --load lm.arpa --perplexity corpus/test.en"),
+    Target("terms", "terms.txt", _TRANSLATE.format("model") + " --terms terms.txt"),
+    Target("prefixes", "prefix.txt", _TRANSLATE.format("model") + " --prefix prefix.txt"),
+    Target("fertilities", "fertility.txt", _TRANSLATE.format("model") + " --fertility fertility.txt"),
+    Target("attention", "attention.jsonl", "figures translations --from attention.jsonl -o pictures"),
+    Target("analysis", "figures.json", "figures attention --from figures.json -o pictures"),
+    Target("lengths", "length.json", "figures by-length --from length.json -o pictures"),
+    Target("record", "model/record.jsonl", "figures training --from model -o pictures"),
+    Target("model", "model/[mst]*", _TRANSLATE.format("model"), sealed=True),
+    Target("model's config", "model/config.toml", _TRANSLATE.format("model")),
+    Target("phrase table", "phrased/phrase/*", _TRANSLATE.format("phrased"), sealed=True),
+    Target(
+        "aligner", "aligner/*", "align corpus/test.de corpus/test.en --load aligner --threads 1", sealed=True
+    ),
+    Target("prepared", "prepared/*", "align --prepared prepared --model ibm1 --threads 1 -o l.txt"),
+)
+
+
+def write_more(root: Path) -> None:
+    """Write what no command makes."""
+    lines = [(root / f"corpus/test.{side}").read_text().splitlines() for side in ("de", "en")]
+    (root / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(*lines, strict=True)))
+    config = (root / "lstm.toml").read_text()
+    start, end = config.index("train = ["), config.index("[model]")
+    tsv = 'train = [{ tsv = "pairs.tsv" }]\nvalid = { tsv = "pairs.tsv" }\n'
+    (root / "tsv.toml").write_text(
+        config[:start].replace('"prepared"', '"prepared-tsv"') + tsv + config[end:]
+    )
+    (root / "packed.gz").write_bytes(gzip.compress((root / "corpus/test.de").read_bytes()))
+    (root / "terms.txt").write_text("".join(f"{b.split()[0]}\n" for b in lines[1]))
+    (root / "prefix.txt").write_text("".join(f"{b.split()[0]}\n" for b in lines[1]))
+    (root / "fertility.txt").write_text("".join(" ".join("2" for _ in a.split()) + "\n" for a in lines[0]))
+
+
+_TOKENS = [
+    *(
+        "9" * 5000,
+        "0x" + "f" * 20_000,
+        "-1",
+        "0",
+        "1e400",
+        "nan",
+        "-inf",
+        "1e-400",
+        "1.5",
+        "true",
+        "null",
+        '""',
+    ),
+    *(str(2**31), str(2**63), str(10**23), "1000000007", "[" * 3000, "{" * 3000, "[" * 900 + "]" * 900),
+    *(
+        "../../etc/passwd",
+        "/etc/passwd",
+        "/dev/zero",
+        ".",
+        "\0",
+        "\r",
+        "\t",
+        "\n\n",
+        "\u2028",
+        "\u3000",
+        "\ufeff",
+    ),
+    *(
+        "\udc80",
+        "e\u0301" * 50,
+        "\U0001f600",
+        "<s>",
+        "</s>",
+        "<unk>",
+        "|||",
+        "0-0",
+        "99999999-1",
+        "\x7f",
+        " " * 40,
+    ),
+]
+
+
+def mutated(content: bytes, draw: random.Random) -> bytes:
+    """Alter a file in one to four ways."""
+    for _ in range(draw.choice((1, 1, 2, 4))):
+        content = draw.choice(_WAYS)(content, draw)
+    return content
+
+
+def _place(content: bytes, draw: random.Random) -> int:
+    return draw.randrange(len(content) + 1)
+
+
+def _flip(content: bytes, draw: random.Random) -> bytes:
+    changed = bytearray(content)
+    for _ in range(draw.choice((1, 1, 3, 20)) if content else 0):
+        changed[draw.randrange(len(changed))] ^= 1 << draw.randrange(8)
+    return bytes(changed)
+
+
+def _cut(content: bytes, draw: random.Random) -> bytes:
+    return content[: _place(content, draw)]
+
+
+def _drop(content: bytes, draw: random.Random) -> bytes:
+    start, end = sorted((_place(content, draw), _place(content, draw)))
+    return content[:start] + content[min(end, start + draw.choice((1, 8, 400))) :]
+
+
+def _insert(content: bytes, draw: random.Random) -> bytes:
+    place, token = _place(content, draw), draw.choice(_TOKENS).encode("utf-8", "surrogatepass")
+    return content[:place] + token + content[place:]
+
+
+def _replace(content: bytes, draw: random.Random) -> bytes:
+    """Put something else in the place of a number, a word or a string."""
+    start = _place(content, draw)
+    while start < len(content) and not chr(content[start]).isalnum():
+        start += 1
+    end = start
+    while end < len(content) and (chr(content[end]).isalnum() or content[end] in b".-_"):
+        end += 1
+    return content[:start] + draw.choice(_TOKENS).encode("utf-8", "surrogatepass") + content[end:]
+
+
+def _lines(content: bytes, draw: random.Random) -> bytes:
+    lines = content.splitlines(keepends=True)
+    if lines:
+        row = draw.randrange(len(lines))
+        lines[row : row + 1] = draw.choice(
+            ([], [lines[row]] * 2, [b"\n"], [draw.choice(lines)], lines[row:][::-1])
+        )
+    return b"".join(lines)
+
+
+def _long(content: bytes, draw: random.Random) -> bytes:
+    place = _place(content, draw)
+    return content[:place] + draw.choice((b"a", b"a ", b"\xc3\xa4", b"0-0 ")) * (3 << 19) + content[place:]
+
+
+def _pack(content: bytes, draw: random.Random) -> bytes:
+    return gzip.compress(content * draw.choice((1, 1, 50)), 1)
+
+
+def _splice(content: bytes, draw: random.Random) -> bytes:
+    start, place = _place(content, draw), _place(content, draw)
+    return content[:place] + content[start : start + draw.choice((4, 40, 400))] + content[place:]
+
+
+_WAYS = (
+    _flip,
+    _flip,
+    _cut,
+    _drop,
+    _insert,
+    _insert,
+    _replace,
+    _replace,
+    _replace,
+    _lines,
+    _splice,
+    _pack,
+    _long,
+)
+
+
+def pieces(draw: random.Random) -> Iterator[str]:
+    """Words of a command line, without end: what somebody may type, or a script put together."""
+    words = [token for token in _TOKENS if "\0" not in token]
+    words += [
+        "model",
+        "corpus/test.de",
+        "corpus/test.en",
+        "aligner",
+        "phrased",
+        "lm.arpa",
+        "nowhere",
+        "corpus",
+        "2",
+    ]
+    words += [
+        "1",
+        "5",
+        "cpu",
+        "cuda:9",
+        "bleu",
+        "13a",
+        "ibm1",
+        "links.txt",
+        "-",
+        "--",
+        "",
+        "a,b",
+        "seed=1",
+        "=",
+        "x" * 9000,
+    ]
+    while True:
+        yield draw.choice(words)

@@ -1,0 +1,68 @@
+"""Altered inputs and command lines end in an answer or one message: some of the cases."""
+
+import random
+import time
+
+import numpy as np
+import pytest
+import typer
+
+from regard.errors import DataError
+
+from . import fuzzer
+from .fuzzer import Target, attack, run
+
+CASES, MEMORY = 138, 1024
+
+
+def test_altered_inputs_and_command_lines_end_in_an_answer_or_one_message():
+    rows = run(CASES, 1, MEMORY)
+    assert sum(row.cases for row in rows) == CASES and all(row.cases for row in rows)
+    failures = [one for row in rows for one in row.failures]
+    assert not failures, "\n".join(failures)
+
+
+@pytest.fixture
+def careless(monkeypatch, tmp_path):
+    """A program with a command for each law that it breaks."""
+    app = typer.Typer()
+    file = tmp_path / "file"
+    file.write_text("12 words")
+
+    def register(name, work):
+        app.command(name)(lambda: work(file.read_bytes()))
+
+    def refuse(content):
+        if content != b"12 words":
+            raise DataError("file: altered")
+
+    register("strict", refuse)
+    register("raises", lambda content: content.decode("ascii").index("12 words"))
+    register("lets", lambda content: print(content))
+    register("waits", lambda content: time.sleep(0 if content == b"12 words" else 30))
+    register("allocates", lambda content: np.ones(1 if content == b"12 words" else 1 << 32))
+    monkeypatch.setattr(fuzzer, "app", app)
+    monkeypatch.setattr(fuzzer, "SECONDS", 0.2)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("strict", ""),
+        ("raises", "ValueError at|UnicodeDecodeError at"),
+        ("lets", "another answer, without a word"),
+        ("waits", "ran for more than"),
+        ("allocates", "MemoryError at"),
+    ],
+)
+def test_the_fuzzer_finds_a_command_without_care(careless, command, message):
+    found = []
+    target, draw = Target("careless", "file", command, sealed=True), random.Random(1)
+    with fuzzer.limited(512):
+        for _ in range(8):
+            found.append(attack(careless, target, draw, "b'12 words'\n"))
+    if not message:
+        assert not any(found)
+    else:
+        assert any(one and any(part in one for part in message.split("|")) for one in found), found
