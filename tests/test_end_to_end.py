@@ -95,7 +95,7 @@ def test_translations_come_one_a_line_with_all_that_was_asked_for(road) -> None:
     assert len(links) == len(weights) == 30
     for line, shown, record, pairs in zip(lines, sources, weights, links, strict=True):
         assert record["source"] == shown.split() and record["target"] == line.split()
-        steps = record["weights"][-1]
+        steps = record["posterior"][-1]
         assert len(steps) in (len(record["target"]), len(record["target"]) + 1)
         for heads in steps:
             assert len(heads[0]) == len(record["source"]) and abs(sum(heads[0]) - 1) < 1e-3

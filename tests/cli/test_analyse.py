@@ -76,10 +76,10 @@ def test_it_says_what_translate_align_and_evaluate_say(models, aligner, files, t
     assert [" ".join(sentence["output"]) for sentence in by_line] == out.read_text().splitlines()
     for sentence, line in zip(by_line, weights.read_text().splitlines(), strict=True):
         row = json.loads(line)
-        if not row["weights"]:
+        if not row["posterior"]:
             assert sentence["attention"] is None
             continue
-        steps = [heads[0] for heads in row["weights"][0][:-1]]
+        steps = [heads[0] for heads in row["posterior"][0][:-1]]
         totals = [sum(step[place] for step in steps) for place in range(len(row["source"]))]
         sink = [] if sentence["sink"] is None else [sentence["sink"]]
         assert [*sentence["attention"], *sink] == pytest.approx(totals, abs=1e-5)

@@ -130,9 +130,9 @@ def test_attention_is_that_of_the_links(folder: Path) -> None:
     assert shown[6] == "Unbekanntes"  # what nobody knows is copied
     assert links.read_text().splitlines()[5:] == ["", "0-0"]
     for entry in map(json.loads, maps.read_text().splitlines()):
-        if not entry["weights"]:
+        if not entry["posterior"]:
             continue
-        (layer,) = np.array(entry["weights"])
+        (layer,) = np.array(entry["posterior"])
         assert layer.shape == (len(entry["target"]) + 1, 1, len(entry["source"]))
         sums = layer.sum(axis=2)
         assert np.all(np.isclose(sums, 1) | (sums == 0))
