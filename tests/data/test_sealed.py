@@ -17,6 +17,7 @@ from regard.data.text import Side, TextPair
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIALS, Vocabulary
 from regard.errors import CheckpointError, DataError
+from regard.experiment import load_config
 
 
 @pytest.fixture
@@ -184,3 +185,17 @@ def test_a_config_does_not_name_code_of_another_place(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match="names code of another place"):
         read_hf_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("num_beams", 10**9), ("min_length", 10**12), ("no_repeat_ngram_size", -5), ("length_penalty", 1e300)],
+)
+def test_a_search_that_no_machine_could_do_is_refused(tmp_path, setting, value):
+    (tmp_path / "config.json").write_text('{"model_type": "bart"}')
+    (tmp_path / "generation_config.json").write_text(json.dumps({setting: value}))
+    with pytest.raises(CheckpointError, match=r"generation_config\.json: "):
+        load_config(tmp_path)
+    (tmp_path / "generation_config.json").write_text(json.dumps({"max_length": 10**12, "num_beams": 3}))
+    search = load_config(tmp_path).search
+    assert (search.beam, search.max_length_extra) == (3, 100_000)

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from regard.data.files import read_bytes
 from regard.data.hf import HF_CONFIG
+from regard.data.sealed import own_file
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import CheckpointError, DataError
@@ -109,7 +110,8 @@ def read_generation(folder: Path) -> tuple[GenerationSettings, Path]:
     path = folder / GENERATION
     path = path if path.is_file() else folder / HF_CONFIG
     try:
-        return GenerationSettings.model_validate_json(read_bytes(path)), path
+        content = read_bytes(own_file(folder, path.name))
+        return GenerationSettings.model_validate_json(content), path
     except DataError as error:
         raise CheckpointError(str(error)) from None
     except ValidationError as error:
