@@ -22,7 +22,7 @@ from regard.experiment import CONFIG_FILE, LAST_LINE, load_config
 from regard.models import build_model
 from regard.models.lstm_config import LstmConfig
 from regard.training.resume import write_weights
-from regard.training.weights import weights_of
+from regard.training.weights import load_weights, weights_of
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 FERTILITY = 0.75
@@ -164,7 +164,9 @@ def test_pieces_are_joined_into_words(tmp_path, files):
     # As many pieces as the model has words, and no merges: every character is a piece.
     vocabulary = Vocabulary((*SPECIALS, "a@@", "b@@", "c", "d@@", "e", "f", "g"))
     source = Side(BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n"), vocabulary)
+    weights = load_weights(model)
     TextPair(source, text.target, text.budget).save(model)
+    write_weights(model, to_dict(load_config(model)), weights, {})
     files[0].write_text("abc de\n" * len(SOURCE))
     found = figures(model, files, tmp_path)["sentences"][0]
     assert found["source"] == ["abc", "de"]

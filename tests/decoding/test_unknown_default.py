@@ -11,7 +11,7 @@ from regard.decoding.config import SearchConfig
     [
         ({}, True, True),
         ({}, False, False),
-        ({"replace_unknown": True}, True, False),
+        ({"alignment": {"replace_unknown": True}}, True, False),
         ({"forbid_unknown": False}, True, False),
         ({"forbid_unknown": True}, False, True),
     ],

@@ -44,7 +44,8 @@ def translate(
         Path | None,
         typer.Option(
             help="A file for all attention, one JSON object a translation: prior, before each token was "
-            "known, and posterior, once it is; for each layer [step, the end symbol's last][head][source]."
+            "known, and posterior, once it is; nested by layer, step "
+            "(the end symbol's last), head and source token."
         ),
     ] = None,
     layer: LayerOption = None,

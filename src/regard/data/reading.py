@@ -9,11 +9,12 @@ import stat
 from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.errors import DataError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 __all__ = ["LARGEST_JSON", "NotJson", "Numbers", "open_regular", "parse_json", "read_json", "read_limited"]
 
@@ -88,7 +89,9 @@ def read_limited(path: Path | str, limit: int) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _adapter(model: Any) -> TypeAdapter[Any]:
+def _adapter(model: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter  # here, so that `regard --help` does not wait for it
+
     return TypeAdapter(model)
 
 
@@ -102,6 +105,8 @@ def parse_json(text: bytes | str, model: type[T]) -> T:
     Raises:
         NotJson: if it is no JSON, is nested too deeply, holds a number too long or a value of another type.
     """
+    from pydantic import ValidationError
+
     try:
         return _adapter(model).validate_json(text)
     except ValidationError as error:
