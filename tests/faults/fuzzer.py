@@ -68,6 +68,9 @@ def _invoke(line: Sequence[str]) -> tuple[str, str]:
         ended = error.exit_status if isinstance(error, RegardError) else result.exit_code
         wrong = "" if ended in (0, 1, 2) else f"exit status {ended}"
         return (result.stdout if ended == 0 else ""), wrong
+    if isinstance(error, OSError) and error.filename is not None:
+        # `regard.cli.main.main` makes one message of it: a name that is too long, a folder without permission.
+        return "", ""
     last = traceback.extract_tb(error.__traceback__)
     own = [one for one in last if "/regard/" in one.filename] or last
     where = f"{own[-1].filename.rpartition('/regard/')[2]}:{own[-1].lineno}" if own else "nowhere"
