@@ -69,7 +69,7 @@ def _invoke(line: Sequence[str]) -> tuple[str, str]:
         wrong = "" if ended in (0, 1, 2) else f"exit status {ended}"
         return (result.stdout if ended == 0 else ""), wrong
     if isinstance(error, OSError) and error.filename is not None:
-        # `regard.cli.main.main` makes one message of it: a name that is too long, a folder without permission.
+        # `regard.cli.main.main` makes one message of it: a name that is too long, no permission.
         return "", ""
     last = traceback.extract_tb(error.__traceback__)
     own = [one for one in last if "/regard/" in one.filename] or last
