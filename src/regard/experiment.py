@@ -34,7 +34,7 @@ from regard.foreign import foreign_parts, foreign_text, warn_not_followed
 from regard.models.base import TranslationModel
 from regard.models.lstm_config import LstmConfig
 from regard.models.precision import SearchPrecision, as_precision, set_precision
-from regard.models.registry import ModelConfig, assemble, keep_parts
+from regard.models.registry import PRETRAINED, ModelConfig, assemble, keep_parts
 from regard.smt.config import PhraseConfig
 from regard.training.aligned import guiding_links
 from regard.training.checkpoint import state_files
@@ -313,7 +313,7 @@ def load_model(
         text = foreign_text(config.data) if foreign else load_text(folder)
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    if not foreign:
+    if not foreign and type(config.model) not in PRETRAINED:  # those compare the parts themselves
         check_sizes(partial(assemble, config.model, text, folder), folder)
     model = assemble(config.model, text, None if foreign else folder)
     if foreign:

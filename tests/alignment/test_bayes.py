@@ -144,7 +144,7 @@ def test_new_text_is_aligned_by_the_posterior_of_what_was_learned():
         jumps=jumps,
         ratios=ratios,
     )
-    config = BayesConfig(alpha=0.4, null_alpha=0.3, null=0.5, chains=64, samples=4)
+    config = BayesConfig(alpha=0.4, null_alpha=0.3, null=0.5, chains=4000, samples=4)
     numbered = corpus_of([("a a b", "x y z")])
     # The third source word and the second target word are unknown.
     source, target = np.array([0, 1, -1], dtype=np.int32), np.array([0, -1, 2], dtype=np.int32)

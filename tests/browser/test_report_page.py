@@ -122,7 +122,7 @@ def test_a_cell_is_read_under_the_pointer_and_zeros_are_white(page, address):
     expect(page.locator("#s1 .value").first).to_have_text("a ← ein 1.00")
     # Links of the aligner are drawn, and may be left out.
     assert map.locator("circle.link").count() > 0
-    page.get_by_label("word links").uncheck()
+    page.get_by_role("checkbox", name="word links").uncheck()
     expect(page.locator("#s1 .regard-map circle.link")).to_have_count(0)
 
 
@@ -143,7 +143,7 @@ def test_a_step_is_chosen_and_what_it_looked_at_is_said(page, address):
     open_line(page, address, 1)
     page.locator("#s1 .of-system.system-1").get_by_label("Step").select_option("1")
     expect(page.locator("#s1 .of-system.system-1 .value")).to_contain_text(
-        "red ← Hund 0.37, läuft 0.37, roter 0.25"
+        "red ← Hund 0.38, läuft 0.38, roter 0.25"
     )
 
 

@@ -59,7 +59,7 @@ class BayesConfig:
         le=1e4,
     )
     chains: int = option(
-        default=4, help="Independent samplers; their distributions are averaged.", ge=1, le=64
+        default=4, help="Independent samplers; their distributions are averaged.", ge=1, le=4_096
     )
     samples: int = option(
         default=4, help="Draws of each sentence at the end that are averaged.", ge=1, le=10_000

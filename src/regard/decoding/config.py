@@ -244,5 +244,5 @@ class SamplingConfig:
         default=1,
         help="Seed; each sentence's draw depends on it and on its line number alone.",
         ge=0,
-        le=4_294_967_295,
+        le=9_223_372_036_854_775_807,
     )

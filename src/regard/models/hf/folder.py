@@ -157,13 +157,13 @@ def _made(transformers: Any, kind: str, config: Any, folder: Path) -> Any:
         return getattr(transformers, kind).from_config(config, trust_remote_code=False)
 
 
-def _check_sizes(transformers: Any, kind: str, config: Any, folder: Path) -> None:
-    """Compare a model without storage with the headers of its weights, before it takes memory.
+def _check_sizes(transformers: Any, kind: str, config: Any, folder: Path, files: Iterable[Path]) -> None:
+    """Compare a model without storage with the headers of the files of its weights, before it takes memory.
 
     Raises:
         CheckpointError: if the model has far more parameters than the weights, or a header is broken.
     """
-    there = sum(math.prod(shape) for file in weight_files(folder) for shape in _shapes(file))
+    there = sum(math.prod(shape) for file in files for shape in _shapes(file))
     with torch.device("meta"):
         model = _made(transformers, kind, config, folder)
     wanted = sum(parameter.numel() for parameter in model.parameters())
@@ -201,11 +201,13 @@ def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **
     with quiet() as transformers:
         config = _config(transformers, folder, **changes)
         if not weights:
+            # A model directory keeps the configurations of its parts in `pretrained/NAME/`.
+            _check_sizes(transformers, kind, config, folder, [folder.parent.parent / "model.safetensors"])
             model = _made(transformers, kind, config, folder)
             if (folder / GENERATION).is_file():
                 model.generation_config = transformers.GenerationConfig.from_pretrained(folder)
             return model.float()
-        _check_sizes(transformers, kind, config, folder)
+        _check_sizes(transformers, kind, config, folder, weight_files(folder))
         with library_errors(CheckpointError, f"{folder}: transformers cannot read the weights"):
             model, info = getattr(transformers, kind).from_pretrained(
                 folder,
