@@ -134,6 +134,10 @@ def test_a_job_survives_its_file(tmp_path: Path) -> None:
     job = _plan(tmp_path)[0]
     job.write(tmp_path / "job.json")
     assert Job.read(tmp_path / "job.json") == job
+    for content in ("[" * 5_000, '{"model": 1}', "nonsense"):
+        (tmp_path / "job.json").write_text(content)
+        with pytest.raises(DataError, match="not a job that"):
+            Job.read(tmp_path / "job.json")
 
 
 def test_a_row_is_open_until_every_metric_is_there(tmp_path: Path) -> None:

@@ -118,11 +118,15 @@ class Job:
 
     @classmethod
     def read(cls, path: Path) -> "Job":
-        """Read what `write` wrote."""
-        found = json.loads(path.read_text(encoding="utf-8"))
-        rows = tuple(RowJob(**{**row, "tune": tuple(row["tune"])}) for row in found["rows"])
-        tuples = {name: tuple(found[name]) for name in ("members", "metrics")}
-        return cls(**{**found, **tuples, "rows": rows})
+        """Read what `write` wrote.
+
+        Raises:
+            DataError: if it is something else.
+        """
+        try:
+            return read_json(path, cls)
+        except NotJson as error:
+            raise DataError(f"{path}: not a job that `regard reproduce` wrote: {error}") from None
 
 
 def plan(
