@@ -236,13 +236,15 @@ def test_preparing_reports_unknown_tokens_and_characters_of_each_split(data, cap
     assert about == {"tokens": total, "unknown": 2, "characters": {"\u00fc": 2}}
 
 
-def test_pieces_leave_no_token_unknown_and_report_characters_written_as_bytes(data):
+def test_pieces_leave_no_token_unknown_and_report_characters_written_as_bytes(data, caplog):
     config = configure(data, **both("sentencepiece"), min_count=3)
     lines = Path(config.valid.source).read_text().splitlines()
     Path(config.valid.source).write_text("".join(f"{line}\n" for line in [*lines[:-1], "\u65e5\u65e5\u672c"]))
-    prepared = prepare(config)
+    with caplog.at_level("INFO"):
+        prepared = prepare(config)
     about = prepared.manifest["splits"]["valid"]["unknown"]["source"]
     assert about["unknown"] == 0 and about["characters"] == {"\u65e5": 2, "\u672c": 1}
+    assert "most frequent characters written as bytes: 日 (2) 本 (1);" in caplog.text
     split = prepared.split("valid")
     source = prepared.text.source
     found = [source.decode(split.example(row)[0]) for row in range(len(split))]

@@ -77,5 +77,7 @@ def _sentence(side: str, about: Mapping[str, Any]) -> str:
     text = f"{unknown:,} of {total:,} {side} tokens are unknown ({share:.2f} %)"
     if about["characters"]:
         listed = " ".join(f"{character} ({count:,})" for character, count in about["characters"].items())
-        text += f", most frequent unknown characters: {listed}"
+        text += (
+            f", most frequent {'unknown characters' if unknown else 'characters written as bytes'}: {listed}"
+        )
     return text
