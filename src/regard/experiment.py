@@ -5,8 +5,6 @@ are its tokenizers and vocabularies, `model.safetensors` its best weights (see `
 """
 
 import dataclasses
-import hashlib
-import json
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -64,7 +62,6 @@ __all__ = [
     "CONFIG_FILE",
     "LoadedModel",
     "RunConfig",
-    "fingerprint",
     "load_config",
     "load_model",
     "model_folder",
@@ -187,16 +184,16 @@ def train(
                 prepared = prepare(config.data, progress=progress)
             prepared.verify()
             tell_swapped(prepared)
-            prepared = with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
+            prepared = with_fertilities(prepared, config.data.fertility, prepared.fingerprint)
             _check_start(config.training.start, prepared.text)
-            guiding_links(config.guided, prepared, config.data.train, fingerprint(prepared))
+            guiding_links(config.guided, prepared, config.data.train, prepared.fingerprint)
             _begin(config, prepared, folder)
         processes.wait()
         prepared = prepare(config.data)
-        prepared = with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
+        prepared = with_fertilities(prepared, config.data.fertility, prepared.fingerprint)
         if isinstance(config.model, PhraseConfig):
             beside = files_beside(folder, to_dict(config))
-            phrases = partial(run_phrases, config.model, prepared, folder, fingerprint(prepared), beside)
+            phrases = partial(run_phrases, config.model, prepared, folder, prepared.fingerprint, beside)
             # One process makes it; the others find it made.
             result = phrases(config.seed, config.threads) if processes.is_main else None
             processes.wait()
@@ -208,11 +205,11 @@ def _trainer(
     config: RunConfig, prepared: Prepared, folder: Path, device: torch.device, processes: Processes
 ) -> Trainer:
     """What trains a network in a model folder that is begun."""
-    identity = {"training data": fingerprint(prepared)}
+    identity = {"training data": prepared.fingerprint}
     if config.guided is not None and config.guided.links is not None:
         identity["guided links"] = file_digest(Path(config.guided.links))
     split = prepared.split("train")
-    links = guiding_links(config.guided, prepared, config.data.train, fingerprint(prepared))
+    links = guiding_links(config.guided, prepared, config.data.train, prepared.fingerprint)
     assert not isinstance(config.model, PhraseConfig)
     torch.manual_seed(config.seed)
     model = assemble(config.model, prepared.text, folder if _is_begun(folder) else None)
@@ -401,11 +398,3 @@ def _check_start(start: str | None, text: TextPair) -> None:
                 f"training.start = {start!r}: its {side} vocabulary ({len(its)} tokens) is not that of this "
                 f"run's text ({len(mine)} tokens): its weights would stand for other words"
             )
-
-
-def fingerprint(prepared: Prepared) -> str:
-    """A checksum of what is trained and validated on."""
-    files = {
-        name: about for name, about in prepared.manifest["files"].items() if not name.startswith("test.")
-    }
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()

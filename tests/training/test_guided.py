@@ -14,7 +14,7 @@ from regard.data.guidance import SplitLinks
 from regard.data.prepared import prepare
 from regard.data.vocabulary import EOS
 from regard.errors import CheckpointError, ConfigError, DataError
-from regard.experiment import RunConfig, fingerprint, load_model, train
+from regard.experiment import RunConfig, load_model, train
 from regard.models.base import Outcome
 from regard.training.aligned import guiding_links
 from regard.training.guided import GuidedConfig, guided_loss
@@ -177,7 +177,7 @@ def test_without_a_file_the_text_is_aligned_as_the_model_reads_it(tmp_path: Path
     train(chosen, tmp_path / "model")
     assert len(list((tmp_path / "data" / "prepared").glob("bayes-*.links"))) == 1
     prepared = prepare(chosen.data)
-    found = guiding_links(chosen.guided, prepared, chosen.data.train, fingerprint(prepared))
+    found = guiding_links(chosen.guided, prepared, chosen.data.train, prepared.fingerprint)
     right = SplitLinks.read(tmp_path / "data" / "links", prepared.split("train"), [True])
     assert (found.pairs[:, 0] > 0).all()  # none of the tag
     pairs = [{(row, *link) for row in range(300) for link in own.of(row)} for own in (found, right)]

@@ -9,7 +9,7 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from regard.decoding.translate import LineResult, Translator
 
-__all__ = ["told_unknown", "told_unseen", "word_fertilities"]
+__all__ = ["told_unseen", "with_unknown_share", "word_fertilities"]
 
 
 def word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -46,8 +46,8 @@ def told_unseen(results: "Iterator[LineResult]", translator: "Translator") -> "I
             say(f"--word-fertility {word}: no such word in the text")
 
 
-def told_unknown(results: "Iterator[LineResult]") -> "Iterator[LineResult]":
-    """The results; at the end, the share of unknown tokens in the best translations."""
+def with_unknown_share(results: "Iterator[LineResult]") -> "Iterator[LineResult]":
+    """Yield the results; then report the share of unknown tokens in the best translations."""
     from regard.data.vocabulary import UNK
 
     tokens = unknown = 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
-from regard.cli.by_word import told_unknown, told_unseen, word_fertilities
+from regard.cli.by_word import told_unseen, with_unknown_share, word_fertilities
 from regard.cli.translation_writer import Writer
 from regard.errors import UsageError
 
@@ -272,7 +272,7 @@ def translate(
         if isinstance(translator, Translator) and translator.fertilities:
             results = told_unseen(results, translator)
         if translator.search.forbid_unknown is False and not interactive:
-            results = told_unknown(results)
+            results = with_unknown_share(results)
         with ExitStack() as files:
             writer = Writer(files, output, nbest > 1, scores, alignment, attention, tokens, show, svg)
             for result in _watched(results, quiet=interactive or (output is None and sys.stdout.isatty())):

@@ -6,6 +6,7 @@ it, a `Split` hands out examples and batches.
 
 import dataclasses
 import hashlib
+import json
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -227,6 +228,12 @@ class Prepared:
             DataError: if a file was altered; names it.
         """
         verify(self.folder, self.manifest)
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of what is trained and validated on, in hexadecimal."""
+        files = {n: about for n, about in self.manifest["files"].items() if not n.startswith("test.")}
+        return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
     def __iter__(self) -> Iterator[str]:
         """The names of the splits."""

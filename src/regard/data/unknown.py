@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.tokenizers.pieces import BYTES
+from regard.data.tokenizers.pieces import BYTE_OF
 from regard.data.vocabulary import SPECIALS, Vocabulary
 
 __all__ = ["UnknownCounts", "report_unknown"]
 
 _log = logging.getLogger(__name__)
 _LISTED = 10
-_BYTE_OF = {token: byte for byte, token in enumerate(BYTES)}
 
 
 class UnknownCounts:
@@ -35,7 +34,7 @@ class UnknownCounts:
         self._tokens = tokens
         self._vocabulary = vocabulary
         self._counts = np.zeros(len(tokens), dtype=np.int64)
-        bytes_of = [_BYTE_OF.get(token, -1) if byte_fallback else -1 for token in tokens]
+        bytes_of = [BYTE_OF.get(token, -1) if byte_fallback else -1 for token in tokens]
         self._bytes = np.array(bytes_of, dtype=np.int64)
         self._spelled: Counter[str] = Counter()
 

@@ -19,7 +19,7 @@ from regard.data.partial import remove_leftovers
 from regard.data.prepared import prepare
 from regard.data.tokenizer import ActionsConfig
 from regard.errors import RegardError
-from regard.experiment import RunConfig, fingerprint
+from regard.experiment import RunConfig
 from regard.processors import available_processors
 from regard.reproduce.plan import Job
 from regard.reproduce.texts import ExperimentText
@@ -115,7 +115,7 @@ def _make_shared(jobs: Sequence[Job], text: ExperimentText, report: Report) -> N
         if (wanted := (config.data.folder, config.data.fertility)) not in made:
             made.append(wanted)
             prepared = prepare(config.data)
-            with_fertilities(prepared, config.data.fertility, fingerprint(prepared))
+            with_fertilities(prepared, config.data.fertility, prepared.fingerprint)
     if "drop" in jobs[0].metrics and not text.aligner.exists():
         report("training the aligner behind DROP")
         train = text.corpora["train"]

@@ -200,10 +200,10 @@ def _written(given: Given, path: Path) -> _Map:
         source, target = tuple(entry.source), tuple(entry.target)
         try:
             kind = "prior" if given.chosen.prior else "posterior"
-            layers = [np.asarray(layer, dtype=np.float64) for layer in entry.weights(kind)]
+            layers = [np.asarray(layer, dtype=np.float64) for layer in entry.extra(kind)]
             if not all(np.isfinite(layer).all() for layer in layers):
                 raise ValueError
-            own = from_dict(AlignmentConfig, entry.weights("alignment") or {}, where=f"{path}: alignment")
+            own = from_dict(AlignmentConfig, entry.extra("alignment") or {}, where=f"{path}: alignment")
         except (TypeError, ValueError, OverflowError, IndexError):
             raise DataError(f"{path}: not what `{_ATTENTION}` writes") from None
         if not target or not layers:

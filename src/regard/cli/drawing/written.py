@@ -130,6 +130,6 @@ class Translated(BaseModel):
     source: list[str]
     target: list[str]
 
-    def weights(self, name: str) -> Any:
-        """Return one version of the weights, not yet checked."""
+    def extra(self, name: str) -> Any:
+        """Return another value of the line, not yet checked: `prior`, `posterior` or `alignment`."""
         return (self.model_extra or {}).get(name)

@@ -28,7 +28,8 @@ BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 """The tokens that SentencePiece writes for the bytes of a character without a piece."""
 MANY_CHARACTERS = 1_000
 """Text with more different characters than this is in a script whose rarest characters get no piece."""
-_BYTE_OF = {token: byte for byte, token in enumerate(BYTES)}
+BYTE_OF = {token: byte for byte, token in enumerate(BYTES)}
+"""The byte that each of them stands for."""
 _PRIVATE = range(0xE000, 0xF900)
 
 
@@ -167,7 +168,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     def spell(self, token: str) -> Sequence[str]:
         """Return the characters of a token, and the bytes of those without a piece."""
-        if not self._bytes or token in _BYTE_OF:
+        if not self._bytes or token in BYTE_OF:
             return (token,)
         pieces = self._pieces
         return [
@@ -179,9 +180,9 @@ class SentencePieceTokenizer(Tokenizer):
     def decode(self, tokens: Sequence[str]) -> str:
         """The pieces joined, marks as spaces, runs of bytes as the characters they stand for."""
         text = []
-        for is_bytes, run in groupby(tokens, _BYTE_OF.__contains__):
+        for is_bytes, run in groupby(tokens, BYTE_OF.__contains__):
             if is_bytes and self._bytes:
-                text.append(bytes(_BYTE_OF[token] for token in run).decode(errors="replace"))
+                text.append(bytes(BYTE_OF[token] for token in run).decode(errors="replace"))
             else:
                 text.append("".join(run).replace(SPACE, " "))
         return "".join(text).strip(" ")
