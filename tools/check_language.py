@@ -1,0 +1,212 @@
+"""Find words and constructions that the project's glossary replaces, with file, line and suggestion.
+
+Reads identifiers, docstrings, comments and strings of Python, and the text of Markdown, HTML, JavaScript and TOML.
+The rules and the exceptions, each with its reason, are in `language.toml`.
+
+    python tools/check_language.py [FILE OR FOLDER ...]
+    python tools/check_language.py --table src docs README.md
+"""
+
+import argparse
+import ast
+import fnmatch
+import io
+import re
+import subprocess
+import sys
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RULES = Path(__file__).with_name("language.toml")
+SUFFIXES = {".py", ".md", ".toml", ".html", ".j2", ".js", ".css"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A pattern that is not to be used, and what to write instead."""
+
+    pattern: re.Pattern[str]
+    use: str
+    places: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Exemption:
+    """Files and a pattern in which a finding is allowed, with the reason."""
+
+    files: tuple[str, ...]
+    pattern: re.Pattern[str]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of text: where it begins, and whether it is a name or text."""
+
+    line: int
+    place: str
+    text: str
+
+
+def read_rules(path: Path = RULES) -> tuple[list[Rule], list[Exemption]]:
+    """Return the rules and the exceptions of a file."""
+    data = tomllib.loads(path.read_text())
+    rules = [
+        Rule(re.compile(rf"\b(?:{entry['pattern']})\b", re.IGNORECASE), entry["use"],
+             frozenset(entry.get("in", ["text", "names"])))
+        for entry in data["rule"]
+    ]  # fmt: skip
+    exempt = [
+        Exemption(tuple(entry["files"]), re.compile(entry["pattern"]), entry["reason"])
+        for entry in data.get("exception", [])
+    ]
+    return rules, exempt
+
+
+def split_name(name: str) -> str:
+    """Return the words of an identifier, separated by spaces."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", " ", name).strip()
+
+
+def spans_of_python(text: str) -> Iterator[Span]:
+    """Yield the names, comments and strings of Python source."""
+    seen: set[tuple[int, str]] = set()
+    middle = getattr(tokenize, "FSTRING_MIDDLE", None)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME:
+            words = split_name(token.string)
+            if (token.start[0], words) not in seen:
+                seen.add((token.start[0], words))
+                yield Span(token.start[0], "names", words)
+        elif token.type == tokenize.COMMENT:
+            yield Span(token.start[0], "text", token.string)
+        elif token.type == tokenize.STRING or token.type == middle:
+            for number, line in enumerate(token.string.split("\n")):
+                yield Span(token.start[0] + number, "text", line)
+
+
+def spans_of_text(text: str) -> Iterator[Span]:
+    """Yield the lines of a text file."""
+    for number, line in enumerate(text.split("\n"), 1):
+        yield Span(number, "text", line)
+
+
+def spans(path: Path) -> Iterator[Span]:
+    """Yield the name of a file and its spans."""
+    yield Span(0, "names", split_name(path.stem))
+    text = path.read_text()
+    yield from spans_of_python(text) if path.suffix == ".py" else spans_of_text(text)
+
+
+def findings(path: Path, rules: list[Rule], exempt: list[Exemption]) -> Iterator[tuple[int, str, str]]:
+    """Yield line, what was found and what to use, of one file."""
+    relative = path.resolve().relative_to(ROOT).as_posix()
+    allowed = [entry.pattern for entry in exempt if any(fnmatch.fnmatch(relative, f) for f in entry.files)]
+    any_rule = re.compile("|".join(f"(?:{rule.pattern.pattern})" for rule in rules), re.IGNORECASE)
+    for span in spans(path):
+        if not any_rule.search(span.text):
+            continue
+        for rule in rules:
+            if span.place not in rule.places:
+                continue
+            for match in rule.pattern.finditer(span.text):
+                if not any(
+                    found.start() <= match.start() and match.end() <= found.end()
+                    for pattern in allowed
+                    for found in pattern.finditer(span.text)
+                ):
+                    yield span.line, match.group(), rule.use
+
+
+def files(arguments: list[str]) -> list[Path]:
+    """Return the tracked files below the arguments that have text."""
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *arguments],
+        cwd=ROOT, capture_output=True, check=True, text=True,
+    ).stdout.split("\0")  # fmt: skip
+    return [
+        ROOT / name for name in names if name and (ROOT / name).suffix in SUFFIXES and (ROOT / name).exists()
+    ]
+
+
+COUNTED = {
+    "said": r"said", "told": r"told", "so many": r"so many", "as many": r"as many", "beside": r"beside",
+    "likeliest": r"likeliest", "goes on": r"(goes|go|gone) on", "hangs on": r"hangs? on",
+    "the least": r"(?<!at )the least", "the most": r"(?<!at )the most", "unless told": r"unless told",
+    "nobody": r"nobody", "somebody": r"somebody", "drawn": r"drawn", "what it/is/was/they": r"what (it|is|was|they)",
+}  # fmt: skip
+
+
+def table(arguments: list[str]) -> str:
+    """Return counts per 1,000 lines of the counted words, and of comments."""
+    texts = {path: path.read_text() for path in files(arguments)}
+    lines = sum(text.count("\n") for text in texts.values())
+    rows = [f"{lines:,} lines in {len(texts)} files"]
+    for name, pattern in COUNTED.items():
+        regex = re.compile(rf"\b{pattern}\b", re.IGNORECASE)
+        count = sum(len(regex.findall(text)) for text in texts.values())
+        rows.append(f"{name:22}{count:6}{1000 * count / lines:9.2f}")
+    sources = [text for path, text in texts.items() if path.suffix == ".py"]
+    if sources:
+        count = sum(
+            token.type == tokenize.COMMENT
+            for text in sources
+            for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        )
+        rows.append(f"{'comments':22}{count:6}{1000 * count / sum(t.count(chr(10)) for t in sources):9.2f}")
+    return "\n".join(rows)
+
+
+def public_names_defined_twice(folder: Path) -> dict[str, list[str]]:
+    """Return the names in `__all__` that more than one module defines itself."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        defined = {
+            target
+            for node in tree.body
+            for target in (
+                [node.name] if isinstance(node, ast.ClassDef | ast.FunctionDef) else
+                [t.id for t in node.targets if isinstance(t, ast.Name)] if isinstance(node, ast.Assign) else []
+            )
+            if not target.startswith("_")
+        }  # fmt: skip
+        for name in defined:
+            homes.setdefault(name, []).append(path.relative_to(folder).as_posix())
+    return {name: where for name, where in sorted(homes.items()) if len(where) > 1}
+
+
+def main() -> int:
+    """Check the files named, or all; return 1 if anything was found."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("paths", nargs="*", help="files or folders; default: all")
+    parser.add_argument("--table", action="store_true", help="print counts per 1,000 lines instead")
+    parser.add_argument(
+        "--twice", action="store_true", help="print public names that two modules define instead"
+    )
+    options = parser.parse_args()
+    if options.table:
+        print(table(options.paths))
+        return 0
+    if options.twice:
+        twice = public_names_defined_twice(ROOT / "src" / "regard")
+        print("\n".join(f"{name}: {', '.join(where)}" for name, where in twice.items()))
+        return bool(twice)
+    rules, exempt = read_rules()
+    count = 0
+    for path in files(options.paths):
+        for line, found, use in findings(path, rules, exempt):
+            count += 1
+            print(f"{path.relative_to(ROOT)}:{line}: {found!r}; use {use}")
+    print(f"{count} findings" if count else "no findings", file=sys.stderr)
+    return bool(count)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
