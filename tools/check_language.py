@@ -1,7 +1,7 @@
 """Find words and constructions that the project's glossary replaces, with file, line and suggestion.
 
-Reads identifiers, docstrings, comments and strings of Python, and the text of Markdown, HTML, JavaScript and TOML.
-The rules and the exceptions, each with its reason, are in `language.toml`.
+Reads identifiers, docstrings, comments and strings of Python, and the text of Markdown, HTML, JavaScript
+and TOML. The rules and the exceptions, each with its reason, are in `language.toml`.
 
     python tools/check_language.py [FILE OR FOLDER ...]
     python tools/check_language.py --table src docs README.md
@@ -134,11 +134,22 @@ def files(arguments: list[str]) -> list[Path]:
 
 
 COUNTED = {
-    "said": r"said", "told": r"told", "so many": r"so many", "as many": r"as many", "beside": r"beside",
-    "likeliest": r"likeliest", "goes on": r"(goes|go|gone) on", "hangs on": r"hangs? on",
-    "the least": r"(?<!at )the least", "the most": r"(?<!at )the most", "unless told": r"unless told",
-    "nobody": r"nobody", "somebody": r"somebody", "drawn": r"drawn", "what it/is/was/they": r"what (it|is|was|they)",
-}  # fmt: skip
+    "said": r"said",
+    "told": r"told",
+    "so many": r"so many",
+    "as many": r"as many",
+    "beside": r"beside",
+    "likeliest": r"likeliest",
+    "goes on": r"(goes|go|gone) on",
+    "hangs on": r"hangs? on",
+    "the least": r"(?<!at )the least",
+    "the most": r"(?<!at )the most",
+    "unless told": r"unless told",
+    "nobody": r"nobody",
+    "somebody": r"somebody",
+    "drawn": r"drawn",
+    "what it/is/was/they": r"what (it|is|was|they)",
+}
 
 
 def table(arguments: list[str]) -> str:
@@ -162,21 +173,19 @@ def table(arguments: list[str]) -> str:
 
 
 def public_names_defined_twice(folder: Path) -> dict[str, list[str]]:
-    """Return the names in `__all__` that more than one module defines itself."""
+    """Return the public names that more than one module of a package defines, with the modules."""
     homes: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        defined = {
-            target
-            for node in tree.body
-            for target in (
-                [node.name] if isinstance(node, ast.ClassDef | ast.FunctionDef) else
-                [t.id for t in node.targets if isinstance(t, ast.Name)] if isinstance(node, ast.Assign) else []
-            )
-            if not target.startswith("_")
-        }  # fmt: skip
-        for name in defined:
-            homes.setdefault(name, []).append(path.relative_to(folder).as_posix())
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                names = [node.name]
+            elif isinstance(node, ast.Assign):
+                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            else:
+                names = []
+            for name in names:
+                if not name.startswith("_"):
+                    homes.setdefault(name, []).append(path.relative_to(folder).as_posix())
     return {name: where for name, where in sorted(homes.items()) if len(where) > 1}
 
 
