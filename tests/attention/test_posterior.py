@@ -246,7 +246,7 @@ def test_teacher_forcing_of_its_own_translation_gives_the_score_of_search() -> N
 
 def test_a_chain_that_only_goes_on_is_exact_or_refused() -> None:
     for more in ({"contexts": 0}, {"mix": 1.0}, {"mix": 1.0, "contexts": 0, "passes": "prior"}):
-        with pytest.raises(ConfigError, match="coupling 'forward' is exact"):
+        with pytest.raises(ConfigError, match="coupling 'forward' requires exact inference"):
             from_dict(PosteriorAttentionConfig, {"kind": "posterior", "coupling": "forward", **more})
 
 

@@ -18,5 +18,5 @@ def test_the_strength_of_fusedmax_is_a_setting_and_of_no_other_map() -> None:
     scores = (memory.states @ query.unsqueeze(2))[..., 0]
     torch.testing.assert_close(found, fusedmax(scores, 0.4))
     assert not torch.allclose(found, fusedmax(scores))
-    with pytest.raises(ConfigError, match=r"fusion = 0.4 is of map = 'fusedmax'"):
+    with pytest.raises(ConfigError, match=r"fusion = 0.4 requires map = 'fusedmax'"):
         from_dict(SoftAttentionConfig, {"map": "sparsemax", "fusion": 0.4})

@@ -1,4 +1,4 @@
-"""Attention mechanisms behind one contract; see `regard.attention.base`."""
+"""Attention mechanisms with a common interface, which `regard.attention.base` defines."""
 
 from regard.attention.base import Attention, Memory, Reading, State
 from regard.attention.registry import AttentionConfig, build_attention

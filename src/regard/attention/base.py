@@ -1,10 +1,12 @@
-"""The contract of an attention mechanism: Memory, State, Reading, and the calls between them.
+"""The interface of an attention mechanism: Memory, State, Reading, and the methods that connect them.
 
-A decoder asks a mechanism for K contexts and their log-weights, scores the next token under each, and tells
-the mechanism which token came (`observe`). Models, search and training know this contract and no mechanism
-by name; a new mechanism is one new file, one line in the registry, one test.
+At each time step a decoder asks the mechanism for K context vectors and their log-weights, computes the
+distribution of the next token under each context, and passes the likelihood of the chosen token back to the
+mechanism (`observe`). Models, search and training depend only on this interface. To add a mechanism, add one
+file, one line in the registry and one test.
 
-B batch, T target, S source, H heads, D width, K contexts. Masks are boolean, True = may be attended.
+Dimensions: B batch, T target, S source, H heads, D width, K contexts. Masks are boolean, True = may be
+attended.
 """
 
 import dataclasses
@@ -40,18 +42,20 @@ Likelihood = Callable[[Float[Tensor, "B K D"], int], Float[Tensor, "B K"]]
 
 @dataclass(frozen=True)
 class Memory(Rows):
-    """What may be attended: the encoder's states of one batch.
+    """The encoder states of one batch, with their masks, fertilities and projections.
 
     Attributes:
-        states: [B, S, D].
-        mask: [B, S], True where a word may be attended.
-        upper: [B, S], the most attention a word may receive in all (its fertility), inf at the sink; or none.
-        lower: [B, S], the least it should receive in all; or none.
-        keys: What the scorer made of the states, once a sentence; filled by `Attention.prepare`.
-        values: The states as `prepare` opened them for the weighted sums of every step.
-        compared: [B, S, D], what queries are compared with, where that is not the states; or none.
-        steps: [B, T], True at the steps of the target that are real: where a target is given, for mechanisms
-            with bounds, which padded steps must not use up; or none: all are.
+        states: [B, S, D], the encoder states.
+        mask: [B, S], True where a position may be attended.
+        upper: [B, S], the maximum total attention of each source token (its fertility), inf at the sink.
+            None if there are no upper bounds.
+        lower: [B, S], the minimum total attention that each source token should receive. None if there are
+            no lower bounds.
+        keys: The scorer's projection of the states, computed once per sentence by `Attention.prepare`.
+        values: The states, prepared for the weighted sums of all time steps by `Attention.prepare`.
+        compared: [B, S, D], the states that keys are computed from. None means `states`.
+        steps: [B, T], True at real (unpadded) target positions. Only set if a target is given, because
+            mechanisms with bounds must not spend fertility on padding. None means all positions are real.
     """
 
     states: Float[Tensor, "B S D"]
@@ -65,21 +69,21 @@ class Memory(Rows):
 
     @property
     def comparands(self) -> Float[Tensor, "B S D"]:
-        """What keys are made of."""
+        """The states that the keys are computed from: [B, S, D]."""
         return self.states if self.compared is None else self.compared
 
     def with_products(self, keys: Rows, values: StepProduct) -> "Memory":
-        """The same memory with its keys made and its values opened."""
+        """Return a copy of the memory with the given keys and values."""
         return dataclasses.replace(self, keys=keys, values=values)
 
 
 @dataclass(frozen=True)
 class Reference(Rows):
-    """The target of a training sentence, for mechanisms that look at it while they learn.
+    """The target side of a training batch, for mechanisms with an inference network.
 
     Attributes:
-        embedded: [B, T, E], the target words, the end symbol among them, without a start.
-        mask: [B, T], True at real words.
+        embedded: [B, T, E], embeddings of the target tokens, with the end symbol, without the start symbol.
+        mask: [B, T], True at real tokens.
     """
 
     embedded: Float[Tensor, "B T E"]
@@ -88,14 +92,14 @@ class Reference(Rows):
 
 @dataclass(frozen=True)
 class Reward:
-    """That what a mechanism draws is rewarded by the BLEU of the tokens that were likeliest then.
+    """Settings of the reward for sampled attention: the BLEU of the tokens with the highest probability.
 
-    The reward of a step is what its token adds to BLEU (`regard.metrics.prefix_bleu`), its return the sum of
-    the rewards from there on.
+    The reward of a time step is the increase in BLEU that its token causes (`regard.metrics.prefix_bleu`).
+    The return of a time step is the sum of the rewards from that step onward.
 
     Attributes:
-        weight: What reward weighs beside likelihood.
-        of_others: Whether the mean return of the batch's other sentences is what was expected.
+        weight: Weight of the reward term relative to the log-likelihood.
+        of_others: Whether the baseline is the mean return of the other sentences of the batch.
     """
 
     weight: float
@@ -104,11 +108,12 @@ class Reward:
 
 @dataclass(frozen=True)
 class State(Rows):
-    """What a mechanism carries from step to step; mechanisms add fields of their own.
+    """The recurrent state of a mechanism; subclasses add fields.
 
     Attributes:
-        weights: [B, H, S], attention as believed after the step (zeros before the first).
-        context: [B, D], the context as believed after the step (zeros before the first).
+        weights: [B, H, S], the attention weights after the step (zeros before the first step). If the
+            mechanism observes tokens, these weights include the correction by the token.
+        context: [B, D], the context vector after the step (zeros before the first step).
     """
 
     weights: Float[Tensor, "B H S"]
@@ -116,17 +121,17 @@ class State(Rows):
 
     @property
     def belief(self) -> Float[Tensor, "B H S"]:
-        """Where the step looked, as known now that its token is: what analyses read."""
+        """The attention given the token that was produced, used for analysis. Default: the weights."""
         return self.weights
 
 
 @dataclass(frozen=True)
 class Ending(Rows):
-    """What a mechanism demands of the end of a hypothesis.
+    """Constraints on the end symbol at the next time step.
 
     Attributes:
-        must: [B], where nothing more can be read, so that only the end symbol may follow.
-        may: [B], where the end symbol may follow.
+        must: [B], True where only the end symbol may follow, because no attention is left.
+        may: [B], True where the end symbol may follow.
     """
 
     must: Bool[Tensor, "B"]
@@ -134,7 +139,11 @@ class Ending(Rows):
 
     @classmethod
     def of_all(cls, endings: "Sequence[Ending | None]") -> "Ending | None":
-        """What several readers demand: an end where one must end, else one may come where all may."""
+        """Combine the constraints of several mechanisms; None if there are none.
+
+        The end symbol is required if one mechanism requires it. It is allowed if it is required or if all
+        mechanisms allow it.
+        """
         found = [ending for ending in endings if ending is not None]
         if not found:
             return None
@@ -144,18 +153,23 @@ class Ending(Rows):
 
 @dataclass(frozen=True)
 class Reading(Rows):
-    """What one step read, before its output token is known. From `read_all`, with an axis T after B.
+    """The result of one attention step, before its output token is known.
+
+    `read_all` returns the same fields with an additional axis T after B.
 
     Attributes:
-        contexts: [B, K, D].
-        log_weights: [B, K], in nats.
-        weights: [B, H, S]; a hard selection need not sum to 1.
-        log_policy: [B, K], log-probability of what was sampled, in nats; zero where nothing is.
-        penalty: [B], in nats (a divergence, an entropy); zero where there is none.
-        state: The state to go on with, as far as it does not hang on the token; from `read_all` the last.
-        positions: [B, W], which source word each of the first W contexts is; none: none of them is one.
-        expected: [B], what the mechanism expects the rewards from here on to come to; or none.
-        beliefs: [B, T, H, S], from `read_all`: `State.belief` of every step; none: the weights.
+        contexts: [B, K, D], the context vectors.
+        log_weights: [B, K], the log-weights of the contexts in the mixture, in nats.
+        weights: [B, H, S], the attention weights. Weights of a hard selection need not sum to 1.
+        log_policy: [B, K], log-probability of the sampled choice, in nats; zero if nothing was sampled.
+        penalty: [B], a term added to the loss, in nats (a divergence or a negative entropy); zero if there is
+            none.
+        state: The state after the step, before the output token is observed. From `read_all`, the state after
+            the last step.
+        positions: [B, W], the source positions of the first W contexts. None if no context is the state of a
+            single position.
+        expected: [B], the learned baseline: an estimate of the return. None if there is no such estimate.
+        beliefs: [B, T, H, S], from `read_all` only: `State.belief` of every step. None means the weights.
     """
 
     contexts: Float[Tensor, "B *T K D"]
@@ -169,7 +183,7 @@ class Reading(Rows):
     beliefs: Float[Tensor, "B T H S"] | None = dataclasses.field(default=None, kw_only=True)
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> State:
-        """The state after the output token is known.
+        """Return the state after the output token is known.
 
         Args:
             log_likelihood: log p(token | context k), in nats.
@@ -178,21 +192,23 @@ class Reading(Rows):
 
 
 class Attention(nn.Module, ABC):
-    """A mechanism.
+    """Base class of all attention mechanisms.
 
     Attributes:
-        observes: Whether the state depends on the token that was produced. Where it does not, K is 1,
-            `observe` ignores the likelihood and `state.context` is `contexts[:, 0]`, so a decoder may leave
-            the likelihoods of all steps to the end.
-        reads_reference: Whether `start` looks at the reference in training.
-        reads_words: Whether contexts, at least the first, are source words, which `Reading.positions` names.
-        projects: Whether it makes projections of queries and memory itself: no heads are put around it.
-        enters: Whether `enter` must be called, and so a decoder with recurrence is needed.
-        moves_queries: Whether gradients flow into the queries; parameters that make nothing else have none
-            where they do not.
-        bounded: Whether it keeps within the fertilities of `Memory`.
-        objective: The training objective that fits the mechanism.
-        reward: What the objective `reinforce` rewards a draw by; none: the likelihood of its token.
+        observes: Whether the state depends on the token that was produced. If not, K is 1, `observe` ignores
+            the likelihood and `state.context` equals `contexts[:, 0]`, so a decoder may compute the
+            likelihoods of all time steps at the end.
+        reads_reference: Whether `start` uses the reference in training.
+        reads_words: Whether the contexts, or at least the first ones, are the states of single source
+            positions, which are listed in `Reading.positions`.
+        projects: Whether the mechanism has its own projections of queries and memory. If so, it is not
+            wrapped in multi-head attention.
+        enters: Whether `enter` must be called before each step. This requires a recurrent decoder.
+        moves_queries: Whether gradients flow into the queries. If not, parameters that only produce queries
+            receive no gradient.
+        bounded: Whether the mechanism respects the fertilities in `Memory`.
+        objective: The training objective of the mechanism.
+        reward: The reward for the objective `reinforce`. None means the log-likelihood of the token.
         heads: H.
     """
 
@@ -209,88 +225,90 @@ class Attention(nn.Module, ABC):
 
     @property
     def has_posterior(self) -> bool:
-        """Whether `State.belief` may be other than the weights: as a rule where the token is observed."""
+        """Whether `State.belief` may differ from the weights; by default, whether tokens are observed."""
         return self.observes
 
     @classmethod
     def build(cls, config: Any, query: int, width: int, target: int, heads: int = 1) -> "Attention":
-        """The mechanism a config of its kind describes.
+        """Build the mechanism from its config.
 
         Args:
-            config: The config.
-            query: Width of the decoder's state.
+            config: The config of this mechanism.
+            query: Width of the decoder state.
             width: Width of the memory's states.
-            target: Width of the target embeddings, for mechanisms that look at the reference.
-            heads: So many rows of a batch, one after the other, are the heads of one sentence.
+            target: Width of the target embeddings, for mechanisms that use the reference.
+            heads: Number of consecutive rows of a batch that are the heads of one sentence.
         """
         return cls(config, query, width)
 
     def prepare(self, memory: Memory) -> Memory:
-        """Make, once a sentence, what every step's reading needs of the memory (keys, values)."""
+        """Compute the tensors that all time steps share (keys, values), once per sentence."""
         return memory
 
     def start(self, memory: Memory, target: Reference | None = None) -> State:
-        """The state before the first step.
+        """Return the state before the first time step.
 
         Args:
             memory: A prepared memory.
-            target: In training only, the reference, for inference networks.
+            target: The reference, for inference networks; only given in training.
         """
         batch, length, width = memory.states.shape
+        # Attention accumulates over time steps, so the weights are kept in float32 or better.
         exact = torch.promote_types(torch.float32, memory.states.dtype)
         weights = torch.zeros(batch, self.heads, length, dtype=exact, device=memory.states.device)
         return State(weights, memory.states.new_zeros(batch, width))
 
     def enter(self, state: State, tokens: Int[Tensor, "B"]) -> State:
-        """Learn which token came before, in a decoder with recurrence, and then `read`; few need to know.
+        """Update the state with the previous token, before `read`; only needed where `enters` is True.
 
         Args:
-            state: The state after the step before.
-            tokens: The token of that step, the start symbol at first.
+            state: The state after the previous step.
+            tokens: The token produced by the previous step; the start symbol at the first step.
         """
         return state
 
     def glance(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
     ) -> Float[Tensor, "B T D"] | None:
-        """The one context of each step of a reference, where there is a faster way to it without weights.
+        """Compute the context of each time step without the weights, if there is a faster way.
 
         Args:
-            queries: The decoder's states.
+            queries: The decoder states.
             memory: A prepared memory.
             state: The state before the first step.
 
         Returns:
-            `read_all(...).contexts[:, :, 0]`, or none: ask `read_all`.
+            The same tensor as `read_all(...).contexts[:, :, 0]`, or None if there is no faster way than
+            `read_all`.
         """
         return None
 
     @abstractmethod
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
-        """One decoding step.
+        """Attend for one time step.
 
         Args:
-            query: The decoder's state.
+            query: The decoder state.
             memory: A prepared memory.
-            state: The state after the step before.
+            state: The state after the previous step.
         """
 
     def ending(self, memory: Memory, state: State) -> Ending | None:
-        """What the mechanism demands of the end of each hypothesis before its next token; or nothing.
+        """Return the constraints on the end symbol at the next time step; None if there are none.
 
         Args:
             memory: A prepared memory.
-            state: The state after the step before.
+            state: The state after the previous step.
         """
         return None
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Multiply-adds of a forward pass over a batch, for the count of floating-point operations.
+        """Return the number of multiply-adds of a forward pass over a batch, to count FLOPs.
 
         Args:
-            source: Source words.
-            target: Target tokens.
-            pairs: Source words times target tokens, summed over sentences.
+            source: Number of source tokens.
+            target: Number of target tokens.
+            pairs: Number of source tokens times number of target tokens, summed over sentences.
         """
         return 0
 
@@ -301,14 +319,19 @@ class Attention(nn.Module, ABC):
         state: State,
         likelihood: Likelihood | None = None,
     ) -> Reading:
-        """All steps of a reference at once, for decoders without recurrence; equal to T calls of `read`.
+        """Attend for all time steps of a reference at once; equivalent to T calls of `read`.
+
+        This is for decoders without recurrence, whose queries do not depend on the contexts.
 
         Args:
-            queries: The decoder's states.
+            queries: The decoder states.
             memory: A prepared memory.
             state: The state before the first step.
-            likelihood: log p(reference token at t | context k) as a function of contexts [B, K, D] and t;
-                needed by mechanisms that observe.
+            likelihood: Function of contexts [B, K, D] and t that returns log p(reference token at t | context
+                k) as [B, K]. Required by mechanisms that observe tokens.
+
+        Raises:
+            TypeError: The mechanism observes tokens, but `likelihood` is not given.
         """
         readings: list[Reading] = []
         beliefs: list[Tensor] = []
@@ -317,7 +340,10 @@ class Attention(nn.Module, ABC):
             state = reading.state
             if self.observes:
                 if likelihood is None:
-                    raise TypeError(f"{type(self).__name__}.read_all needs likelihood(contexts, t)")
+                    raise TypeError(
+                        f"{type(self).__name__}.read_all needs the argument likelihood(contexts, t): "
+                        "this mechanism observes tokens"
+                    )
                 state = reading.observe(likelihood(reading.contexts, t))
             if self.has_posterior:
                 beliefs.append(state.belief)
@@ -327,18 +353,18 @@ class Attention(nn.Module, ABC):
 
 
 PARTS = ("contexts", "log_weights", "weights", "log_policy", "penalty")
-"""Of a reading, the tensors that every mechanism gives."""
+"""The tensor fields of a Reading that every mechanism sets."""
 
 
 def stack_readings(readings: list[Reading], state: State) -> Reading:
-    """The readings of T steps as one, with an axis T after B, and the last state."""
+    """Stack the readings of T steps along a new axis T after B; `state` is the state after the last step."""
     stacked = {name: torch.stack([getattr(r, name) for r in readings], dim=1) for name in PARTS}
     expected = [reading.expected for reading in readings if reading.expected is not None]
     return Reading(**stacked, state=state, expected=torch.stack(expected, dim=1) if expected else None)
 
 
 def one_step(reading: Reading) -> Reading:
-    """The reading of a single step, without the axis T."""
+    """Remove the axis T from the reading of a single step."""
     parts = {name: getattr(reading, name)[:, 0] for name in PARTS}
     expected = None if reading.expected is None else reading.expected[:, 0]
     return Reading(**parts, state=reading.state, expected=expected)

@@ -1,7 +1,7 @@
-"""Keys and values of the words that search has said, kept once however many hypotheses share them.
+"""A cache of the self-attention keys and values of generated tokens, shared between hypotheses.
 
-Every step appends to a store; a hypothesis is a list of slots in it. To reorder, repeat or drop hypotheses is
-to select rows of these lists, while keys and values stay where they are.
+Every time step appends its keys and values to a store. A hypothesis is a list of slots in this store. To
+reorder, repeat or drop hypotheses, search selects rows of the slot lists; the keys and values are not copied.
 """
 
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ from regard.types import Float, Int, Tensor
 
 __all__ = ["Cache", "Store"]
 
-_AHEAD = 16  # a new store has room for so many steps at least
+_AHEAD = 16  # a new store has room for at least this number of time steps
 
 
 class Store:
-    """What was appended, in a block of memory with room for more.
+    """An append-only buffer of keys and values with spare room.
 
-    Nothing in it changes but what lies beyond `used`, so that caches of different steps may share it.
+    Rows below `used` never change, so caches of different time steps may share one store.
 
     Args:
-        entries: The block: [room, W].
-        used: How many of its rows are taken.
+        entries: The buffer: [room, W].
+        used: Number of rows in use.
     """
 
     def __init__(self, entries: Float[Tensor, "N W"], used: int) -> None:
-        """Remember the parts."""
+        """Keep the buffer and its fill level."""
         self.entries, self.used = entries, used
 
     def append(self, entries: Float[Tensor, "B W"]) -> int:
-        """Write into the room that is left, which must do; returns the first slot."""
+        """Write the entries into the spare room, which must suffice, and return the first slot."""
         first, self.used = self.used, self.used + len(entries)
         self.entries[first : self.used] = entries
         return first
@@ -40,10 +40,10 @@ class Store:
 
 @dataclass(frozen=True)
 class Cache(Rows):
-    """Keys and values of the steps so far.
+    """Keys and values of the time steps so far.
 
     Attributes:
-        store: Where they lie, a word's keys of all heads and then its values in each slot.
+        store: The buffer. A slot holds the keys of all heads of a token, then its values.
         slots: [B, T], the slots of each hypothesis.
     """
 
@@ -52,31 +52,34 @@ class Cache(Rows):
 
     @classmethod
     def empty(cls, batch: int, like: Float[Tensor, "_ W"]) -> "Cache":
-        """A cache of no steps.
+        """Return a cache without time steps.
 
         Args:
             batch: B.
-            like: Of the width (twice that of the model), device and dtype of what will be appended: [0, W].
+            like: An empty tensor [0, W] with the width (twice that of the model), device and dtype of the
+                entries that will be appended.
         """
         return cls(Store(like, 0), torch.empty(batch, 0, dtype=torch.int64, device=like.device))
 
     @property
     def length(self) -> int:
-        """How many steps."""
+        """Number of time steps."""
         return self.slots.shape[1]
 
     def append(self, entries: Float[Tensor, "B W"]) -> "Cache":
-        """The cache with one more step.
+        """Return the cache with one more time step.
 
         Args:
-            entries: Keys and values of the step's words.
+            entries: Keys and values of the step's tokens.
         """
         store, slots = self.store, self.slots
-        # What autograd has recorded must not be written into, nor what inference mode made outside of it.
+        # Two kinds of stores must not be written in place: those that autograd has recorded, and those
+        # created in inference mode once inference mode is left.
         recorded = torch.is_grad_enabled() or (
             store.entries.is_inference() and not torch.is_inference_mode_enabled()
         )
         if recorded or store.used + len(entries) > len(store.entries):
+            # Compact: copy only the slots that some hypothesis still uses, and renumber them.
             held = torch.zeros(store.used, dtype=torch.bool, device=slots.device)
             held[slots] = True
             found, slots = held.nonzero().squeeze(1), (held.cumsum(0) - 1)[slots]
@@ -84,6 +87,7 @@ class Cache(Rows):
             if recorded:
                 store, first = Store(torch.cat([kept, entries]), len(kept) + len(entries)), len(kept)
             else:
+                # Doubling the room makes the cost of copying linear in the number of steps.
                 room = max(2 * len(kept), len(kept) + _AHEAD * len(entries))
                 store = Store(kept.new_empty(room, kept.shape[1]), 0)
                 store.append(kept)
@@ -94,7 +98,7 @@ class Cache(Rows):
         return Cache(store, torch.cat([slots, added], dim=1))
 
     def read(self, heads: int) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T E"]]:
-        """Keys and values of each hypothesis.
+        """Return the keys and the values of each hypothesis.
 
         Args:
             heads: H.

@@ -1,22 +1,21 @@
-"""Constrained attention: no word receives more than its fertility (Malaviya et al. 2018).
+"""Constrained attention: no source token receives more attention than its fertility (Malaviya et al., 2018).
 
-With f the fertility of each source word (`Memory.upper`, infinite at the sink), beta_{t-1} the attention it
-has received and z_t the scores,
+With f the fertility of each source token (`Memory.upper`, infinite at the sink), beta_{t-1} the attention
+received before step t and z_t the scores (Eq. 5 and Section 4),
 
-    u_t = max(0, f - beta_{t-1}),   a_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + a_t   (Eq. 5,
-    Section 4),
+    u_t = max(0, f - beta_{t-1}),   a_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + a_t.
 
-the exhaustion c adding where f is finite, without gradient. The gradient flows through beta. The map is
-constrained softmax (Martins & Kreutzer 2017) or constrained sparsemax.
+The exhaustion term c u_t is only added where f is finite, and has no gradient. The gradient flows through
+beta. The map is constrained softmax (Martins and Kreutzer, 2017) or constrained sparsemax.
 
-A lower fertility L (`Memory.lower`) is a demand on the sentence: d max(0, L - beta_{t-1}) is added to a
-word's score, d the `demand`, and a hypothesis may not end while a word has received less than L - 0.5. Where
-less than 1 is left of all fertilities a hypothesis must end, and the step of its end symbol shares out what
-is left, scaled. A given target that goes on beyond that is refused (`InfeasibleBounds`), in training as in
-evaluation.
+A lower fertility L (`Memory.lower`) is a constraint on the whole sentence: d max(0, L - beta_{t-1}) is added
+to the score of a token, where d is `demand`, and a hypothesis may not end while a token has received less
+than L - 0.5. If the remaining fertilities sum to less than 1, a hypothesis must end. The step of its end
+symbol then distributes the remaining attention, rescaled to sum to 1. If a given target continues beyond this
+point, `InfeasibleBounds` is raised, in training and in evaluation.
 
-In heads each head may give a word its fertility, or (`budget = "layer"`) the heads of a layer share it: beta
-is then the mean of theirs.
+In multi-head attention, each head has its own budget per token, or (`budget = "layer"`) the heads of a layer
+share one: beta is then the mean over heads.
 """
 
 from dataclasses import dataclass
@@ -47,62 +46,69 @@ MAPS = {
     "softmax": (constrained_softmax, constrained_softmax_scan),
     "sparsemax": (constrained_sparsemax, constrained_sparsemax_scan),
 }
-ENOUGH = 1 - 1e-5  # of attention left: what rounding takes of a whole one is not missed
+ENOUGH = 1 - 1e-5  # minimum remaining attention for another step; the margin allows for rounding
 HALF = 0.5
-"""So much less than a word demands is enough."""
+"""Tolerance of the lower bounds: a token may receive this much less than its lower fertility."""
 
 
 @config
 class ConstrainedAttentionConfig:
-    """Attention within fertilities; needs `data.fertility`."""
+    """Attention bounded by fertilities; requires `data.fertility`."""
 
     kind: Literal["constrained"] = option(
-        default="constrained", help="The mechanism: no source word receives more than its fertility."
+        default="constrained",
+        help="Attention mechanism: no source token receives more attention than its fertility.",
     )
     map: Literal["softmax", "sparsemax"] = option(
-        default="sparsemax", help="From scores and bounds to weights."
+        default="sparsemax", help="Transformation of scores and bounds into weights."
     )
     scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
     hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
     exhaustion: float = option(
-        default=0.0, help="c: times what is left of a word's fertility, added to its score.", ge=0, le=1e6
+        default=0.0,
+        help="Exhaustion strength c: c times the remaining fertility of a token is added to its score.",
+        ge=0,
+        le=1e6,
     )
     demand: float = option(
         default=1.0,
-        help="d: times what a word still lacks of its lower fertility, added to its score.",
+        help="Strength d of the lower bounds: d times the attention that a token lacks to reach its lower "
+        "fertility is added to its score.",
         ge=0,
         le=1e6,
     )
     budget: Literal["head", "layer"] = option(
-        default="head", help="In heads: whether a fertility is each head's own, or shared by a layer's."
+        default="head",
+        help="Sharing of fertilities in multi-head attention: one budget per head, or one for all heads of a "
+        "layer.",
     )
 
 
 @dataclass(frozen=True)
 class ConstrainedState(ReceivedState):
-    """The state with what each word has received.
+    """A state with the received attention and the real target positions ahead.
 
     Attributes:
-        ahead: [B, T], True at the steps to come that are real; see `Memory.steps`.
+        ahead: [B, T], True at future time steps that are real; see `Memory.steps`.
     """
 
     ahead: Bool[Tensor, "B T"] | None = None
 
 
 class ConstrainedAttention(Attention):
-    """Attention within fertilities.
+    """Attention bounded by fertilities.
 
     Args:
-        config: The map, the scorer, the strengths.
-        query: Width of the decoder's state.
+        config: The transformation, the scorer and the strengths.
+        query: Width of the decoder state.
         width: Width of the memory's states.
-        heads: So many neighbouring rows are heads that may share a budget.
+        heads: Number of consecutive rows that are heads of one sentence and may share a budget.
     """
 
     bounded = True
 
     def __init__(self, config: ConstrainedAttentionConfig, query: int, width: int, heads: int = 1) -> None:
-        """Build the scorer."""
+        """Build the scorer and select the transformation."""
         super().__init__()
         self.sharers = heads if config.budget == "layer" else 1
         self.map, self.scan = MAPS[config.map]
@@ -114,32 +120,32 @@ class ConstrainedAttention(Attention):
     def build(
         cls, config: ConstrainedAttentionConfig, query: int, width: int, target: int, heads: int = 1
     ) -> "ConstrainedAttention":
-        """The mechanism of a config; see `Attention.build`."""
+        """Build the mechanism from its config; see `Attention.build`."""
         return cls(config, query, width, heads)
 
     def prepare(self, memory: Memory) -> Memory:
-        """Make the keys, open the values.
+        """Compute the keys and prepare the values.
 
         Raises:
             ConfigError: The memory has no fertilities.
         """
         if memory.upper is None:
             raise ConfigError(
-                "attention 'constrained' needs to know how much each word may receive: set data.fertility"
+                "attention 'constrained' needs a fertility for each source token: set data.fertility"
             )
         return memory.with_products(self.scorer.keys(memory.comparands), StepProduct.open(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> ConstrainedState:
-        """Nothing has been received."""
+        """Return the initial state, in which no token has received attention."""
         none = nothing_received(super().start(memory))
         return ConstrainedState(none.weights, none.context, none.received, memory.steps)
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """The scorer's, and a weighted sum of the words for each step."""
+        """Count the scorer, and a weighted sum of the states for each step."""
         return self.scorer.multiply_adds(source, target, pairs) + pairs * self.width
 
     def ending(self, memory: Memory, state: State) -> Ending:
-        """An end where fertilities are used up, and none while a word lacks what it must receive."""
+        """Require the end if the fertilities are exhausted; forbid it while a lower bound is not met."""
         assert isinstance(state, ReceivedState) and memory.upper is not None
         must = self._left(memory, state).sum(-1) < ENOUGH
         may = torch.ones_like(must)
@@ -148,7 +154,7 @@ class ConstrainedAttention(Attention):
         return Ending(must, may | must)
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
-        """One step; one after the target's end reads nothing."""
+        """Attend for one time step; padded steps after the end of the target get zero weights."""
         assert isinstance(state, ConstrainedState) and memory.upper is not None
         mask, ahead = memory.mask, state.ahead
         if ahead is not None:
@@ -156,11 +162,12 @@ class ConstrainedAttention(Attention):
         scores = self._scores(query.unsqueeze(1), memory)[:, 0]
         upper = memory.upper.to(scores.dtype)
         if memory.lower is not None:
-            lacking = (memory.lower - state.received).clamp_min(0).to(scores.dtype)
-            scores = scores + self.config.demand * lacking
+            missing = (memory.lower - state.received).clamp_min(0).to(scores.dtype)
+            scores = scores + self.config.demand * missing
         bound = remaining(upper, state.received)
         if not self.training:
-            # What is left may be too little for the end symbol's step: it is shared out all the same.
+            # The remaining attention may be less than the 1 that the step of the end symbol needs. It is
+            # then rescaled to sum to 1.
             left = self._left(memory, state).sum(-1, keepdim=True)
             if state.ahead is not None and state.ahead.shape[1] > 1:
                 self._check_left(left, state.ahead[:, 1])
@@ -177,7 +184,7 @@ class ConstrainedAttention(Attention):
         state: State,
         likelihood: Likelihood | None = None,
     ) -> Reading:
-        """All steps in one scan, where nothing is demanded and nobody has to end early."""
+        """Attend for all steps with one scan in training without lower bounds; otherwise step by step."""
         assert isinstance(state, ConstrainedState) and memory.upper is not None
         if memory.lower is not None or not self.training:
             return super().read_all(queries, memory, state, likelihood)
@@ -194,24 +201,26 @@ class ConstrainedAttention(Attention):
         return self._reading(weights, memory, received, ahead)
 
     def _check_left(self, left: Float[Tensor, "B 1"], goes_on: Bool[Tensor, "B"]) -> None:
-        """Refuse a given target that goes on where no attention is left, which search would not let it do.
+        """Reject a given target that continues although no attention is left, as search would have ended it.
 
         Raises:
-            InfeasibleBounds: names the first row.
+            InfeasibleBounds: The message names the first such row.
         """
         short = (left.squeeze(1) < ENOUGH) & goes_on
         if bool(short.any()):
             row = int(short.nonzero()[0])
-            raise InfeasibleBounds(f"row {row}: less than one unit of attention is left", (row,))
+            raise InfeasibleBounds(
+                f"row {row}: less than one unit of attention is left, but the target continues", (row,)
+            )
 
     def _scores(self, queries: Float[Tensor, "B T Q"], memory: Memory) -> Float[Tensor, "B T S"]:
-        """The scores in float32 at least."""
+        """Compute the scores in float32 or better."""
         assert memory.keys is not None
         scores = self.scorer(queries, memory.keys)
         return scores.to(exact_dtype(scores.dtype))
 
     def _left(self, memory: Memory, state: ReceivedState) -> Float[Tensor, "B S"]:
-        """What is left of each word's fertility."""
+        """Compute the remaining fertility of each source token."""
         assert memory.upper is not None
         return (memory.upper - state.received).clamp_min(0).masked_fill(~memory.mask, 0)
 
@@ -222,7 +231,7 @@ class ConstrainedAttention(Attention):
         received: Float[Tensor, "B S"],
         ahead: Bool[Tensor, "B T"] | None,
     ) -> Reading:
-        """The expectation of the memory under the weights."""
+        """Return the expectation of the memory under the weights as a reading."""
         return expectation(
             weights, memory, lambda last, context: ConstrainedState(last, context, received, ahead)
         )

@@ -1,13 +1,14 @@
-"""Soft attention that knows what each word has received: the coverage vector (Tu et al. 2016).
+"""Soft attention with a coverage vector (Tu et al., 2016).
 
-With s_t the decoder's state, h_j a source word and beta_{t-1,j} the attention it has received before, the
-scores are, as Malaviya et al. (2018), Section 5, have them for bilinear attention,
+The score of a source token depends on the attention it has already received. With s_t the decoder state, h_j
+an encoder state and beta_{t-1,j} the attention received before step t, the scores follow Malaviya et al.
+(2018), Section 5, for bilinear attention:
 
-    z_tj = s_t^T (W h_j + v beta_{t-1,j}),   a_t = map(z_t),   beta_t = beta_{t-1} + a_t,   beta_0 = 0,
+    z_tj = s_t^T (W h_j + v beta_{t-1,j}),   a_t = map(z_t),   beta_t = beta_{t-1} + a_t,   beta_0 = 0.
 
-the linguistic coverage of Tu et al. (2016) without their fertilities; with `scaled_general`, z_tj / sqrt(D).
-Where s_t^T v is below zero, a word's score falls with what the word has received. The gradient flows
-through beta.
+This is the linguistic coverage of Tu et al. (2016) without their fertility model. With `scaled_general`,
+z_tj is divided by sqrt(D). If s_t^T v is negative, the score of a token decreases with the attention it has
+received. The gradient flows through beta.
 """
 
 from dataclasses import dataclass
@@ -34,10 +35,11 @@ class CoverageAttentionConfig:
     """Soft attention with a coverage vector."""
 
     kind: Literal["coverage"] = option(
-        default="coverage", help="The mechanism: what a word has received adds to its score."
+        default="coverage", help="Attention mechanism: soft attention with a coverage vector."
     )
     map: Literal["softmax", "entmax15", "sparsemax"] = option(
-        default="softmax", help="From scores to weights, from the fullest to the sparsest."
+        default="softmax",
+        help="Transformation of scores into weights: softmax (dense), entmax15 or sparsemax (sparsest).",
     )
     scorer: Literal["dot", "general", "scaled", "scaled_general"] | None = option(
         default=None, help=SCORER_HELP
@@ -46,7 +48,7 @@ class CoverageAttentionConfig:
 
 @dataclass(frozen=True)
 class CoverageKeys(Rows):
-    """W h_j for each word, and v, both opened for the steps."""
+    """W h_j for each source token, and v, both prepared for the time steps."""
 
     words: Rows
     coverage: StepProduct
@@ -56,14 +58,14 @@ class CoverageAttention(Attention):
     """Soft attention with a coverage vector.
 
     Args:
-        config: The map.
-        query: Width of the decoder's state.
+        config: The transformation and the scorer.
+        query: Width of the decoder state.
         width: Width of the memory's states.
-        heads: Each has its own v.
+        heads: Number of heads; each has its own v.
     """
 
     def __init__(self, config: CoverageAttentionConfig, query: int, width: int, heads: int = 1) -> None:
-        """Make the weights W and v."""
+        """Create the parameters W and v."""
         super().__init__()
         self.map = MAPS[config.map]
         self.width = width
@@ -75,31 +77,32 @@ class CoverageAttention(Attention):
     def build(
         cls, config: CoverageAttentionConfig, query: int, width: int, target: int, heads: int = 1
     ) -> "CoverageAttention":
-        """The mechanism of a config; see `Attention.build`."""
+        """Build the mechanism from its config; see `Attention.build`."""
         return cls(config, query, width, heads)
 
     def prepare(self, memory: Memory) -> Memory:
-        """Make the keys, open the values."""
+        """Compute the keys and prepare the values."""
         keys = CoverageKeys(self.scorer.keys(memory.comparands), StepProduct.open(self.vector))
         return memory.with_products(keys, StepProduct.open(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> ReceivedState:
-        """Nothing has been received."""
+        """Return the initial state, in which no token has received attention."""
         return nothing_received(super().start(memory))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """The scorer's, s^T v for each step, and a weighted sum of the words."""
+        """Count the scorer, s^T v for each step, and a weighted sum of the states for each step."""
         made = self.scorer.multiply_adds(source, target, pairs)
         return made + target * self.vector.numel() + pairs * self.width
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
-        """One step."""
+        """Attend for one time step."""
         keys = memory.keys
         assert isinstance(state, ReceivedState) and isinstance(keys, CoverageKeys)
         scores = self.scorer(query.unsqueeze(1), keys.words)[:, 0]
         dtype = exact_dtype(scores.dtype)
         felt = self.scale * keys.coverage(query).to(dtype)  # (B, heads)
         if self.vector.shape[1] > 1:
+            # Rows are heads here: row i of a sentence belongs to head i and uses column i of v.
             felt = felt.view(-1, felt.shape[1], felt.shape[1]).diagonal(dim1=1, dim2=2).reshape(-1, 1)
         scores = scores.to(dtype) + felt * state.received
         weights = self.map(scores, mask=memory.mask)  # (B, S)

@@ -1,23 +1,22 @@
-"""Hard attention learned by reward (Indurthi et al. 2019): each source word is selected, or it is not.
+"""Hard attention trained with a reward (Indurthi et al., 2019): each source token is selected or not.
 
-With Y the decoder's state before it reads the source and Z the encoder's states,
+With Y the decoder state before attention and Z the encoder states (Eq. 3 to 6),
 
-    Y~ = tanh(W2 (W1 Y + b1) + b2),   Z~ likewise,   Z^ likewise with weights of its own    (Z^: Eq. 5)
-    S = Y~ Z~^T / sqrt(d),   beta_tj ~ Bernoulli(sigmoid(S_tj)),   context_t = sum_j beta_tj Z^_j
+    Y~ = tanh(W2 (W1 Y + b1) + b2),   Z~ likewise,   Z^ likewise with its own weights    (Z^: Eq. 5)
+    S = Y~ Z~^T / sqrt(d),   beta_tj ~ Bernoulli(sigmoid(S_tj)),   context_t = sum_j beta_tj Z^_j.
 
-(Eq. 3, 4 and 6).
+The attention weights of a step are the selection, 0 or 1 for each source token. For analysis
+and word alignment, `State.belief` holds the probabilities sigmoid(S) instead, because the selection does not
+rank the selected tokens.
 
-The weights of a step are its selection, 0 or 1 each. Where the step attended is sigmoid(S): analyses and word
-links read that (`State.belief`), as all selected words would be alike otherwise.
+At test time a token is selected if sigmoid(S) >= 0.5; if there is no such token, the one with the
+highest probability is selected. Eq. 3 has no factor 1 / sqrt(d). At the paper's widths most probabilities
+would then start below 0.01 or above 0.99. Set `scale = 1` for Eq. 3 as printed.
 
-At test a word is selected where sigmoid(S) >= 0.5, and the most probable one where none is. Eq. 3 has no
-scale: at the paper's widths most probabilities would then start below 0.01 or above 0.99; `scale = 1` is
-that.
-
-Selection has no gradient. What it is learned from is a reward of the translation (`Reward`), by REINFORCE:
-minimised is -(J1 + w (J2 + lambda H)), J1 the log-likelihood under the sampled selection, J2 the return of
-each step times the log-probability of its selection, H the selection's entropy; w = 1. J2 and H train the
-projections Y~ and Z~ alone: the states they read are held fixed.
+The selection is not differentiable. It is trained with REINFORCE from a reward of the translation (`Reward`).
+The loss is -(J1 + w (J2 + lambda H)), where J1 is the log-likelihood under the sampled selection, J2 the
+return of each step times the log-probability of its selection, and H the entropy of the selection; by default
+w = 1. J2 and H train only the projections to Y~ and Z~: the gradient stops at Y and Z.
 """
 
 from dataclasses import dataclass
@@ -50,65 +49,72 @@ __all__ = ["HardAttention", "HardAttentionConfig"]
 
 @config
 class HardAttentionConfig:
-    """Hard attention, learned by reward."""
+    """Hard attention, trained with a reward."""
 
     kind: Literal["hard"] = option(
-        default="hard", help="The mechanism: each word is read or not; learned from rewards."
+        default="hard",
+        help="Attention mechanism: each source token is selected or not, trained with REINFORCE.",
     )
     scale: float | None = option(
-        default=None, help="Times the scores; absent: 1 / sqrt(width); in print: 1.", gt=0, le=1e6
+        default=None,
+        help="Factor of the scores; 1 in the paper. Default: 1 / sqrt(width of the decoder state).",
+        gt=0,
+        le=1e6,
     )
     entropy: float = option(
-        default=1e-3, help="Lambda: what selections that are not sure are worth.", ge=0, le=1e6
+        default=1e-3, help="Weight lambda of the selection's entropy in the objective.", ge=0, le=1e6
     )
     weight: float = option(
-        default=1.0, help="w: what reward and entropy weigh beside likelihood.", ge=0, le=1e6
+        default=1.0,
+        help="Weight w of the reward and entropy terms relative to the log-likelihood.",
+        ge=0,
+        le=1e6,
     )
     baseline: Literal["batch", "learned", "none"] = option(
         default="batch",
-        help="The return that is expected: the mean of the other sentences', what a network makes of the "
-        "decoder's state, or 0.",
+        help="Baseline of the return: the mean return of the batch's other sentences (batch), a linear "
+        "function of the decoder state (learned), or 0 (none).",
     )
 
 
 @dataclass(frozen=True)
 class HardKeys(Rows):
-    """Z~, scaled and opened for the steps."""
+    """Z~, scaled and prepared for the time steps."""
 
     words: StepProduct
 
 
 @dataclass(frozen=True)
 class HardState(State):
-    """The state with the probability of each word's selection.
+    """A state with the selection probability of each source token.
 
     Attributes:
-        probabilities: [B, S], sigmoid(S) of the step; none before the first.
+        probabilities: [B, S], sigmoid(S) of the step. None before the first step.
     """
 
     probabilities: Float[Tensor, "B S"] | None = None
 
     @property
     def belief(self) -> Float[Tensor, "B H S"]:
-        """The probabilities of selection."""
+        """The selection probabilities."""
         return self.weights if self.probabilities is None else self.probabilities.unsqueeze(1)
 
 
 class Projection(nn.Module):
-    """tanh(W2 (W1 x + b1) + b2).
+    """A two-layer projection: tanh(W2 (W1 x + b1) + b2).
 
     Args:
         inputs: Width of x.
-        outputs: Width of the result, and between the two maps.
+        outputs: Width of the hidden layer and of the result.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
-        """Make the parameters."""
+        """Create the parameters."""
         super().__init__()
         self.first, self.second = Linear(inputs, outputs), Linear(outputs, outputs)
 
     def forward(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
-        """Apply it."""
+        """Apply the projection."""
         return torch.tanh(self.second(self.first(x)))
 
 
@@ -116,8 +122,8 @@ class HardAttention(Attention):
     """Hard attention.
 
     Args:
-        config: Scale, entropy, baseline.
-        query: Width of the decoder's state.
+        config: The scale, the entropy weight and the baseline.
+        query: Width of the decoder state.
         width: Width of the memory's states, and of the contexts.
     """
 
@@ -126,7 +132,7 @@ class HardAttention(Attention):
     objective: Objective = "reinforce"
 
     def __init__(self, config: HardAttentionConfig, query: int, width: int) -> None:
-        """Make the projections."""
+        """Create the projections."""
         super().__init__()
         self.config = config
         self.scale = query**-0.5 if config.scale is None else config.scale
@@ -139,24 +145,25 @@ class HardAttention(Attention):
 
     @property
     def has_posterior(self) -> bool:
-        """It does: the probabilities behind the selection."""
+        """Always True: the selection probabilities."""
         return True
 
     def prepare(self, memory: Memory) -> Memory:
-        """Make Z~ and Z^, and open them."""
+        """Compute Z~ and Z^ and prepare them for the time steps."""
+        # J2 and H must not train the encoder, so the keys get detached states; the values do not.
         offered = self.offering(memory.states.detach()) * self.scale
         keys = HardKeys(StepProduct.open(offered.transpose(1, 2)))
         return memory.with_products(keys, StepProduct.open(self.values(memory.states)))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """The projections', the scores, and the sum of what is selected."""
+        """Count the projections, the scores, and the sum of the selected values."""
         made = 0
         for part, count in ((self.asking, target), (self.offering, source), (self.values, source)):
             made += count * (part.first.weight.numel() + part.second.weight.numel())
         return made + pairs * self.widths
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
-        """One step."""
+        """Attend for one time step."""
         return one_step(self.read_all(query.unsqueeze(1), memory, state))
 
     def read_all(
@@ -166,7 +173,7 @@ class HardAttention(Attention):
         state: State,
         likelihood: Likelihood | None = None,
     ) -> Reading:
-        """All steps in parallel: a selection in training is drawn, in search it is the probable one."""
+        """Attend for all steps in parallel; the selection is sampled in training and greedy otherwise."""
         assert isinstance(memory.keys, HardKeys) and memory.values is not None
         fixed = queries.detach()
         scores = memory.keys.words(self.asking(fixed))
@@ -176,6 +183,7 @@ class HardAttention(Attention):
             selected = sample_bernoulli(scores) & mask
             log_policy = torch.where(selected, F.logsigmoid(scores), F.logsigmoid(-scores))
             log_policy = log_policy.masked_fill(~mask, 0.0).sum(-1, keepdim=True)
+            # Entropy of Bernoulli(sigmoid(z)): softplus(z) - z sigmoid(z).
             entropy = F.softplus(scores) - scores * torch.sigmoid(scores)
             penalty = -self.config.weight * self.config.entropy * entropy.masked_fill(~mask, 0.0).sum(-1)
         else:
@@ -197,7 +205,7 @@ class HardAttention(Attention):
 
 
 def _probable(scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B #T S"]) -> Bool[Tensor, "B T S"]:
-    """The words that are more probably selected than not; the most probable one where there is none."""
+    """Select the tokens with probability at least 0.5, or the top-scoring token if there are none."""
     selected = (scores >= 0) & mask
     best = scores.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)
     alone = torch.zeros_like(selected).scatter(-1, best, True) & mask

@@ -1,15 +1,16 @@
-"""Local attention: softmax over the words of a window alone (Luong et al. 2015, Section 3.2).
+"""Local attention: softmax over a window of source positions (Luong et al., 2015, Section 3.2).
 
-At step t the window is the words s with p_t - D <= s <= p_t + D:
+At time step t the window contains the positions s with p_t - D <= s <= p_t + D, where
 
     monotonic   p_t = t                                                               (local-m)
     predictive  p_t = S sigmoid(v . tanh(W s_t)),                                     (local-p, Eq. 9)
-                a_t(s) = softmax in the window * exp(-(s - p_t)^2 / (2 sigma^2)), sigma = D / 2   (Eq. 10)
+                a_t(s) = softmax in the window * exp(-(s - p_t)^2 / (2 sigma^2)), sigma = D / 2.  (Eq. 10)
 
-words and steps counted from 0, S the words of the sentence. What of a window lies outside the sentence is
-left out; a monotonic window that lies outside altogether stays with the last word. As printed, the weights of
-local-p are not normalised again: they sum to less than 1, the less the farther they lie from p_t, which is
-learned through the Gaussian alone: the ends of the window have no gradient.
+Positions and steps count from 0; S is the length of the source sentence. Positions of the window outside the
+sentence are ignored. A monotonic window that lies entirely outside the sentence is moved back so that it
+contains the last position. As in the paper, the weights of local-p are not renormalized after the Gaussian
+factor: they sum to less than 1. The center p_t is trained through the Gaussian only, because the limits of
+the window are not differentiable.
 """
 
 from dataclasses import dataclass
@@ -33,20 +34,25 @@ __all__ = ["LocalAttention", "LocalAttentionConfig", "LocalState"]
 
 @config
 class LocalAttentionConfig:
-    """Local attention."""
+    """Local attention, over a window of source positions."""
 
     kind: Literal["local"] = option(
-        default="local", help="The mechanism: an expectation over the words of a window."
+        default="local", help="Attention mechanism: an expectation over a window of source positions."
     )
     variant: Literal["monotonic", "predictive"] = option(
         default="predictive",
-        help="Where the window is: at the step's own number (local-m), or where the state says (local-p).",
+        help="Center of the window: the index of the time step (monotonic, local-m), or a position predicted "
+        "from the decoder state (predictive, local-p).",
     )
     window: int = option(
-        default=10, help="D: the window has so many words on each side of its middle.", ge=1, le=100_000
+        default=10,
+        help="Half-width D of the window: number of source positions on each side of its center.",
+        ge=1,
+        le=100_000,
     )
     map: Literal["softmax", "entmax15", "sparsemax"] = option(
-        default="softmax", help="From scores to weights, from the fullest to the sparsest."
+        default="softmax",
+        help="Transformation of scores into weights: softmax (dense), entmax15 or sparsemax (sparsest).",
     )
     scorer: ScorerKind | None = option(default=None, help=SCORER_HELP)
     hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
@@ -54,10 +60,10 @@ class LocalAttentionConfig:
 
 @dataclass(frozen=True)
 class LocalState(State):
-    """The state, and where in the target it is.
+    """A state with the index of the next time step.
 
     Attributes:
-        step: [B], the number of the next step, from 0.
+        step: [B], the index of the next time step, from 0.
     """
 
     step: Int[Tensor, "B"]
@@ -65,23 +71,23 @@ class LocalState(State):
 
 @dataclass(frozen=True)
 class LocalKeys(Rows):
-    """The scorer's keys, and W opened for the steps where the window's place is predicted."""
+    """The scorer's keys and, for predictive windows, W prepared for the time steps."""
 
     words: Rows
     place: StepProduct | None
 
 
 class LocalAttention(Attention):
-    """Local attention.
+    """Local attention, over a window of source positions.
 
     Args:
-        config: The window, the map, the scorer.
-        query: Width of the decoder's state.
+        config: The window, the transformation and the scorer.
+        query: Width of the decoder state.
         width: Width of the memory's states.
     """
 
     def __init__(self, config: LocalAttentionConfig, query: int, width: int) -> None:
-        """Build the scorer, and W and v where the window's place is predicted."""
+        """Build the scorer and, for predictive windows, W and v."""
         super().__init__()
         self.map = MAPS[config.map]
         self.window = config.window
@@ -92,24 +98,24 @@ class LocalAttention(Attention):
         self.vector = nn.Parameter(nn.init.normal_(torch.empty(query), 0, query**-0.5)) if predicts else None
 
     def prepare(self, memory: Memory) -> Memory:
-        """Make the keys, open the values."""
+        """Compute the keys and prepare the values."""
         place = None if self.place is None else StepProduct.open(self.place)
         keys = LocalKeys(self.scorer.keys(memory.comparands), place)
         return memory.with_products(keys, StepProduct.open(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> LocalState:
-        """Step 0."""
+        """Return the initial state, at time step 0."""
         first = super().start(memory)
         step = torch.zeros(len(memory.states), dtype=torch.long, device=memory.states.device)
         return LocalState(first.weights, first.context, step)
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """The scorer's, the window's place, and a weighted sum of the words for each step."""
+        """Count the scorer, the prediction of the center, and a weighted sum for each step."""
         place = 0 if self.place is None or self.vector is None else self.place.numel() + self.vector.numel()
         return self.scorer.multiply_adds(source, target, pairs) + target * place + pairs * self.width
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
-        """One step."""
+        """Attend for one time step."""
         return one_step(self.read_all(query.unsqueeze(1), memory, state))
 
     def read_all(
@@ -119,7 +125,7 @@ class LocalAttention(Attention):
         state: State,
         likelihood: Likelihood | None = None,
     ) -> Reading:
-        """All steps in parallel: what is carried from one to the next is its number."""
+        """Attend for all steps in parallel; only the index of the step carries over between steps."""
         keys = memory.keys
         assert isinstance(state, LocalState) and isinstance(keys, LocalKeys)
         scores = self.scorer(queries, keys.words)
@@ -137,13 +143,14 @@ class LocalAttention(Attention):
     def _middle(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, keys: LocalKeys, step: Int[Tensor, "B"]
     ) -> Tensor:
-        """p_t: [B, T]."""
+        """Return the center p_t of each window: [B, T]."""
         words = memory.mask.sum(-1, keepdim=True)
         if keys.place is not None and self.vector is not None:
             hidden = torch.tanh(keys.place(queries))
             exact = hidden.to(exact_dtype(hidden.dtype))
-            with torch.autocast(exact.device.type, enabled=False):  # in half precision p_t would jump
+            # Half precision cannot represent long positions exactly: p_t would move in jumps.
+            with torch.autocast(exact.device.type, enabled=False):
                 return words * torch.sigmoid(exact @ self.vector.to(exact.dtype))
         steps = step.unsqueeze(1) + torch.arange(queries.shape[1], device=queries.device)
-        # Beyond this the window would hold no word.
+        # Further to the right, the window would contain no position of the sentence.
         return torch.minimum(steps, words - 1 + self.window)

@@ -1,13 +1,13 @@
-"""Localness: a learned Gaussian bias on the scores of self-attention (Yang et al. 2018, Section 3).
+"""Localness: a learned Gaussian bias on the scores of self-attention (Yang et al., 2018, Section 3).
 
-For the query Q_i of word i, a sentence of I words and each head,
+For the query Q_i of position i in a sentence of I tokens, each head adds to its scores
 
     G_ij = -(j - P_i)^2 / (2 sigma_i^2),   sigma_i = D_i / 2,
-    P_i = I sigmoid(u_p . tanh(W Q_i)),    D_i = I sigmoid(u_d . tanh(W Q_i))
+    P_i = I sigmoid(u_p . tanh(W Q_i)),    D_i = I sigmoid(u_d . tanh(W Q_i)).
 
-is added to the scores: P_i is the centre of what word i looks at and D_i its window, both between 0 and I, in
-words; words are counted from 0. W is the same for both and for all heads. In a decoder I is the number of
-words so far.
+P_i is the center of the attention of position i and D_i its window size. Both are between 0 and I, in
+positions counted from 0. W is shared by both and by all heads. In a decoder, I is the number of tokens so
+far.
 """
 
 import torch
@@ -20,19 +20,19 @@ from regard.types import Float, Tensor
 __all__ = ["Localness"]
 
 NARROWEST = 1e-3
-"""Of windows, in words: narrower ones look at one word just as well."""
+"""Minimum window size in positions. It avoids division by zero and still covers a single position."""
 
 
 class Localness(nn.Module):
-    """The bias.
+    """The Gaussian bias.
 
     Args:
-        width: Of the queries of all heads together.
+        width: Width of the queries of all heads together.
         heads: H.
     """
 
     def __init__(self, width: int, heads: int) -> None:
-        """Make W, u_p and u_d."""
+        """Create the parameters W, u_p and u_d."""
         super().__init__()
         self.hidden = Linear(width, width, bias=False)
         self.places = Linear(width, 2 * heads, parts=2, bias=False)
@@ -40,15 +40,15 @@ class Localness(nn.Module):
     def forward(
         self, queries: Float[Tensor, "B T D"], lengths: Float[Tensor, "#B #T"], words: int
     ) -> Float[Tensor, "B H T S"]:
-        """G, float32 at least.
+        """Compute the bias G, in float32 or better.
 
         Args:
-            queries: Q, the heads side by side.
+            queries: Q, with the heads concatenated.
             lengths: I of each query.
             words: S.
         """
         found = self.places(torch.tanh(self.hidden(queries)))
         found = torch.sigmoid(found.to(exact_dtype(found.dtype))) * lengths.unsqueeze(-1)
-        centre, window = found.transpose(1, 2).unsqueeze(-1).chunk(2, dim=1)  # (B, H, T, 1) each
+        center, window = found.transpose(1, 2).unsqueeze(-1).chunk(2, dim=1)  # (B, H, T, 1) each
         places = torch.arange(words, dtype=found.dtype, device=found.device)
-        return -((places - centre) ** 2) / (2 * (window.clamp_min(NARROWEST) / 2) ** 2)
+        return -((places - center) ** 2) / (2 * (window.clamp_min(NARROWEST) / 2) ** 2)

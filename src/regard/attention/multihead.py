@@ -1,10 +1,10 @@
-"""Heads around any mechanism: multi-head attention (Vaswani et al. 2017, Section 3.2.2).
+"""Multi-head attention around any mechanism (Vaswani et al., 2017, Section 3.2.2).
 
     head_h = mechanism(q W_h^Q, x W_h^K, x W_h^V),   context = [head_1; ...; head_H] W^O
 
-The heads of a sentence stand one after the other among the rows of one batch, B H rows in all, so that a
-mechanism knows nothing of heads and all of them are computed together. A mechanism with several contexts has
-one head, as wide as all: with H it would have K^H contexts.
+The heads are folded into the batch axis: the heads of a sentence are consecutive rows, B H rows in all. All
+heads are computed together, and a mechanism needs no code for heads. A mechanism with several contexts gets a
+single head of full width, because H heads would require K^H combinations of contexts.
 """
 
 import dataclasses
@@ -27,10 +27,10 @@ __all__ = ["Heads", "MultiHeadAttention"]
 
 @dataclass(frozen=True)
 class Heads(Rows):
-    """Rows of all heads, selected by sentence.
+    """The batch rows of all heads; `select` takes indices of sentences.
 
     Attributes:
-        rows: B H rows, the heads of a sentence one after the other.
+        rows: B H rows; the heads of a sentence are consecutive.
         count: H.
     """
 
@@ -38,29 +38,29 @@ class Heads(Rows):
     count: int
 
     def select(self, index: Int[Tensor, "N"]) -> "Heads":
-        """The rows of the sentences `index`."""
+        """Select the rows of the sentences `index`."""
         places = index.unsqueeze(1) * self.count + torch.arange(self.count, device=index.device)
         return Heads(self.rows.select(places.flatten()), self.count)
 
 
 @dataclass(frozen=True)
 class HeadsState(State):
-    """The state, and the mechanism's own for each head."""
+    """The state of multi-head attention, with the mechanism's state of each head."""
 
     heads: Heads
 
     @property
     def belief(self) -> Float[Tensor, "B H S"]:
-        """Where the heads looked, as known now that the token is."""
+        """The attention of each head given the token that was produced."""
         return _of_sentences(self.heads.rows.belief.squeeze(1), self.heads.count)
 
 
 @dataclass(frozen=True)
 class HeadsReading(Reading):
-    """A reading of one head that waits for its token.
+    """The reading of a mechanism with one head, whose state still depends on the token.
 
     Attributes:
-        inner: The mechanism's own.
+        inner: The reading of the mechanism.
         output: W^O.
     """
 
@@ -68,19 +68,19 @@ class HeadsReading(Reading):
     output: Linear
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> HeadsState:
-        """Tell the mechanism."""
+        """Pass the likelihood to the mechanism and return the new state."""
         after = self.inner.observe(log_likelihood)
         return HeadsState(after.weights, self.output(after.context), Heads(after, 1))
 
 
 class MultiHeadAttention(Attention):
-    """Heads around a mechanism.
+    """Multi-head attention around a mechanism.
 
     Args:
-        config: The mechanism.
-        query: Width of the decoder's state, and of the contexts.
+        config: The config of the mechanism.
+        query: Width of the decoder state, and of the contexts.
         width: Width of the memory's states.
-        heads: H; of a mechanism with several contexts 1, whatever is asked for.
+        heads: H; ignored for mechanisms with several contexts, which get one head.
         target: Width of the target embeddings.
     """
 
@@ -103,23 +103,23 @@ class MultiHeadAttention(Attention):
 
     @property
     def has_posterior(self) -> bool:
-        """Whether the mechanism's heads have one."""
+        """Whether the mechanism has a posterior."""
         return self.inner.has_posterior
 
     def _split(self, x: Float[Tensor, "B T N"], parts: int = 1) -> Float[Tensor, "P R T E"]:
-        """Parts of the last axis, each with its heads among the rows."""
+        """Split the last axis into parts, and fold the heads of each part into the batch axis."""
         batch, steps, width = x.shape
         each = width // parts // self.heads
         split = x.view(batch, steps, parts, self.heads, each).permute(2, 0, 3, 1, 4)
         return split.reshape(parts, batch * self.heads, steps, each)
 
     def _joined(self, x: Float[Tensor, "R T E"]) -> Float[Tensor, "B T D"]:
-        """What the heads found, side by side, through W^O."""
+        """Concatenate the contexts of the heads and apply W^O."""
         return self.output(_of_sentences(x, self.heads).transpose(1, 2).flatten(2))
 
     @contextmanager
     def _naming_sentences(self) -> Generator[None]:
-        """A context in which an error about a head's row is one about its sentence."""
+        """Convert the row of a head in an `InfeasibleBounds` error to the row of its sentence."""
         try:
             yield
         except InfeasibleBounds as error:
@@ -127,7 +127,7 @@ class MultiHeadAttention(Attention):
             raise InfeasibleBounds(str(error), row) from None
 
     def prepare(self, memory: Memory) -> Memory:
-        """Make keys and values of every head, and what the mechanism makes of them."""
+        """Compute the keys and values of every head and prepare the mechanism's memory."""
         keys, values = self._split(self.memory(memory.states), parts=2)
         mask, upper, lower, steps = (
             None if x is None else x.repeat_interleave(self.heads, dim=0)
@@ -138,14 +138,14 @@ class MultiHeadAttention(Attention):
         return dataclasses.replace(memory, keys=Heads(inner, self.heads))
 
     def start(self, memory: Memory, target: Reference | None = None) -> HeadsState:
-        """The mechanism's own start in every head."""
+        """Return the initial state of every head."""
         first = self.inner.start(_inner(memory), target)
         exact = first.weights.new_zeros(len(memory.states), self.heads, memory.states.shape[1])
         context = memory.states.new_zeros(len(memory.states), self.output.weight.shape[1])
         return HeadsState(exact, context, Heads(first, self.heads))
 
     def ending(self, memory: Memory, state: State) -> Ending | None:
-        """An end where one head must end; else it may come where all heads may."""
+        """Require the end if one head requires it; otherwise allow it if all heads allow it."""
         assert isinstance(state, HeadsState)
         found = self.inner.ending(_inner(memory), state.heads.rows)
         if found is None:
@@ -154,7 +154,7 @@ class MultiHeadAttention(Attention):
         return Ending(must.any(1), may.all(1) | must.any(1))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """The projections', and the mechanism's in each head."""
+        """Count the projections, and the mechanism in each head."""
         made = source * self.memory.weight.numel()
         made += target * (self.query.weight.numel() + self.output.weight.numel())
         return made + self.heads * self.inner.multiply_adds(source, target, pairs)
@@ -162,13 +162,13 @@ class MultiHeadAttention(Attention):
     def glance(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
     ) -> Float[Tensor, "B T D"] | None:
-        """The contexts alone, where the mechanism has a faster way to them."""
+        """Compute the contexts without weights, if the mechanism has a faster way; see `Attention.glance`."""
         assert isinstance(state, HeadsState)
         found = self.inner.glance(self._split(self.query(queries))[0], _inner(memory), state.heads.rows)
         return None if found is None else self._joined(found)
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
-        """One step."""
+        """Attend for one time step."""
         assert isinstance(state, HeadsState)
         asked = self.query(query).reshape(len(query) * self.heads, -1)  # (B H, E)
         with self._naming_sentences():
@@ -190,9 +190,10 @@ class MultiHeadAttention(Attention):
         state: State,
         likelihood: Likelihood | None = None,
     ) -> Reading:
-        """All steps, as the mechanism has it."""
+        """Attend for all steps, with the mechanism's own `read_all`."""
         assert isinstance(state, HeadsState)
 
+        # The decoder's likelihood function expects contexts after W^O.
         def of_contexts(contexts: Float[Tensor, "B K E"], t: int) -> Float[Tensor, "B K"]:
             assert likelihood is not None
             return likelihood(self.output(contexts), t)
@@ -218,18 +219,18 @@ class MultiHeadAttention(Attention):
 
 
 def _inner(memory: Memory) -> Memory:
-    """The mechanism's memory."""
+    """Return the memory that the mechanism prepared."""
     assert isinstance(memory.keys, Heads)
     return memory.keys.rows
 
 
 def _of_sentences(x: Tensor, heads: int) -> Tensor:
-    """Rows [B H, ...] as [B, H, ...]."""
+    """Reshape rows [B H, ...] to [B, H, ...]."""
     return x.reshape(-1, heads, *x.shape[1:])
 
 
 def _parts(found: Reading, contexts: Tensor) -> dict[str, Tensor]:
-    """What a reading of one head holds, with other contexts."""
+    """Return the tensor fields of a reading with one head, with its contexts replaced."""
     return {
         "contexts": contexts,
         "log_weights": found.log_weights,
@@ -240,6 +241,6 @@ def _parts(found: Reading, contexts: Tensor) -> dict[str, Tensor]:
 
 
 def _alone(contexts: Tensor, weights: Tensor, penalty: Tensor, state: State) -> Reading:
-    """A reading of one context a step."""
+    """Build a reading with one context per step."""
     zeros = weights.new_zeros(contexts.shape[:-1])
     return Reading(contexts, zeros, weights, zeros, penalty, state)

@@ -1,6 +1,7 @@
-"""No attention: every context is zero, and a decoder knows the source by its initial state alone.
+"""The mechanism without attention: every context is zero.
 
-The encoder-decoder of Sutskever et al. (2014), as a mechanism, so that no model asks whether it has one.
+The decoder receives the source only through its initial state, as in the encoder-decoder of Sutskever et al.
+(2014). Implementing this as a mechanism spares models a special case.
 """
 
 from typing import Literal
@@ -14,10 +15,11 @@ __all__ = ["NoAttention", "NoAttentionConfig"]
 
 @config
 class NoAttentionConfig:
-    """No attention at all."""
+    """No attention."""
 
     kind: Literal["none"] = option(
-        default="none", help="No attention: the decoder knows the source by its first state."
+        default="none",
+        help="No attention: the decoder receives the source only through its initial state.",
     )
 
 
@@ -25,8 +27,8 @@ class NoAttention(Attention):
     """Contexts of zeros.
 
     Args:
-        config: Nothing to set.
-        query: Width of the decoder's state; not used.
+        config: The config, which has no settings.
+        query: Width of the decoder state; not used.
         width: Width of the memory's states; not used.
     """
 
@@ -34,11 +36,11 @@ class NoAttention(Attention):
     moves_queries = False
 
     def __init__(self, config: NoAttentionConfig, query: int, width: int) -> None:
-        """Nothing to build."""
+        """Initialize the module; there are no parameters."""
         super().__init__()
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
-        """One step, which reads nothing."""
+        """Return a context of zeros for one time step."""
         zero = state.weights.new_zeros(query.shape[0], 1)
         return Reading(
             contexts=state.context.unsqueeze(1),

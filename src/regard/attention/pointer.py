@@ -1,10 +1,11 @@
-"""Hard monotonic attention: a pointer to one source word, moved on by a token of the target.
+"""Hard monotonic attention: a pointer to one source token, advanced by a token of the target.
 
-Aharoni & Goldberg (2017), Section 2: the target is a sequence of actions, which are characters to write and
-`step`, after which the pointer stands one word further; the decoder reads x_a, the word it stands on, and
-nothing else of the source. Where it stands is a function of the actions alone, so that training on actions
-made from alignments (`regard.alignment.actions`) is plain maximum likelihood, and search is search over
-actions. Their decoder is fed x_a and writes from its state: `query = "previous"` and `feed = "context"`.
+In Aharoni and Goldberg (2017), Section 2, the target is a sequence of actions: characters to write, and
+`step`, which moves the pointer to the next source token. The context is the encoder state at the pointer. The
+pointer position is a function of the actions alone. Training on actions derived from alignments
+(`regard.alignment.actions`) is therefore plain maximum likelihood, and search is a search over actions. Their
+decoder receives the context as input and predicts from its state: `query = "previous"` and
+`feed = "context"`.
 """
 
 from dataclasses import dataclass, replace
@@ -26,11 +27,12 @@ class PointerAttentionConfig:
     target_tokenizer: ClassVar[str] = "actions"
 
     kind: Literal["pointer"] = option(
-        default="pointer", help="The mechanism: a pointer that the target's steps move, tokenizer `actions`."
+        default="pointer",
+        help="Attention mechanism: a pointer advanced by the target's steps; requires tokenizer `actions`.",
     )
     step: int = option(
         default=5,
-        help="The id of the token that is a step; tokenizer `actions` gives it the first.",
+        help="Token id of the step action. Default: 5, the first id that the tokenizer `actions` assigns.",
         ge=0,
         le=10_000,
     )
@@ -38,44 +40,44 @@ class PointerAttentionConfig:
 
 @dataclass(frozen=True)
 class PointerState(State):
-    """The state, and where the pointer stands.
+    """A state with the position of the pointer.
 
     Attributes:
-        position: [B], the source word, counted from 0; beyond the last word the last is read.
+        position: [B], the source position, from 0. Values beyond the last position refer to the last one.
     """
 
     position: Int[Tensor, "B"]
 
 
 class PointerAttention(Attention):
-    """Hard monotonic attention; it has nothing to learn.
+    """Hard monotonic attention; it has no parameters.
 
     Args:
-        config: Which token is a step.
-        query: Width of the decoder's state; not used.
+        config: The id of the step action.
+        query: Width of the decoder state; not used.
         width: Width of the memory's states; not used.
     """
 
     enters = True
 
     def __init__(self, config: PointerAttentionConfig, query: int, width: int) -> None:
-        """Nothing to build."""
+        """Keep the id of the step action; there are no parameters."""
         super().__init__()
         self.step = config.step
 
     def start(self, memory: Memory, target: Reference | None = None) -> PointerState:
-        """The pointer stands on the first word."""
+        """Return the initial state, with the pointer at position 0."""
         first = super().start(memory)
         position = torch.zeros(len(memory.states), dtype=torch.long, device=memory.states.device)
         return PointerState(first.weights, first.context, position)
 
     def enter(self, state: State, tokens: Int[Tensor, "B"]) -> PointerState:
-        """Move the pointer where the token before was a step."""
+        """Advance the pointer if the previous token was a step."""
         assert isinstance(state, PointerState)
         return replace(state, position=state.position + (tokens == self.step))
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
-        """One step: the word that the pointer stands on."""
+        """Attend to the source position of the pointer, for one time step."""
         assert isinstance(state, PointerState)
         last = memory.mask.sum(1) - 1
         place = torch.minimum(state.position, last).unsqueeze(1)  # (B, 1)

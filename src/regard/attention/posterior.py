@@ -1,33 +1,33 @@
-"""Posterior attention: what a step believes of where it looked, once its token is known (Bayes' rule).
+"""Posterior attention: Bayes' rule updates the attention after each token (Shankar and Sarawagi, 2019).
 
-Attention is a variable, not an average: a token is read from one source word a_t, and its probability is the
-mixture over where it may have been read from (Shankar & Sarawagi 2019). With x_a the source words, s_t the
-state of the decoder,
+Attention is a latent variable: each token is generated from one source position a_t, and its probability is a
+mixture over positions. With x_a the encoder state at position a and s_t the decoder state,
 
     Prior_t(a) = sum_a' P(a | s_t, a') Postr_{t-1}(a')                                   (Eq. 14)
-    P(y_t) = sum over the K likeliest a of Prior_t(a) P(y_t | s_t, x_a)                  (Eq. 7)
-    Postr_t(a) proportional to Prior_t(a) P(y_t | s_t, x_a), over those K                (Eq. 13)
+    P(y_t) = sum over the top K positions a of Prior_t(a) P(y_t | s_t, x_a)              (Eq. 7)
+    Postr_t(a) proportional to Prior_t(a) P(y_t | s_t, x_a), over the same K             (Eq. 13)
 
-and what is passed on, m Postr_t + (1 - m) Prior_t, is the state: its expectation of x is the context that the
-recurrence is fed, and it is the Postr_{t-1} of the next step's coupling. Couplings P(a | s_t, a'):
+The next step receives the distribution m Postr_t + (1 - m) Prior_t. Its expectation of x is the context that
+is fed to the recurrence, and it takes the place of Postr_{t-1} in the coupling of the next step. The
+couplings P(a | s_t, a') are softmax distributions with these logits:
 
-    none        softmax(z_t), whatever a'                     Postr-Joint; with `passes = "prior"` Prior-Joint
+    none        z_ta, independent of a'                       Postr-Joint; with `passes = "prior"` Prior-Joint
     proximity   z_ta + delta_{a-a'} for |a - a'| < 3          Prox-Postr-Joint
     monotonic   z_ta + delta^(a-a'-1) for a > a', 0 < delta < 1  Mono-Postr-Joint
-    forward     z_ta for a >= a' alone                        hard monotonic, Wu & Cotterell (2019)
+    forward     z_ta, only for a >= a'                        hard monotonic, Wu and Cotterell (2019)
 
-the first three normalised over all words. At the first step nothing is coupled. With all positions, m = 1 and
-nothing fed to the recurrence, the product of P(y_t) is the exact sum over all alignments
-(`regard.functional.chain`).
+The first three are normalized over all positions: where the condition does not hold, the logit is z_ta. The
+first step has no coupling. With all positions, m = 1 and no context fed to the recurrence, the product of the
+P(y_t) is the exact sum over all alignments (`regard.functional.chain`).
 
-As printed (`beyond = "drop"`), Eq. 7 loses the prior of the words R beyond the K. Unless told otherwise
-they are read as soft attention would, together (in no paper), so that the mixture's weights sum to 1 and
-every word has a gradient:
+As printed (`beyond = "drop"`), Eq. 7 loses the prior mass of the set R of positions beyond the top K. By
+default (`beyond = "mean"`, our extension) R contributes one more context, its mean under the prior, so that
+the weights of the mixture sum to 1 and every position has a gradient:
 
     P(y_t) = sum over the K of Prior_t(a) P(y_t | s_t, x_a) + Prior_t(R) P(y_t | s_t, x_R)
     x_R = sum over a in R of Prior_t(a) x_a / Prior_t(R)
 
-and what Bayes' rule gives to R is shared among its words as their prior is.
+The posterior mass of R is distributed over its positions in proportion to their prior.
 """
 
 from dataclasses import dataclass
@@ -48,37 +48,41 @@ __all__ = ["Coupling", "PosteriorAttention", "PosteriorAttentionConfig", "Poster
 
 Coupling = Literal["none", "proximity", "monotonic", "forward"]
 NEAR = 3
-"""Proximity: distances below this have a bias of their own."""
+"""Proximity coupling: distances below this have a bias of their own."""
 LEAST = 1e-20
-"""Words beyond the K that have no more prior than this together are not read."""
+"""Minimum prior mass of the positions beyond the top K; below it they are ignored."""
 
 
 @config
 class PosteriorAttentionConfig:
-    """Posterior attention."""
+    """Posterior attention, with Bayes' rule after each token."""
 
     kind: Literal["posterior"] = option(
-        default="posterior", help="The mechanism: a mixture over words, corrected by the token it produced."
+        default="posterior",
+        help="Attention mechanism: a mixture over source positions, updated by Bayes' rule after each token.",
     )
     passes: Literal["posterior", "prior"] = option(
-        default="posterior", help="What a step passes on: Postr-Joint, or Prior-Joint."
+        default="posterior",
+        help="Distribution passed to the next step: posterior (Postr-Joint) or prior (Prior-Joint).",
     )
     coupling: Coupling = option(
-        default="none", help="How a step hangs on where the one before it looked, beside its scores."
+        default="none",
+        help="Dependence of the prior on the attention of the previous step, in addition to the scores.",
     )
     contexts: int = option(
         default=6,
-        help="K: a token is read from so many words, the likeliest first; 0: from all.",
+        help="Number K of source positions in the mixture, by decreasing prior. 0 uses all positions.",
         ge=0,
         le=100_000,
     )
     beyond: Literal["mean", "renormalise", "drop"] = option(
         default="mean",
-        help="The prior of words beyond the K: read from their mean, given to the K, or lost (Eq. 7).",
+        help="Treatment of the prior mass beyond the top K: one context with their mean (mean), "
+        "renormalization over the K (renormalise), or omission as in Eq. 7 (drop).",
     )
     mix: float = option(
         default=0.5,
-        help="m: the posterior's share in what is passed on, the prior's being the rest.",
+        help="Weight m of the posterior in the distribution passed to the next step; the prior has 1 - m.",
         ge=0,
         le=1,
     )
@@ -86,19 +90,23 @@ class PosteriorAttentionConfig:
     hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
-        """Refuse a chain that goes only forward in belief but not in what it passes on."""
+        """Check that `forward` coupling is exact: an approximation could move backward."""
         if self.coupling == "forward" and (self.passes == "prior" or self.mix < 1 or self.contexts):
-            raise ValueError("coupling 'forward' is exact: passes = 'posterior', mix = 1 and contexts = 0")
+            raise ValueError(
+                "coupling 'forward' requires exact inference: set passes = 'posterior', mix = 1 and "
+                "contexts = 0"
+            )
 
 
 @dataclass(frozen=True)
 class PosteriorState(State):
-    """The state, and what is known of the step.
+    """A state with the distributions over source positions of the last step.
 
     Attributes:
-        passed: [B, S], the belief that the next step's coupling starts from; none before the first.
-        posterior: [B, S], where the token was read from, not mixed with the prior; none before the first, and
-            where the prior is passed on.
+        passed: [B, S], the distribution that the next step's coupling starts from. None before the first
+            step.
+        posterior: [B, S], the posterior of the position, not mixed with the prior. None before the first step
+            and if the prior is passed on.
     """
 
     passed: Float[Tensor, "B S"] | None = None
@@ -106,18 +114,19 @@ class PosteriorState(State):
 
     @property
     def belief(self) -> Float[Tensor, "B H S"]:
-        """The posterior, not mixed with the prior; of Prior-Joint the prior."""
+        """The posterior, not mixed with the prior; for Prior-Joint, the prior."""
         return self.weights if self.posterior is None else self.posterior.unsqueeze(1)
 
 
 @dataclass(frozen=True)
 class PosteriorReading(Reading):
-    """A reading that waits for its token.
+    """The reading of one step, before its token is known.
 
     Attributes:
-        others: [B, S], what share each word has of the context after those that are one word; none: all are.
-        values: The words, opened for weighted sums.
-        mix: m; none: the prior is passed on.
+        others: [B, S], the share of each position in the additional mean context. None if there is no such
+            context.
+        values: The states, prepared for weighted sums.
+        mix: m. None if the prior is passed on.
     """
 
     others: Float[Tensor, "B S"] | None
@@ -125,7 +134,7 @@ class PosteriorReading(Reading):
     mix: float | None
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> PosteriorState:
-        """Bayes' rule over the K words, and the mean of the others where it is read."""
+        """Apply Bayes' rule to the K positions and to the mean of the others, if there is one."""
         assert self.positions is not None
         prior = self.weights[:, 0]
         if self.mix is None:
@@ -140,8 +149,8 @@ class PosteriorAttention(Attention):
     """Posterior attention.
 
     Args:
-        config: What is passed on, the coupling, the scorer.
-        query: Width of the decoder's state.
+        config: The passed distribution, the coupling and the scorer.
+        query: Width of the decoder state.
         width: Width of the memory's states.
     """
 
@@ -154,26 +163,26 @@ class PosteriorAttention(Attention):
         self.config = config
         self.width = width
         self.scorer = build_scorer(config.scorer, query, width, config.hidden)
-        # Proximity: a bias for each distance -2 to 2. Monotonic: the logit of delta.
+        # Proximity has one bias for each distance from -2 to 2; monotonic has the logit of delta.
         size = {"proximity": 2 * NEAR - 1, "monotonic": 1}.get(config.coupling, 0)
         self.coupling = nn.Parameter(torch.zeros(size)) if size else None
 
     def prepare(self, memory: Memory) -> Memory:
-        """Make the keys, open the values."""
+        """Compute the keys and prepare the values."""
         return memory.with_products(self.scorer.keys(memory.comparands), StepProduct.open(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> PosteriorState:
-        """Nothing has been read."""
+        """Return the initial state, without a previous distribution."""
         first = super().start(memory)
         return PosteriorState(first.weights, first.context)
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """The scorer's, and weighted sums of words for each step: what is passed on, the mean of others."""
+        """Count the scorer, and the weighted sums of each step (passed context, mean of the others)."""
         sums = 2 if self.config.beyond == "mean" and self.config.contexts else 1
         return self.scorer.multiply_adds(source, target, pairs) + sums * pairs * self.width
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> PosteriorReading:
-        """One step: the prior, and the words the token may be read from."""
+        """Compute the prior and the contexts of one time step."""
         assert isinstance(state, PosteriorState) and memory.keys is not None and memory.values is not None
         scores = self.scorer(query.unsqueeze(1), memory.keys)[:, 0]
         log_prior = self._log_prior(scores, memory.mask, state.passed)
@@ -203,7 +212,7 @@ class PosteriorAttention(Attention):
         state: State,
         likelihood: Likelihood | None = None,
     ) -> Reading:
-        """Of Prior-Joint without coupling, where no step hangs on another, all in parallel."""
+        """Attend for all steps; in parallel for Prior-Joint without coupling, whose steps are independent."""
         if self.config.passes == "posterior" or self.config.coupling != "none":
             return super().read_all(queries, memory, state, likelihood)
         assert memory.keys is not None and memory.values is not None
@@ -222,12 +231,13 @@ class PosteriorAttention(Attention):
     def _words(
         self, log_prior: Float[Tensor, "N S"]
     ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N K"], Float[Tensor, "N S"] | None]:
-        """Log-weights of the contexts, places of those that are words, shares of the others in their mean."""
+        """Return the contexts' log-weights, the top-K positions, and the others' shares in their mean."""
         log_weights, positions = likeliest(log_prior, self.config.contexts)
         if self.config.beyond == "renormalise":
             log_weights = log_weights - log_weights.logsumexp(-1, keepdim=True)
         if self.config.beyond != "mean" or not self.config.contexts:
             return log_weights, positions, None
+        # The mass of the other positions is summed directly, as 1 minus the top-K sum would cancel.
         others = log_prior.exp().scatter(1, positions, 0.0)
         mass = others.sum(-1, keepdim=True)
         present = mass > LEAST
@@ -237,7 +247,7 @@ class PosteriorAttention(Attention):
     def _log_prior(
         self, scores: Float[Tensor, "B S"], mask: Bool[Tensor, "B S"], passed: Float[Tensor, "B S"] | None
     ) -> Float[Tensor, "B S"]:
-        """Log Prior_t over all words; -inf where masked."""
+        """Compute log Prior_t over all positions; -inf where masked."""
         if passed is not None and self.config.coupling == "forward":
             return forward_prior(scores, passed, mask)
         if passed is not None and self.coupling is not None:
@@ -245,7 +255,7 @@ class PosteriorAttention(Attention):
         return masked_log_softmax(scores, mask)
 
     def bias(self, size: int) -> Float[Tensor, "S S"]:
-        """What the coupling adds to the score of word i where the step before looked at word j: [i, j].
+        """Return the coupling bias [i, j]: added to the score of position i after attention to position j.
 
         Args:
             size: S.

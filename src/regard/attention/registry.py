@@ -1,4 +1,7 @@
-"""The union of all attention mechanisms: a new one adds its config here and its class to `MECHANISMS`."""
+"""The registry of attention mechanisms.
+
+To register a mechanism, add its config to `AttentionConfig` and its class to `MECHANISMS`.
+"""
 
 from typing import Annotated, Any
 
@@ -43,20 +46,20 @@ MECHANISMS: dict[type[Any], type[Attention]] = {
 
 
 def mechanism(config: AttentionConfig) -> type[Attention]:
-    """The class of the mechanism a config describes."""
+    """Return the class of the mechanism that a config describes."""
     return MECHANISMS[type(config)]
 
 
 def build_attention(
     config: AttentionConfig, query: int, width: int, target: int = 0, heads: int = 1
 ) -> Attention:
-    """The mechanism a config describes.
+    """Build the mechanism that a config describes.
 
     Args:
         config: A member of the union.
-        query: Width of the decoder's state.
+        query: Width of the decoder state.
         width: Width of the memory's states.
         target: Width of the target embeddings.
-        heads: So many rows of a batch, one after the other, are the heads of one sentence.
+        heads: Number of consecutive rows of a batch that are the heads of one sentence.
     """
     return mechanism(config).build(config, query, width, target, heads)

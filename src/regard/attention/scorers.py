@@ -1,16 +1,17 @@
-"""How well a query matches each word of the memory.
+"""Score functions, which compare a query with each state of the memory.
 
-    dot             z_j = q . h_j                        (Luong et al. 2015, Eq. 8)
-    scaled          z_j = q . h_j / sqrt(D)              (Vaswani et al. 2017, Eq. 1)
-    general         z_j = q^T W h_j                      (Luong et al. 2015, Eq. 8; "bilinear")
+    dot             z_j = q . h_j                        (Luong et al., 2015, Eq. 8)
+    scaled          z_j = q . h_j / sqrt(D)              (Vaswani et al., 2017, Eq. 1)
+    general         z_j = q^T W h_j                      (Luong et al., 2015, Eq. 8; "bilinear")
     scaled_general  z_j = q^T W h_j / sqrt(D)            (both; D the width of q)
-    additive        z_j = v . tanh(W h_j + U q + b)      (Bahdanau et al. 2015, Appendix A.1.2)
+    additive        z_j = v . tanh(W h_j + U q + b)      (Bahdanau et al., 2015, Appendix A.1.2)
 
-A scorer makes its keys once a sentence and then scores every step.
+A scorer computes its keys once per sentence, then the scores at every time step.
 
-Scaling W h_j is for Adam, whose first updates change every number of W by the whole rate, whatever the
-gradient: the scores of `general` soon lie farther apart than 1, where sparsemax is all on one word and hands
-the others no gradient. Under SGD it makes W learn D times more slowly.
+The scaling of W h_j is for Adam. The first steps of Adam change every weight by the full learning rate,
+independent of the size of the gradient. The scores of `general` then quickly differ by more than 1; sparsemax
+concentrates on one position, and the other positions receive no gradient. With SGD, the scaling makes the
+training of W slower by a factor of D.
 """
 
 from abc import ABC, abstractmethod
@@ -42,59 +43,59 @@ __all__ = [
 
 ScorerKind = Literal["dot", "scaled", "general", "scaled_general", "additive"]
 SCORER_HELP = (
-    "How a query is compared with a source word; absent: scaled_general, in heads scaled, in a convolutional "
-    "model dot."
+    "Score function of queries and source states. Default: scaled_general; in multi-head attention scaled; "
+    "in a convolutional model dot."
 )
-HIDDEN_HELP = "Width of the additive scorer's tanh layer; the query's if absent."
+HIDDEN_HELP = "Width of the additive scorer's tanh layer. Default: the width of the query."
 
 
 class Scorer(nn.Module, ABC):
-    """From queries and keys to scores."""
+    """Base class of scorers, which compute scores from queries and keys."""
 
     @abstractmethod
     def keys(self, states: Float[Tensor, "B S D"]) -> Rows:
-        """What the scores need of the memory's states, made once a sentence."""
+        """Compute the keys of the memory's states, once per sentence."""
 
     @abstractmethod
     def forward(self, queries: Float[Tensor, "B T Q"], keys: Rows) -> Float[Tensor, "B T S"]:
-        """Scores of every word for each query."""
+        """Compute the score of every source position for each query."""
 
     @abstractmethod
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Multiply-adds of a forward pass; see `Attention.multiply_adds`."""
+        """Count the multiply-adds of a forward pass; see `Attention.multiply_adds`."""
 
 
 class DotScorer(Scorer):
-    """z_j = q . h_j; query and memory have one width.
+    """z_j = q . h_j; query and memory must have the same width.
 
     Args:
-        query: That width.
+        query: Width of query and memory.
     """
 
     def __init__(self, query: int) -> None:
-        """Remember the width."""
+        """Keep the width; there are no parameters."""
         super().__init__()
         self.width = query
 
     def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
-        """The states themselves."""
+        """Return the states themselves."""
         return StepProduct.open(states.transpose(1, 2))
 
     def forward(self, queries: Float[Tensor, "B T Q"], keys: Rows) -> Float[Tensor, "B T S"]:
-        """Scores of every word for each query."""
+        """Compute the score of every source position for each query."""
         assert isinstance(keys, StepProduct)
         return keys(queries)
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """A dot product for each pair."""
+        """Count a dot product for each pair."""
         return pairs * self.width
 
 
 class ScaledScorer(DotScorer):
-    """z_j = q . h_j / sqrt(D); query and memory have one width, D."""
+    """z_j = q . h_j / sqrt(D); query and memory must have the same width D."""
 
     def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
-        """The states, scaled."""
+        """Return the scaled states."""
         return super().keys(states * self.width**-0.5)
 
 
@@ -107,31 +108,31 @@ class GeneralScorer(DotScorer):
     """
 
     def __init__(self, query: int, width: int) -> None:
-        """Make the weights."""
+        """Create the weights."""
         super().__init__(query)
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query, width)))
 
     def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
-        """W h_j."""
+        """Compute W h_j."""
         weight = to_compute(self.weight)
         return super().keys(linear(states.to(weight.dtype), weight.t()))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """W h_j for each word, and a dot product for each pair."""
+        """Count W h_j for each source token, and a dot product for each pair."""
         return source * self.weight.numel() + super().multiply_adds(source, target, pairs)
 
 
 class ScaledGeneralScorer(GeneralScorer):
-    """z_j = q^T W h_j / sqrt(D), D being the width of the query."""
+    """z_j = q^T W h_j / sqrt(D), where D is the width of the query."""
 
     def keys(self, states: Float[Tensor, "B S D"]) -> StepProduct:
-        """W h_j, scaled."""
+        """Compute W h_j / sqrt(D)."""
         return super().keys(states * self.width**-0.5)
 
 
 @dataclass(frozen=True)
 class AdditiveKeys(Rows):
-    """W h_j + b, and the query's product opened for the steps."""
+    """W h_j + b, and U prepared for the queries of all time steps."""
 
     words: Float[Tensor, "B S A"]
     query: StepProduct
@@ -147,45 +148,46 @@ class AdditiveScorer(Scorer):
     """
 
     def __init__(self, query: int, width: int, hidden: int) -> None:
-        """Make the weights."""
+        """Create the parameters."""
         super().__init__()
         self.memory = nn.Linear(width, hidden)
         self.query = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query, hidden)))
         self.vector = nn.Parameter(nn.init.uniform_(torch.empty(hidden), -(hidden**-0.5), hidden**-0.5))
 
     def keys(self, states: Float[Tensor, "B S D"]) -> AdditiveKeys:
-        """W h_j + b."""
+        """Compute W h_j + b."""
         weight, bias = to_compute(self.memory.weight), to_compute(self.memory.bias)
         return AdditiveKeys(linear(states.to(weight.dtype), weight.t(), bias), StepProduct.open(self.query))
 
     def forward(self, queries: Float[Tensor, "B T Q"], keys: Rows) -> Float[Tensor, "B T S"]:
-        """Scores of every word for each query."""
+        """Compute the score of every source position for each query."""
         assert isinstance(keys, AdditiveKeys)
         hidden = torch.tanh(keys.words.unsqueeze(1) + keys.query(queries).unsqueeze(2))  # (B, T, S, A)
         return hidden @ self.vector.to(hidden.dtype)
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """W h_j for each word, U q for each query, v . for each pair."""
+        """Count W h_j for each source token, U q for each query, and the product with v for each pair."""
         made = source * self.memory.weight.numel() + target * self.query.numel()
         return made + pairs * self.vector.numel()
 
 
 def build_scorer(kind: ScorerKind | None, query: int, width: int, hidden: int | None = None) -> Scorer:
-    """A scorer by name.
+    """Build the scorer with the given name.
 
     Args:
-        kind: Which; none: scaled_general.
+        kind: Name of the scorer. None means scaled_general.
         query: Width of the query.
         width: Width of the memory's states.
-        hidden: Width of the additive scorer's tanh layer; the query's if not given.
+        hidden: Width of the additive scorer's tanh layer. None means the width of the query.
 
     Raises:
-        ConfigError: if the dot product is asked for between different widths.
+        ConfigError: A dot product is requested, but query and memory have different widths.
     """
     if kind == "dot" or kind == "scaled":
         if query != width:
             raise ConfigError(
-                f"scorer {kind!r} needs queries and memory of one width; got {query} and {width}"
+                f"scorer {kind!r} requires queries and memory of the same width, but their widths are "
+                f"{query} and {width}: use scaled_general"
             )
         return DotScorer(query) if kind == "dot" else ScaledScorer(query)
     if kind == "additive":

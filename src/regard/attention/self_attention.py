@@ -1,9 +1,9 @@
-"""Multi-head self-attention: every word of a text attends to all, or to those before it and itself.
+"""Multi-head self-attention, over all tokens of a sequence or causally over the preceding tokens.
 
-    head_h = softmax(x W_h^Q (x W_h^K)^T / sqrt(d) + G) x W_h^V      (Vaswani et al. 2017, Section 3.2)
+    head_h = softmax(x W_h^Q (x W_h^K)^T / sqrt(d) + G) x W_h^V      (Vaswani et al., 2017, Section 3.2)
 
-with G a bias towards near words, where there is one (`regard.attention.localness`). What nobody asked to see
-goes through PyTorch's fused operator; in search keys and values of earlier steps are kept
+G is an optional bias toward nearby positions (`regard.attention.localness`). If the weights are not
+requested, PyTorch's fused operator computes the result. Search caches the keys and values of earlier steps
 (`regard.attention.cache`).
 """
 
@@ -25,13 +25,13 @@ class SelfAttention(nn.Module):
     """Multi-head self-attention.
 
     Args:
-        width: D, a multiple of the heads.
+        width: D, a multiple of the number of heads.
         heads: H.
-        local: Whether there is a bias towards near words.
+        local: Whether to add a learned bias toward nearby positions.
     """
 
     def __init__(self, width: int, heads: int, local: bool = False) -> None:
-        """Make the projections."""
+        """Create the projections."""
         super().__init__()
         self.heads = heads
         self.localness = Localness(width, heads) if local else None
@@ -39,10 +39,11 @@ class SelfAttention(nn.Module):
         self.leave = Linear(width, width)
 
     def _project(self, x: Float[Tensor, "B T D"]) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, each [B, H, T, E]."""
+        """Compute queries, keys and values, each [B, H, T, E]."""
         batch, steps, width = x.shape
         parts = self.enter(x).view(batch, steps, 3, self.heads, width // self.heads)
-        queries, keys, values = parts.transpose(1, 3).unbind(2)  # one gradient, not the sum of three
+        # unbind has one backward node; three slices would sum three gradients of full size.
+        queries, keys, values = parts.transpose(1, 3).unbind(2)
         return queries, keys, values
 
     def forward(
@@ -51,19 +52,21 @@ class SelfAttention(nn.Module):
         mask: Bool[Tensor, "B T"] | None,
         look: bool = False,
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B H T T"] | None]:
-        """Attend.
+        """Attend over a whole sequence.
 
         Args:
-            x: The words.
-            mask: True at real words; none: each word attends to itself and those before it.
-            look: Whether the weights are wanted.
+            x: The token representations.
+            mask: True at real tokens. None selects causal attention: each token attends to itself and to the
+                preceding tokens.
+            look: Whether to return the attention weights.
 
         Returns:
-            What the words found; the weights, float32 at least, or none.
+            The result of attention, and the weights in float32 or better (None if `look` is False).
         """
         queries, keys, values = self._project(x)
         bias = None
         if self.localness is not None:
+            # With causal attention, the sentence length at position t is t + 1.
             count = torch.arange(1, x.shape[1] + 1, device=x.device).unsqueeze(0)
             lengths = count if mask is None else mask.sum(-1, keepdim=True)
             bias = self._bias(queries, lengths, x.shape[1])
@@ -86,21 +89,21 @@ class SelfAttention(nn.Module):
         return self.leave(found.transpose(1, 2).flatten(2)), weights
 
     def _bias(self, queries: Float[Tensor, "B H T E"], lengths: Tensor, words: int) -> Tensor:
-        """The bias towards near words: [B, H, T, S]."""
+        """Compute the bias toward nearby positions: [B, H, T, S]."""
         assert self.localness is not None
         return self.localness(queries.transpose(1, 2).flatten(2), lengths.to(torch.float32), words)
 
     def begin(self, batch: int, like: Tensor) -> Cache:
-        """An empty cache.
+        """Return an empty cache.
 
         Args:
             batch: B.
-            like: Whose device and dtype it has.
+            like: A tensor with the device and dtype of the cache.
         """
         return Cache.empty(batch, like.new_empty(0, 2 * self.leave.weight.shape[0]))
 
     def step(self, x: Float[Tensor, "B D"], cache: Cache) -> tuple[Float[Tensor, "B D"], Cache]:
-        """What one more word finds among those before it and itself."""
+        """Attend for one more token, to itself and the cached tokens, and return the extended cache."""
         query, entries = self.enter(x).split((x.shape[1], 2 * x.shape[1]), dim=1)
         cache = cache.append(entries)
         if self.localness is None:

@@ -1,10 +1,10 @@
-"""Soft attention: the context is the expectation of the memory under a map of the scores.
+"""Soft attention: the context is the expectation of the encoder states under the attention weights.
 
-    a_t = map(z_t),   c_t = sum_j a_tj h_j      (Bahdanau et al. 2015, Eq. 5; Malaviya et al. 2018, Eq. 2)
+    a_t = map(z_t),   c_t = sum_j a_tj h_j      (Bahdanau et al., 2015, Eq. 5; Malaviya et al., 2018, Eq. 2)
 
-The map is softmax; sparsemax (Martins & Astudillo 2016), which gives most words exactly zero; 1.5-entmax
-(Peters et al. 2019) between them; or fusedmax (Niculae & Blondel 2017), sparsemax whose weights neighbours
-share.
+The map transforms scores into weights. It is softmax; sparsemax (Martins and Astudillo, 2016), which gives
+most positions exactly zero; 1.5-entmax (Peters et al., 2019), between these two; or fusedmax (Niculae and
+Blondel, 2017), a sparsemax that encourages equal weights of neighboring positions.
 """
 
 from functools import partial
@@ -29,18 +29,19 @@ FUSION = 0.1
 
 @config
 class SoftAttentionConfig:
-    """Soft attention."""
+    """Soft attention, an expectation over all source positions."""
 
     kind: Literal["soft"] = option(
-        default="soft", help="The mechanism: an expectation over the source words."
+        default="soft", help="Attention mechanism: an expectation over the source positions."
     )
     map: Literal["softmax", "entmax15", "sparsemax", "fusedmax"] = option(
         default="softmax",
-        help="From scores to weights, from the fullest to the sparsest; fusedmax: one weight for neighbours.",
+        help="Transformation of scores into weights: softmax (dense), entmax15, sparsemax (sparsest), or "
+        "fusedmax (sparse, equal weights of neighbors).",
     )
     fusion: float = option(
         default=FUSION,
-        help="lambda of fusedmax: how strongly neighbours' weights are pulled together.",
+        help="Strength lambda of fusedmax: larger values make neighbors more equal. 0 is sparsemax.",
         ge=0,
         le=1e6,
     )
@@ -48,22 +49,25 @@ class SoftAttentionConfig:
     hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
-        """Refuse a strength that no map has."""
+        """Reject a fusedmax strength together with another transformation."""
         if self.fusion != FUSION and self.map != "fusedmax":
-            raise ValueError(f"fusion = {self.fusion:g} is of map = 'fusedmax'; the map is '{self.map}'")
+            raise ValueError(
+                f"fusion = {self.fusion:g} requires map = 'fusedmax', but the map is '{self.map}': "
+                "change the map or remove fusion"
+            )
 
 
 class SoftAttention(Attention):
-    """Soft attention over a masked map.
+    """Soft attention with a masked transformation of the scores.
 
     Args:
-        config: The map and the scorer.
-        query: Width of the decoder's state.
+        config: The transformation and the scorer.
+        query: Width of the decoder state.
         width: Width of the memory's states.
     """
 
     def __init__(self, config: SoftAttentionConfig, query: int, width: int) -> None:
-        """Build the scorer."""
+        """Build the scorer and select the transformation."""
         super().__init__()
         self.map = partial(fusedmax, strength=config.fusion) if config.map == "fusedmax" else MAPS[config.map]
         self.width = width
@@ -71,17 +75,17 @@ class SoftAttention(Attention):
         self.fused = config.map == "softmax" and isinstance(self.scorer, DotScorer)
 
     def prepare(self, memory: Memory) -> Memory:
-        """Make the keys, open the values."""
+        """Compute the keys and prepare the values."""
         return memory.with_products(self.scorer.keys(memory.comparands), StepProduct.open(memory.states))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """The scorer's, and a weighted sum of the words for each step."""
+        """Count the scorer, and a weighted sum of the states for each step."""
         return self.scorer.multiply_adds(source, target, pairs) + pairs * self.width
 
     def glance(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
     ) -> Float[Tensor, "B T D"] | None:
-        """PyTorch's fused attention, where the map is softmax and scores are products of query and key."""
+        """Use PyTorch's fused attention for softmax and scores that are dot products of queries and keys."""
         if not self.fused:
             return None
         assert isinstance(memory.keys, StepProduct) and memory.values is not None
@@ -91,7 +95,8 @@ class SoftAttention(Attention):
         return fused_attention(*parts, mask=mask, scale=1.0)[:, 0]
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:
-        """One step."""
+        """Attend for one time step, with a fused kernel if it supports the tensors."""
+        # The kernel indexes the sentences' memory, so that it is not copied for every hypothesis.
         whole, rows = memory.shared()
         if self.fused and isinstance(whole.keys, StepProduct) and whole.values is not None:
             keys, values = whole.keys.matrix.transpose(1, 2), whole.values.matrix
@@ -107,7 +112,7 @@ class SoftAttention(Attention):
         state: State,
         likelihood: Likelihood | None = None,
     ) -> Reading:
-        """All steps in parallel: nothing is carried from one to the next."""
+        """Attend for all steps in parallel, as no state carries over between steps."""
         assert memory.keys is not None
         scores = self.scorer(queries, memory.keys)
         scores = scores.to(exact_dtype(scores.dtype))
@@ -115,7 +120,7 @@ class SoftAttention(Attention):
 
 
 def _step(context: Float[Tensor, "B D"], weights: Float[Tensor, "B S"]) -> Reading:
-    """What a step read."""
+    """Build the reading of one step from its context and weights."""
     zeros = weights.new_zeros(len(weights), 1)
     after = State(weights.unsqueeze(1), context)
     return Reading(context.unsqueeze(1), zeros, weights.unsqueeze(1), zeros, zeros[:, 0], after)

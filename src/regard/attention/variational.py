@@ -1,22 +1,23 @@
-"""Variational attention (Deng et al. 2018): where a token is read from is a variable, learned by a bound.
+"""Variational attention (Deng et al., 2018): attention as a latent variable, trained with a lower bound.
 
-A token is read from one source word a_t, whose prior given the decoder's state is soft attention's softmax,
-p_t(a). In training an inference network that reads the whole target proposes q_t(a), and what is maximised is
-a lower bound of the log-likelihood (their Section 3), for each token
+Each token is generated from one source position a_t, whose prior given the decoder state is the softmax of
+soft attention, p_t(a). In training, an inference network that reads the whole target computes q_t(a). The
+objective is a lower bound of the log-likelihood (Section 3), for each token
 
     sum_a q_t(a) log p(y_t | s_t, x_a) - KL(q_t || p_t)   <=   log sum_a p_t(a) p(y_t | s_t, x_a),
 
-equal where q_t is the posterior. KL is exact. Its other term, by `estimator`:
+with equality if q_t is the posterior. The KL term is computed exactly. The other term depends on `estimator`:
 
-    enumerate   summed over all words
-    reinforce   one word drawn from q_t; the gradient of q_t by REINFORCE, its baseline the log-likelihood
-                under the prior's expectation of x (as theirs): a second context, of log-weight -inf
-    gumbel      under a Gumbel-softmax draw: one context, a mean of words (Jang et al. 2017)
+    enumerate   summed over all positions
+    reinforce   one position sampled from q_t. q_t is trained with REINFORCE; the baseline is the
+                log-likelihood under the prior's expectation of x, as in the paper: a second context of
+                log-weight -inf
+    gumbel      one Gumbel-softmax sample: a single context, a mean of states (Jang et al., 2017)
 
 q_t(a) is a softmax of bilinear scores between the states of a bidirectional LSTM over the target at t and the
-encoder's state of word a. Validation and search know no target: they sum over the prior. The recurrence is
-fed the prior's expectation of x in training too, so that a draw at t touches token t alone, and the bound is
-one of what search uses.
+encoder state at position a. Validation and search have no target and sum over the prior. In training, too,
+the recurrence is fed the prior's expectation of x. A sample at step t therefore affects token t only, and the
+bound applies to the likelihood that search uses.
 """
 
 import dataclasses
@@ -39,29 +40,38 @@ __all__ = ["VariationalAttention", "VariationalAttentionConfig", "VariationalSta
 
 @config
 class VariationalAttentionConfig:
-    """Variational attention."""
+    """Variational attention, a latent variable with an inference network."""
 
     kind: Literal["variational"] = option(
-        default="variational", help="The mechanism: a mixture over words, trained by what knows the target."
+        default="variational",
+        help="Attention mechanism: a mixture over source positions, trained with an inference network.",
     )
     estimator: Literal["enumerate", "reinforce", "gumbel"] = option(
-        default="enumerate", help="How training sums over words: all of them, one drawn, or a relaxed draw."
+        default="enumerate",
+        help="Estimator of the expectation over positions in training: the exact sum (enumerate), one sample "
+        "(reinforce) or one relaxed sample (gumbel).",
     )
     temperature: float = option(
-        default=1.0, help="Of the relaxed draws: the lower, the nearer to one word.", gt=0, le=1e6
+        default=1.0,
+        help="Temperature of relaxed samples; lower values are closer to a one-hot choice.",
+        gt=0,
+        le=1e6,
     )
     straight_through: bool = option(
-        default=False, help="Read from the word drawn, and let the gradient be that of the relaxed draw."
+        default=False,
+        help="Straight-through estimator: the context is the sampled position, the gradient is that of the "
+        "relaxed sample.",
     )
     contexts: int = option(
         default=0,
-        help="K: validation and search sum over so many words, the likeliest; 0: over all.",
+        help="Number K of source positions summed over in validation and search, by decreasing prior. 0 uses "
+        "all positions.",
         ge=0,
         le=100_000,
     )
     inference: int | None = option(
         default=None,
-        help="Width of the network that reads the target, even; the encoder's if absent.",
+        help="Width of the inference network's LSTM, an even number. Default: the width of the encoder.",
         ge=2,
         le=16_384,
     )
@@ -69,22 +79,28 @@ class VariationalAttentionConfig:
     hidden: int | None = option(default=None, help=HIDDEN_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
-        """Refuse a width that two directions cannot share, and settings of draws where none is made."""
+        """Reject an odd width of the inference network, and settings of relaxed samples without them."""
         for name, plain in (("straight_through", False), ("temperature", 1.0)):
             if self.estimator != "gumbel" and (value := getattr(self, name)) != plain:
-                raise ValueError(f"{name} = {str(value).lower()} is of relaxed draws: estimator = 'gumbel'")
+                raise ValueError(
+                    f"{name} = {str(value).lower()} requires estimator = 'gumbel': "
+                    "it is a setting of relaxed samples"
+                )
         if self.inference is not None and self.inference % 2:
-            raise ValueError(f"inference must be even: each direction has half of it; got {self.inference}")
+            raise ValueError(
+                "inference must be even, because each direction of the LSTM has half of it; "
+                f"got {self.inference}"
+            )
 
 
 @dataclass(frozen=True)
 class VariationalState(State):
-    """The state; its weights and context are the prior's.
+    """A state with the inference network's distributions; its weights and context are the prior's.
 
     Attributes:
-        proposals: log q_t of the steps to come, [B, S] each, -inf where masked; none without a reference.
-        posterior: [B, S], where the token was read from: q in training, else by Bayes' rule; none before the
-            first step.
+        proposals: log q_t of the remaining steps, [B, S] each, -inf where masked. None without a reference.
+        posterior: [B, S], the posterior of the position: q in training, otherwise from Bayes' rule. None
+            before the first step.
     """
 
     proposals: tuple[Tensor, ...] | None = None
@@ -98,10 +114,10 @@ class VariationalState(State):
 
 @dataclass(frozen=True)
 class VariationalReading(Reading):
-    """A reading whose token tells where it was read from."""
+    """The reading of one step; its token determines the posterior."""
 
     def observe(self, log_likelihood: Float[Tensor, "B K"]) -> State:
-        """Bayes' rule over the K words, for analyses; in training q is known already."""
+        """Apply Bayes' rule to the K positions, for analysis; in training the posterior is already q."""
         state = self.state
         assert isinstance(state, VariationalState)
         if state.posterior is not None:
@@ -115,8 +131,8 @@ class VariationalAttention(Attention):
     """Variational attention.
 
     Args:
-        config: The estimator, the scorer, the inference network.
-        query: Width of the decoder's state.
+        config: The estimator, the scorer and the inference network.
+        query: Width of the decoder state.
         width: Width of the memory's states.
         target: Width of the target embeddings.
     """
@@ -140,24 +156,24 @@ class VariationalAttention(Attention):
     def build(
         cls, config: VariationalAttentionConfig, query: int, width: int, target: int, heads: int = 1
     ) -> "VariationalAttention":
-        """The mechanism of a config; see `Attention.build`."""
+        """Build the mechanism from its config; see `Attention.build`."""
         return cls(config, query, width, target)
 
     def prepare(self, memory: Memory) -> Memory:
-        """Make the keys, open the values."""
+        """Compute the keys and prepare the values."""
         return memory.with_products(self.scorer.keys(memory.comparands), StepProduct.open(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> VariationalState:
-        """Nothing has been read; with a reference, what the inference network proposes for every step."""
+        """Return the initial state; with a reference, it holds log q of every step."""
         first = super().start(memory)
         proposals = None if target is None else self.propose(memory, target).unbind(1)
         return VariationalState(first.weights, first.context, proposals)
 
     def propose(self, memory: Memory, target: Reference) -> Float[Tensor, "B T S"]:
-        """Log q of every step, in nats; -inf where masked.
+        """Compute log q of every step, in nats; -inf where masked.
 
         Args:
-            memory: What is attended.
+            memory: The memory that is attended.
             target: The reference.
         """
         read, _ = self.reader(target.embedded, target.mask.sum(-1))
@@ -165,14 +181,14 @@ class VariationalAttention(Attention):
         return masked_log_softmax(scores, memory.mask.unsqueeze(1))
 
     def multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Both scorers', the inference network's, and a weighted sum of the words for each step."""
+        """Count both scorers, the inference network, and a weighted sum of the states for each step."""
         cell = self.reader.recurrence
         network = target * (cell.input_weight.numel() + cell.hidden_weight.numel())
         scorers = (self.scorer, self.proposer)
         return network + sum(s.multiply_adds(source, target, pairs) for s in scorers) + pairs * self.width
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> VariationalReading:
-        """One step: the words as the proposal weighs or draws them; without it, as the prior does."""
+        """Attend for one time step, under q if there is a reference and under the prior otherwise."""
         assert isinstance(state, VariationalState) and memory.keys is not None and memory.values is not None
         log_prior = masked_log_softmax(self.scorer(query.unsqueeze(1), memory.keys)[:, 0], memory.mask)
         prior = log_prior.exp()
@@ -180,6 +196,7 @@ class VariationalAttention(Attention):
         after = VariationalState(prior.unsqueeze(1), expected)
         if state.proposals is None:
             return self._mixture(memory, log_prior, after)
+        # One distribution per step was computed in `start`; the state carries the remaining ones.
         log_proposal, *rest = state.proposals
         proposal = log_proposal.exp()
         after = dataclasses.replace(after, proposals=tuple(rest), posterior=proposal)
@@ -188,6 +205,7 @@ class VariationalAttention(Attention):
             return _of_all(memory, log_proposal, penalty, after)
         if self.config.estimator == "reinforce":
             return _of_a_draw(memory, log_proposal, expected, penalty, after)
+        # The sample is one context: a mean of states, weighted by the relaxed one-hot vector.
         drawn = gumbel_softmax(log_proposal, self.config.temperature, hard=self.config.straight_through)
         zeros = torch.zeros_like(penalty).unsqueeze(1)
         contexts = memory.values(drawn.unsqueeze(1))
@@ -196,7 +214,7 @@ class VariationalAttention(Attention):
     def _mixture(
         self, memory: Memory, log_prior: Float[Tensor, "B S"], after: VariationalState
     ) -> VariationalReading:
-        """A reading of all words, or of the K likeliest, their weights summing to 1."""
+        """Build a reading of all positions, or of the top K with their weights renormalized."""
         penalty = log_prior.new_zeros(len(log_prior))
         if not self.config.contexts:
             return _of_all(memory, log_prior, penalty, after)
@@ -211,7 +229,8 @@ def _divergence(
     log_prior: Float[Tensor, "B S"],
     mask: Bool[Tensor, "B S"],
 ) -> Float[Tensor, "B"]:
-    """KL(proposal || prior), in nats."""
+    """Compute KL(proposal || prior), in nats."""
+    # Masked positions have -inf in both distributions, and -inf - (-inf) would be NaN.
     difference = log_proposal.masked_fill(~mask, 0.0) - log_prior.masked_fill(~mask, 0.0)
     return (proposal * difference).sum(-1)
 
@@ -223,7 +242,7 @@ def _of_words(
     penalty: Float[Tensor, "B"],
     after: VariationalState,
 ) -> VariationalReading:
-    """A reading of words, each a context."""
+    """Build a reading in which each context is a source position."""
     zeros = torch.zeros_like(log_weights)
     return VariationalReading(
         contexts, log_weights, after.weights, zeros, penalty, after, positions=positions
@@ -233,7 +252,7 @@ def _of_words(
 def _of_all(
     memory: Memory, log_weights: Float[Tensor, "B S"], penalty: Float[Tensor, "B"], after: VariationalState
 ) -> VariationalReading:
-    """A reading of all words, in their order."""
+    """Build a reading of all positions, in order."""
     places = torch.arange(log_weights.shape[1], device=log_weights.device).expand(log_weights.shape)
     return _of_words(memory.states, places, log_weights, penalty, after)
 
@@ -245,7 +264,7 @@ def _of_a_draw(
     penalty: Float[Tensor, "B"],
     after: VariationalState,
 ) -> VariationalReading:
-    """A reading of one word drawn; beside it the prior's expectation, scored as a baseline and not read."""
+    """Build a reading of one sampled position; the prior's expectation is a second context, the baseline."""
     drawn = sample_categorical(log_proposal).unsqueeze(1)  # (B, 1)
     word = words_at(memory, drawn)
     contexts = torch.cat([word, expected.unsqueeze(1).to(word.dtype)], dim=1)

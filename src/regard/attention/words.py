@@ -1,4 +1,4 @@
-"""What mechanisms share whose contexts are single source words: which words, and which of them it was."""
+"""Helpers of mechanisms whose contexts are single source positions: top-k selection and Bayes' rule."""
 
 import torch
 
@@ -10,19 +10,19 @@ __all__ = ["bayes", "likeliest", "masked_log_softmax", "words_at"]
 
 
 def masked_log_softmax(scores: Float[Tensor, "*B S"], mask: Bool[Tensor, "*#B S"]) -> Float[Tensor, "*B S"]:
-    """The log of a masked softmax, float32 at least; -inf where masked."""
+    """Compute the log of a masked softmax, in float32 or better; -inf where masked."""
     hidden = hide(scores.to(exact_dtype(scores.dtype)), mask)
     return torch.log_softmax(hidden, dim=-1).masked_fill(~mask, -torch.inf)
 
 
 def likeliest(log_probs: Float[Tensor, "B S"], count: int) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
-    """Log-probabilities and places of the K likeliest words, or of all where there are no more.
+    """Return the log-probabilities and indices of the top K positions, or of all if there are fewer.
 
-    Words that cannot be read have -inf and all stand for the first one.
+    Masked positions have log-probability -inf and index 0, which is always valid.
 
     Args:
-        log_probs: -inf where masked.
-        count: K; 0: as many as there are words.
+        log_probs: Log-probabilities, -inf where masked.
+        count: K; 0 returns all positions.
     """
     words = log_probs.shape[1]
     found, positions = log_probs.topk(min(count or words, words), dim=-1)
@@ -30,7 +30,7 @@ def likeliest(log_probs: Float[Tensor, "B S"], count: int) -> tuple[Float[Tensor
 
 
 def words_at(memory: Memory, positions: Int[Tensor, "B K"]) -> Float[Tensor, "B K D"]:
-    """The words at some places."""
+    """Gather the states at the given positions."""
     return memory.states.gather(1, positions.unsqueeze(-1).expand(-1, -1, memory.states.shape[-1]))
 
 
@@ -41,16 +41,18 @@ def bayes(
     words: int,
     others: Float[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B S"]:
-    """Which word a token was read from, over all words: proportional to weight times likelihood.
+    """Compute the posterior over source positions: proportional to weight times likelihood.
 
     Args:
-        log_weights: Of the contexts: K, and one more with `others`.
+        log_weights: Log-weights of the contexts: K, or K + 1 if `others` is given.
         log_likelihood: Log p(token | context k).
-        positions: Which word each of the first K contexts is.
+        positions: Source position of each of the first K contexts.
         words: S.
-        others: What share of the last context each word has; none: there is no such context.
+        others: The share of each position in the last context, a mean of positions. None if there is no such
+            context.
     """
-    believed = torch.softmax(log_weights + log_likelihood.to(log_weights.dtype), dim=-1)
+    posterior = torch.softmax(log_weights + log_likelihood.to(log_weights.dtype), dim=-1)
+    # scatter_add: masked positions all have index 0, but a posterior of zero.
     if others is None:
-        return believed.new_zeros(len(believed), words).scatter_add(1, positions, believed)
-    return (believed[:, -1:] * others).scatter_add(1, positions, believed[:, :-1])
+        return posterior.new_zeros(len(posterior), words).scatter_add(1, positions, posterior)
+    return (posterior[:, -1:] * others).scatter_add(1, positions, posterior[:, :-1])

@@ -1,1 +1,1 @@
-"""Layers of the models: recurrences, products of many steps, dropout; and the rows that search moves."""
+"""Building blocks of the models: recurrent, convolutional, feed-forward and position layers, and states."""

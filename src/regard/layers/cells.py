@@ -1,10 +1,10 @@
-"""Recurrent cells: LSTM (Hochreiter & Schmidhuber 1997) and GRU (Cho et al. 2014).
+"""Recurrent cells: LSTM (Hochreiter and Schmidhuber, 1997) and GRU (Cho et al., 2014).
 
-A cell is what happens to the gates' pre-activations; the products that make them belong to the layer, which
-makes as many of them as it can for all steps at once. The backward passes are written out: one fused pass
-over the gates instead of a dozen small ones. Tests compare them with autograd in float64.
+A cell computes a step from the gates' pre-activations. The matrix multiplications that produce these belong
+to the layer, which batches them over time steps where it can. The backward passes are written out, with one
+fused pass over the gates instead of a dozen small operations. Tests compare them with autograd in float64.
 
-Gates stand in the order input, forget, output, candidate (LSTM) and reset, update, candidate (GRU).
+The order of the gates is input, forget, output, candidate (LSTM) and reset, update, candidate (GRU).
 """
 
 from collections.abc import Callable
@@ -24,14 +24,17 @@ CellState = tuple[Tensor, ...]
 
 
 def _tanh(x: Tensor) -> Tensor:
-    """tanh(x) = 2 sigmoid(2x) - 1: less than half the time of PyTorch's own on a CPU, as exact absolutely."""
+    """Compute tanh(x) = 2 sigmoid(2x) - 1, in less than half the time of PyTorch's tanh on a CPU.
+
+    The absolute error is as small as that of `torch.tanh`.
+    """
     return torch.sigmoid(x + x).mul_(2).sub_(1)
 
 
 def _lstm(
     from_input: Tensor, from_hidden: Tensor, memory: Tensor
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-    """The step in plain operations: hidden state, memory, and what the gradient needs."""
+    """Compute a step in plain PyTorch: hidden state, memory, and the tensors saved for the gradient."""
     gates = from_input.to(memory.dtype) + from_hidden.to(memory.dtype)
     width = memory.shape[-1]
     sigmoids = torch.sigmoid(gates[..., : 3 * width])
@@ -76,14 +79,14 @@ class _LstmCell(torch.autograd.Function):
 def lstm_cell(
     from_input: Float[Tensor, "*B G"], from_hidden: Float[Tensor, "*B G"], state: CellState
 ) -> CellState:
-    """One LSTM step.
+    """Compute one LSTM step.
 
-    i, f, o = sigmoid, g = tanh of the summed pre-activations; c' = f c + i g; h' = o tanh(c').
+    i, f, o are the sigmoid and g is the tanh of the summed pre-activations; c' = f c + i g; h' = o tanh(c').
 
     Args:
         from_input: The input's share of the gates' pre-activations, bias included, [..., 4 D].
         from_hidden: The previous hidden state's share, [..., 4 D].
-        state: Hidden state and memory (h, c), each [..., D]; c is kept in float32 at least.
+        state: Hidden state and memory (h, c), each [..., D]; c is in float32 or better.
 
     Returns:
         The new (h, c).
@@ -91,7 +94,7 @@ def lstm_cell(
     operands = (from_input, from_hidden, state[1])
     if torch.is_grad_enabled() and any(x.requires_grad for x in operands):
         return apply(_LstmCell, *operands)
-    # Little is gained without a gradient, and the kernels take a second to be imported.
+    # Without gradients the kernels save little time, but their import takes a second.
     return _lstm(*operands)[:2]
 
 
@@ -130,10 +133,10 @@ class _GruCell(torch.autograd.Function):
 def gru_cell(
     from_input: Float[Tensor, "*B G"], from_hidden: Float[Tensor, "*B G"], state: CellState
 ) -> CellState:
-    """One GRU step.
+    """Compute one GRU step.
 
-    r, u = sigmoid of the summed pre-activations; n = tanh(x_n + r h_n); h' = n + u (h - n), in the form of
-    PyTorch's own GRU, where the reset gate multiplies the product and not the state.
+    r, u are the sigmoid of the summed pre-activations; n = tanh(x_n + r h_n); h' = n + u (h - n). As in
+    PyTorch's GRU, the reset gate multiplies the projected state and not the state itself.
 
     Args:
         from_input: The input's share of the pre-activations, bias included, [..., 3 D].
@@ -148,7 +151,7 @@ def gru_cell(
 
 @dataclass(frozen=True)
 class Cell:
-    """A kind of cell: its step, its number of gates and of state tensors."""
+    """A type of cell: its step function, number of gates and number of state tensors."""
 
     step: Callable[[Tensor, Tensor, CellState], CellState]
     gates: int

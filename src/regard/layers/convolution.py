@@ -1,12 +1,11 @@
-"""Convolutions over a text, and linear maps, with normalised weights.
+"""Convolutions over a sequence, and linear layers, with weight normalization.
 
-A weight w of an output is stored as a direction v and a length g (weight normalisation, Salimans & Kingma
-2016, Eq. 2):
+The weight w of an output is stored as a direction v and a length g (Salimans and Kingma, 2016, Eq. 2):
 
     w = g v / |v|
 
-A convolution of kernel k is the same map applied to each window of k words, side by side. What a forward pass
-or a search needs of a map, w itself, is made once: `open`.
+A convolution with kernel size k applies the same linear layer to each window of k concatenated tokens. `open`
+computes w once for a forward pass or a search.
 """
 
 from dataclasses import dataclass
@@ -24,33 +23,35 @@ __all__ = ["NormalisedLinear", "OpenLinear", "windows"]
 
 @dataclass(frozen=True)
 class OpenLinear:
-    """x w + b, with w made.
+    """x w + b, with the weight w computed.
 
     Attributes:
         weight: [in, out], in the compute dtype.
-        bias: [out], in the same, or none.
+        bias: [out], in the compute dtype, or None.
     """
 
     weight: Float[Tensor, "I O"]
     bias: Float[Tensor, "O"] | None
 
     def __call__(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
-        """The product, in the compute dtype."""
+        """Apply the layer, in the compute dtype."""
         return linear(x.to(self.weight.dtype), self.weight, self.bias)
 
 
 class NormalisedLinear(nn.Module):
-    """x w + b with w = g v / |v| for each output; v from N(0, gain / inputs), g its length, b zero.
+    """x w + b with w = g v / |v| for each output.
+
+    Initially v is sampled from N(0, gain / inputs), g is the length of v and b is zero.
 
     Args:
         inputs: Width of x.
         outputs: Width of the result.
-        gain: By how much the variance of what comes out exceeds that of what goes in.
-        bias: Whether there is b.
+        gain: Ratio of the variance of the result to the variance of x, after initialization.
+        bias: Whether there is a bias b.
     """
 
     def __init__(self, inputs: int, outputs: int, gain: float = 1.0, bias: bool = True) -> None:
-        """Draw the directions."""
+        """Initialize the parameters."""
         super().__init__()
         self.direction = nn.Parameter(
             nn.init.normal_(torch.empty(inputs, outputs), 0, (gain / inputs) ** 0.5)
@@ -60,29 +61,29 @@ class NormalisedLinear(nn.Module):
 
     @property
     def weight(self) -> Float[Tensor, "I O"]:
-        """w, in the precision that v is stored in; its products are in eight bits where v's are to be."""
+        """The weight w, in the dtype of v; marked for int8 matrix multiplication if v is."""
         made = self.direction * (self.length / self.direction.norm(dim=0))
         if is_kept(self.direction):
             keep_int8([made])
         return made
 
     def open(self) -> OpenLinear:
-        """Make w, for all products of a forward pass or of a search."""
+        """Compute w, for all matrix multiplications of a forward pass or a search."""
         weight = to_compute(self.weight)
         return OpenLinear(weight, None if self.bias is None else self.bias.to(weight.dtype))
 
     def forward(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
-        """The product, in the compute dtype."""
+        """Apply the layer, in the compute dtype."""
         return self.open()(x)
 
 
 def windows(x: Float[Tensor, "B T D"], before: int, after: int) -> Float[Tensor, "B T W"]:
-    """Each word with its neighbours, side by side, from the first to the last; beyond the text are zeros.
+    """Concatenate each token with its neighbors, from left to right; positions outside are zeros.
 
     Args:
-        x: The words.
-        before: How many neighbours on the left.
-        after: How many on the right.
+        x: The token representations.
+        before: Number of neighbors on the left.
+        after: Number of neighbors on the right.
     """
     if not before and not after:
         return x

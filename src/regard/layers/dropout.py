@@ -1,8 +1,9 @@
-"""Dropout (Srivastava et al. 2014), alone and with what stands beside it in a layer.
+"""Dropout (Srivastava et al., 2014), alone and fused with a ReLU or a residual addition.
 
-Float32 and bfloat16 on a CPU take one pass over memory for all of it (`regard.kernels.dropout`), with a
-gradient of the first order alone. PyTorch's own, which answers elsewhere, draws one Bernoulli number after
-another there and takes 25 times as long (`benchmarks/RESULTS.md`).
+For float32 and bfloat16 on a CPU, one kernel does everything in one pass over memory
+(`regard.kernels.dropout`); it supports first-order gradients only. All other cases use PyTorch's dropout. On
+a CPU, PyTorch samples one Bernoulli variable after another and takes 25 times as long
+(`benchmarks/RESULTS.md`).
 """
 
 import torch
@@ -15,14 +16,15 @@ __all__ = ["add_dropout", "dropout", "relu_dropout"]
 
 
 def dropout(x: Float[Tensor, "*B"], probability: float, training: bool) -> Float[Tensor, "*B"]:
-    """Drop each number with a probability and scale the rest, so that the expectation stays.
+    """Zero each element with a probability and scale the others to keep the expectation.
 
-    Noise comes from PyTorch's global generator.
+    The noise comes from PyTorch's global generator.
 
     Args:
         x: Any shape.
-        probability: Of dropping a number, in [0, 1); the kernel rounds it to a multiple of 2^-16.
-        training: Where False, `x` comes back as it is.
+        probability: Probability of zeroing an element, in [0, 1). The kernel rounds it to a multiple of
+            2^-16.
+        training: If False, `x` is returned unchanged.
     """
     if not training or probability == 0:
         return x
@@ -30,7 +32,7 @@ def dropout(x: Float[Tensor, "*B"], probability: float, training: bool) -> Float
 
 
 def relu_dropout(x: Float[Tensor, "*B"], probability: float, training: bool) -> Float[Tensor, "*B"]:
-    """dropout(relu(x)); see `dropout`."""
+    """Compute dropout(relu(x)); see `dropout`."""
     if not training or probability == 0:
         return torch.relu(x)
     return dropped(x, probability, relu=True) if fits(x) else F.dropout(torch.relu(x), probability)
@@ -39,15 +41,16 @@ def relu_dropout(x: Float[Tensor, "*B"], probability: float, training: bool) -> 
 def add_dropout(
     onto: Float[Tensor, "*#B"], x: Float[Tensor, "*B"], probability: float, training: bool
 ) -> Float[Tensor, "*B"]:
-    """Onto + dropout(x), in the wider precision of the two; see `dropout`.
+    """Compute onto + dropout(x), in the wider of the two dtypes; see `dropout`.
 
     Args:
         onto: Broadcasts with `x`.
-        x: What is dropped.
-        probability: Of dropping a number.
-        training: Where False, nothing is dropped.
+        x: The tensor to which dropout is applied.
+        probability: Probability of zeroing an element.
+        training: If False, no element is zeroed.
     """
     if not training or probability == 0:
         return onto + x
+    # The kernel writes in the dtype of `onto`.
     wide = torch.promote_types(onto.dtype, x.dtype) == onto.dtype
     return dropped(x, probability, onto) if wide and fits(x, onto) else onto + dropout(x, probability, True)

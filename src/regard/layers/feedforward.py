@@ -1,4 +1,4 @@
-"""The position-wise feed-forward network (Vaswani et al. 2017, Eq. 2): FFN(x) = relu(x W1 + b1) W2 + b2."""
+"""The position-wise feed-forward network (Vaswani et al., 2017, Eq. 2): FFN(x) = relu(x W1 + b1) W2 + b2."""
 
 from typing import Literal
 
@@ -15,30 +15,32 @@ __all__ = ["FeedForward", "FeedForwardConfig"]
 
 @config
 class FeedForwardConfig:
-    """The feed-forward network of a Transformer's layers."""
+    """The feed-forward network of the Transformer layers."""
 
-    width: int = option(default=2048, help="Width of its hidden layer.", ge=1, le=65_536)
-    activation: Literal["relu", "gelu"] = option(default="relu", help="Its nonlinearity.")
-    dropout: float = option(default=0.0, help="Probability of dropping a hidden unit.", ge=0, lt=1)
+    width: int = option(default=2048, help="Width of the hidden layer.", ge=1, le=65_536)
+    activation: Literal["relu", "gelu"] = option(
+        default="relu", help="Activation function of the hidden layer."
+    )
+    dropout: float = option(default=0.0, help="Dropout probability of the hidden layer.", ge=0, lt=1)
 
 
 class FeedForward(nn.Module):
-    """The network.
+    """The position-wise feed-forward network.
 
     Args:
-        config: Its hidden layer.
-        width: Of what goes in and comes out.
+        config: Settings of the hidden layer.
+        width: Width of the input and of the result.
     """
 
     def __init__(self, config: FeedForwardConfig, width: int) -> None:
-        """Make the parameters."""
+        """Create the parameters."""
         super().__init__()
         self.config = config
         self.enter = Linear(width, config.width)
         self.leave = Linear(config.width, width)
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
-        """Apply it to each position."""
+        """Apply the network to each position."""
         hidden = self.enter(x)
         if self.config.activation == "relu":
             return self.leave(relu_dropout(hidden, self.config.dropout, self.training))

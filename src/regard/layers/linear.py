@@ -1,4 +1,4 @@
-"""A linear map whose weights are stored [in, out] and whose products are made in the compute dtype."""
+"""A linear layer with weights stored as [in, out] and computed in autocast's dtype, if there is one."""
 
 import torch
 from torch import nn
@@ -11,27 +11,27 @@ __all__ = ["Linear"]
 
 
 class Linear(nn.Module):
-    """x W + b, W drawn uniformly as Glorot & Bengio (2010) say, b zero.
+    """x W + b, with W initialized by Xavier uniform (Glorot and Bengio, 2010) and b zero.
 
     Args:
         inputs: Width of x.
         outputs: Width of the result.
-        parts: The result stands for so many maps side by side, each drawn for a width of its own share.
-        bias: Whether there is b.
+        parts: Number of layers of equal width whose results are concatenated; each is initialized separately.
+        bias: Whether there is a bias b.
     """
 
     def __init__(self, inputs: int, outputs: int, parts: int = 1, bias: bool = True) -> None:
-        """Make the parameters."""
+        """Create the parameters."""
         super().__init__()
         each = [nn.init.xavier_uniform_(torch.empty(inputs, outputs // parts)) for _ in range(parts)]
         self.weight = nn.Parameter(torch.cat(each, dim=1))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
 
     def forward(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
-        """The product, in the compute dtype."""
+        """Apply the layer, in the compute dtype."""
         weight, bias = self.weight, self.bias
         dtype = compute_dtype(weight)
-        # Casts to what is there already would add up in search.
+        # Calls of `to` that change nothing would still take a measurable share of the time in search.
         if not x.dtype == weight.dtype == dtype or (bias is not None and bias.dtype != dtype):
             x, weight, bias = x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
         return linear(x, weight, bias)

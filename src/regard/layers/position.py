@@ -1,8 +1,8 @@
-"""Where a token stands in its sentence, as a vector that is added to its embedding.
+"""Position encodings, which are added to the embeddings of the tokens.
 
-sinusoidal  PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos(p / 10000^(2i/D))   (Vaswani et al. 2017,
-Section 3.5)
-learned     a row of a table for each position, up to the last one that the table has
+sinusoidal  PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos(p / 10000^(2i/D))   (Vaswani et al., 2017,
+            Section 3.5)
+learned     one row of a table per position, up to the length of the table
 """
 
 import math
@@ -16,23 +16,30 @@ from regard.types import Float, Tensor
 
 __all__ = ["LearnedConfig", "PositionConfig", "Positions", "SinusoidalConfig"]
 
-_ROOM = 256  # positions are made at least where they are kept
+_ROOM = 256  # minimum number of positions in a cached table
 
 
 @config
 class SinusoidalConfig:
-    """Sinusoidal positions."""
+    """Sinusoidal position encoding."""
 
-    kind: Literal["sinusoidal"] = option(default="sinusoidal", help="Sines and cosines, of any length.")
+    kind: Literal["sinusoidal"] = option(
+        default="sinusoidal", help="Position encoding: sines and cosines, for any length."
+    )
 
 
 @config
 class LearnedConfig:
-    """Learned positions."""
+    """Learned position encoding."""
 
-    kind: Literal["learned"] = option(default="learned", help="A vector for each position.")
+    kind: Literal["learned"] = option(
+        default="learned", help="Position encoding: one learned vector per position."
+    )
     length: int = option(
-        default=512, help="How many there are: no sentence may have more tokens.", ge=1, le=100_000
+        default=512,
+        help="Number of positions, the maximum number of tokens of a sentence.",
+        ge=1,
+        le=100_000,
     )
 
 
@@ -40,18 +47,18 @@ PositionConfig = Annotated[SinusoidalConfig | LearnedConfig, Kinds("sinusoidal")
 
 
 class Positions(nn.Module):
-    """The vectors of positions.
+    """The position encoding, sinusoidal or learned.
 
     Args:
-        config: Which.
-        width: D, even where they are sinusoidal.
+        config: The type of encoding.
+        width: D; must be even for sinusoidal encodings.
 
     Attributes:
-        longest: How many positions there are; none: any.
+        longest: Number of positions. None if any length is possible.
     """
 
     def __init__(self, config: PositionConfig, width: int) -> None:
-        """Draw the table from N(0, 1/D), or make none."""
+        """Initialize the learned table from N(0, 1/D); sinusoidal encodings have no parameters."""
         super().__init__()
         self.width = width
         self.longest = config.length if isinstance(config, LearnedConfig) else None
@@ -61,23 +68,24 @@ class Positions(nn.Module):
             self.table = nn.Parameter(nn.init.normal_(torch.empty(self.longest, width), 0, width**-0.5))
 
     def forward(self, start: int, count: int, like: Tensor) -> Float[Tensor, "N D"]:
-        """The vectors of positions `start`, `start + 1`...
+        """Return the encodings of positions `start` to `start + count - 1`.
 
         Args:
-            start: The first one, from 0.
+            start: The first position, from 0.
             count: N.
-            like: Whose device and dtype they have.
+            like: A tensor with the device and dtype of the result.
         """
         if self.table is not None:
             return self.table[start : start + count].to(like.dtype)
         if like.device.type != "cpu":
             return _sinusoids(start, count, self.width, like)
-        # Search asks for one after the other.
+        # Search requests the positions one by one, so whole tables are cached.
         room = max(_ROOM, 1 << (start + count).bit_length())
         table = _tables.get((room, self.width, like.dtype))
         if table is None:
             table = _sinusoids(0, room, self.width, like)
-            if type(table) is Tensor:  # and not what stands for one while a graph is made
+            # Do not cache the proxy tensors that stand in for tensors during graph capture.
+            if type(table) is Tensor:
                 _tables[room, self.width, like.dtype] = table
         return table[start : start + count]
 
@@ -87,7 +95,7 @@ _tables: dict[tuple[int, int, torch.dtype], Tensor] = {}
 
 @torch.inference_mode(False)
 def _sinusoids(start: int, count: int, width: int, like: Tensor) -> Float[Tensor, "N D"]:
-    """Sines and cosines of positions from `start` on."""
+    """Compute the sines and cosines of `count` positions from `start`."""
     places = torch.arange(start, start + count, dtype=torch.float32, device=like.device)
     steps = torch.arange(0, width, 2, dtype=torch.float32, device=like.device)
     angles = places.unsqueeze(1) * torch.exp(steps * (-math.log(10000.0) / width))  # (N, D / 2)

@@ -1,7 +1,8 @@
-"""The precision in which the products of a layer are made.
+"""The dtype of a layer's matrix multiplications, with support for autocast.
 
-Parameters stay in the precision they are stored in; products are made in autocast's where autocast is on.
-Layers ask here and cast explicitly, because autocast leaves recurrent cells in float32.
+Parameters keep the dtype they are stored in. Matrix multiplications are computed in autocast's dtype if
+autocast is enabled. Layers cast explicitly with these functions, because autocast leaves recurrent cells in
+float32.
 """
 
 import torch
@@ -12,7 +13,7 @@ __all__ = ["compute_dtype", "to_compute"]
 
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
-    """The dtype in which a product with `tensor` is made: autocast's if it is on, else the tensor's own."""
+    """Return the dtype of matrix multiplications with `tensor`: autocast's if enabled, otherwise its own."""
     device = tensor.device.type
     if tensor.dtype.is_floating_point and torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
@@ -20,5 +21,5 @@ def compute_dtype(tensor: Tensor) -> torch.dtype:
 
 
 def to_compute(tensor: Tensor) -> Tensor:
-    """`tensor` in its compute dtype; itself where that is its own."""
+    """Cast `tensor` to its compute dtype; returns `tensor` itself if it has that dtype."""
     return tensor.to(compute_dtype(tensor))

@@ -1,7 +1,8 @@
-"""Recurrent layers over whole sequences, and the weights of one step.
+"""Recurrent layers over whole sequences, and their weights for single steps.
 
-`Recurrence` holds the weights of one layer; `RecurrentLayer` runs it over a sequence in one or both
-directions, with the inputs' products made for all steps at once and both directions advancing together.
+`Recurrence` holds the weights of one layer. `RecurrentLayer` runs it over a sequence in one or both
+directions. The matrix multiplications of the inputs are computed for all steps at once, and both directions
+advance together.
 """
 
 import math
@@ -22,17 +23,17 @@ Direction = Literal["forward", "reversed", "both"]
 
 
 class Recurrence(nn.Module):
-    """The weights of one recurrent layer, one or two directions side by side.
+    """The weights of one recurrent layer, for one direction or for two directions concatenated.
 
     Args:
-        kind: Which cell.
+        kind: The type of cell.
         inputs: Width of the input.
-        width: Width of the hidden state, for each direction.
-        directions: 1, or 2 that advance together.
+        width: Width of the hidden state of each direction.
+        directions: Number of directions, 1 or 2.
     """
 
     def __init__(self, kind: CellKind, inputs: int, width: int, directions: int = 1) -> None:
-        """Make the parameters, uniform in +-1/sqrt(width) as PyTorch's own recurrent layers."""
+        """Initialize the parameters uniformly in +-1/sqrt(width), like PyTorch's recurrent layers."""
         super().__init__()
         self.cell, self.inputs, self.width, self.directions = CELLS[kind], inputs, width, directions
         gates = self.cell.gates * width
@@ -44,16 +45,16 @@ class Recurrence(nn.Module):
             nn.init.uniform_(parameter, -1 / math.sqrt(width), 1 / math.sqrt(width))
 
     def project(self, x: Float[Tensor, "*B I"], start: int = 0) -> Float[Tensor, "*B G"]:
-        """The share of the gates' pre-activations that inputs `start`, `start + 1`... make, bias included."""
+        """Compute the inputs' share of the pre-activations, with bias; `start` is the first row of W used."""
         weight = to_compute(self.input_weight[start : start + x.shape[-1]])
         return linear(x.to(weight.dtype), weight, self.bias.to(weight.dtype))
 
     def open_inputs(self, start: int, width: int) -> StepProduct:
-        """The product with inputs `start` to `start + width`, for those known only step by step."""
+        """Prepare the inputs `start` to `start + width - 1` that are only known step by step."""
         return StepProduct.open(self.input_weight[start : start + width])
 
     def open_hidden(self) -> StepProduct:
-        """The product with the hidden state, [in, out] for one direction, [2, in, out] for two."""
+        """Prepare the hidden weight, [in, out] for one direction, [2, in, out] for two."""
         weight = self.hidden_weight
         return StepProduct.open(weight[0] if self.directions == 1 else weight)
 
@@ -65,7 +66,7 @@ class Recurrence(nn.Module):
         return self.cell.step(from_input, from_hidden, state)
 
     def zeros(self, *shape: int, like: Tensor) -> CellState:
-        """An initial state of zeros; memory in float32 at least."""
+        """Return an initial state of zeros; the LSTM memory is in float32 or better."""
         exact = torch.promote_types(torch.float32, like.dtype)
         hidden = torch.zeros(*shape, self.width, dtype=like.dtype, device=like.device)
         return (hidden, *(torch.zeros_like(hidden, dtype=exact) for _ in range(self.cell.states - 1)))
@@ -74,18 +75,18 @@ class Recurrence(nn.Module):
 class RecurrentLayer(nn.Module):
     """A recurrent layer over padded sequences.
 
-    The reversed direction reads each sequence from its own last word, so padding is never read before a
-    word, and states after a sequence's end are computed but reach nobody.
+    The backward direction starts at the last real token of each sequence, so it does not process padding
+    before real tokens. States beyond the end of a sequence are computed but not used.
 
     Args:
-        kind: Which cell.
+        kind: The type of cell.
         inputs: Width of the input.
-        width: Width of the output; with both directions each has half of it.
-        direction: Forward, reversed, or both.
+        width: Width of the output; with both directions, each has half of it.
+        direction: `forward`, `reversed` or `both`.
     """
 
     def __init__(self, kind: CellKind, inputs: int, width: int, direction: Direction = "both") -> None:
-        """Make the parameters."""
+        """Create the parameters."""
         super().__init__()
         both = direction == "both"
         self.direction: Direction = direction
@@ -98,19 +99,20 @@ class RecurrentLayer(nn.Module):
 
         Args:
             x: Inputs, padded on the right.
-            lengths: Words in each sequence, at least 1.
+            lengths: Number of tokens of each sequence, at least 1.
 
         Returns:
-            The hidden states (in the order of the words, whatever the direction), and the state after each
-            sequence's last step, each [B, D], the directions side by side.
+            The hidden states in source order for either direction, and the state after each sequence's last
+            step, each [B, D], with the directions concatenated.
         """
         batch, steps, _ = x.shape
         cell, directions = self.recurrence, self.recurrence.directions
-        backwards = _reversal(lengths, steps)
+        # The order of the tokens for the backward direction.
+        reversal = _reversal(lengths, steps)
         gates = cell.project(x).view(batch, steps, directions, -1)
         parts = [gates[:, :, k] for k in range(directions)]
         if self.direction != "forward":
-            parts[-1] = _reorder(parts[-1], backwards)
+            parts[-1] = _reorder(parts[-1], reversal)
         inputs = torch.stack([part.transpose(0, 1) for part in parts], dim=1)  # (S, directions, B, G)
         if directions == 1:
             inputs = inputs.squeeze(1)
@@ -124,6 +126,7 @@ class RecurrentLayer(nn.Module):
         stacked = [
             torch.stack(tensors).view(steps, directions, batch, -1) for tensors in zip(*states, strict=True)
         ]
+        # In both directions, the final state is the one after `lengths` steps.
         last = (lengths - 1).to(x.device).view(1, 1, batch, 1).expand(1, directions, batch, cell.width)
         finals = tuple(
             tensor.gather(0, last)[0].transpose(0, 1).reshape(batch, directions * cell.width)
@@ -131,16 +134,17 @@ class RecurrentLayer(nn.Module):
         )
         outputs = [stacked[0][:, k].transpose(0, 1) for k in range(directions)]  # each (B, S, width)
         if self.direction != "forward":
-            outputs[-1] = _reorder(outputs[-1], backwards)
+            outputs[-1] = _reorder(outputs[-1], reversal)
         return torch.cat(outputs, dim=-1) if directions == 2 else outputs[0], finals
 
 
 def _reversal(lengths: Int[Tensor, "B"], steps: int) -> Int[Tensor, "B S"]:
-    """For each sequence the positions of its words from last to first; padding stays where it is."""
+    """Return the positions of each sequence from last to first; padding keeps its position."""
     positions = torch.arange(steps, device=lengths.device).unsqueeze(0)
     flipped = lengths.unsqueeze(1) - 1 - positions
     return torch.where(flipped >= 0, flipped, positions)
 
 
 def _reorder(x: Float[Tensor, "B S D"], order: Int[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+    """Gather the positions `order` of each sequence."""
     return x.gather(1, order.unsqueeze(-1).expand(-1, -1, x.shape[-1]))

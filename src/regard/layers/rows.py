@@ -1,7 +1,7 @@
-"""What changes from step to step: frozen dataclasses of tensors whose first axis is the batch.
+"""The base class of decoder states: frozen dataclasses of tensors whose first axis is the batch.
 
-Rows are selected when they are read. Search reorders all that a decoder keeps after every step, though most
-mechanisms read little of it, and gives every hypothesis the memory of its sentence.
+Rows are selected lazily. Search reorders the whole decoder state after every step, although most mechanisms
+read only a part of it, and gives every hypothesis the memory of its sentence.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ R = TypeVar("R", bound="Rows")
 
 
 def select_rows(value: Any, index: Int[Tensor, "N"]) -> Any:
-    """Rows `index` of a tensor, of a `Rows`, or of each item of a tuple; `None` stays `None`."""
+    """Select rows of a tensor, of a `Rows`, or of each item of a tuple; other values are unchanged."""
     if isinstance(value, Tensor):
         return value.index_select(0, index)
     if isinstance(value, Rows):
@@ -29,18 +29,22 @@ def select_rows(value: Any, index: Int[Tensor, "N"]) -> Any:
 
 
 class Rows:
-    """Base of the frozen dataclasses that search grows, reorders and shrinks."""
+    """Base class of the frozen dataclasses whose rows search repeats, reorders and removes."""
 
     def select(self: R, index: Int[Tensor, "N"]) -> R:
-        """The rows `index` of every tensor: they may repeat (a beam grows), be reordered, or be left out.
+        """Select the rows `index` of every tensor; rows may be repeated, reordered or omitted.
 
-        Where no gradients are recorded a tensor is copied when it is first read, if ever.
+        Without gradients, a tensor is only copied when it is first read.
 
         Args:
-            index: Row numbers, each in [0, B), which must not change afterwards.
+            index: Row indices, each in [0, B). The tensor must not be modified afterward.
+
+        Raises:
+            TypeError: The class is not a dataclass.
         """
         if not dataclasses.is_dataclass(self):
-            raise TypeError(f"{type(self).__name__} is not a dataclass")
+            raise TypeError(f"{type(self).__name__} is not a dataclass: apply @dataclass(frozen=True)")
+        # Select at once, as the gradient mode may be another at the first access.
         if torch.is_grad_enabled():
             parts = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
             return dataclasses.replace(
@@ -52,7 +56,7 @@ class Rows:
         return selected
 
     def shared(self: R) -> tuple[R, Int[Tensor, "B"] | None]:
-        """What these rows were selected from, and which of its rows they are; else itself and none."""
+        """Return the object these rows were selected from and their indices, or `self` and None."""
         return vars(self).get(_WHOLE, self), vars(self).get(_INDEX)
 
 
@@ -61,14 +65,14 @@ _WHOLE, _INDEX = "_whole", "_index"
 
 @cache
 def _selected(kind: Any) -> Any:
-    """The class of rows selected from some of that class; its own where these were selected once."""
+    """Return the subclass of `kind` whose fields are selected lazily; `kind` itself if it is lazy already."""
     if any(isinstance(part, _Part) for part in vars(kind).values()):
         return kind
     return type(kind.__name__, (kind,), {field.name: _Part(field.name) for field in dataclasses.fields(kind)})
 
 
 class _Part:
-    """A field of selected rows, which stands among their attributes from its first reading on."""
+    """A lazily selected field: its first access stores the selected tensor as an instance attribute."""
 
     def __init__(self, name: str) -> None:
         self.name = name

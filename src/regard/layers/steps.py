@@ -1,8 +1,9 @@
-"""A linear map that a recurrence applies once a step, with one gradient product for all its steps.
+"""A linear layer that is applied once per time step, with one weight-gradient multiplication for all steps.
 
-Plain autograd makes one weight-gradient product a step and adds it to the gradient so far: for a decoder of
-T steps that is T small products and T passes over a matrix of millions of numbers. Here each step's backward
-keeps its input and output gradient, and when every step has been visited one product over all of them gives
+Plain autograd computes one weight gradient per step and adds it to the accumulated gradient. For a decoder of
+T steps, these are T small multiplications and T passes over a matrix of millions of elements. Here, the
+backward pass of each step stores its input and its output gradient. After the last of them, one
+multiplication gives
 
     dW = sum_t x_t^T g_t = X^T G.
 
@@ -26,7 +27,7 @@ Visits = list[tuple[Tensor, Tensor]]
 
 
 class _Open(torch.autograd.Function):
-    """The identity (and a cast), whose backward runs after that of every step that used its output."""
+    """The identity with a cast; its backward runs after the backward of every step that used its output."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, visits: Visits, dtype: torch.dtype) -> Tensor:
@@ -49,7 +50,7 @@ class _Open(torch.autograd.Function):
 
 
 class _Step(torch.autograd.Function):
-    """x @ matrix; its backward leaves the matrix's gradient to `_Open`."""
+    """x @ matrix, whose backward leaves the gradient of the matrix to `_Open`."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Tensor, visits: Visits) -> Tensor:
@@ -68,11 +69,13 @@ class _Step(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class StepProduct(Rows):
-    """`x @ matrix`, once a step.
+    """`x @ matrix`, applied once per time step.
 
     Attributes:
-        matrix: [in, out], the same for all rows (a weight), or [B, in, out], one a row (a sentence's keys).
-        visits: The steps whose gradient is still to come; none outside training.
+        matrix: [in, out], shared by all rows (a weight), or [B, in, out], one matrix per row (the keys of a
+            sentence).
+        visits: Inputs and output gradients of the steps whose weight gradient is pending. None outside
+            training.
     """
 
     matrix: Tensor
@@ -80,7 +83,7 @@ class StepProduct(Rows):
 
     @classmethod
     def open(cls, matrix: Tensor) -> "StepProduct":
-        """Open a matrix for the steps of one forward pass, in its compute dtype.
+        """Prepare a matrix for the steps of one forward pass, in its compute dtype.
 
         Args:
             matrix: [in, out] or [B, in, out].
@@ -92,10 +95,10 @@ class StepProduct(Rows):
         return cls(apply(_Open, matrix, visits, dtype), visits)
 
     def __call__(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
-        """One step's product, or that of several steps at once.
+        """Multiply the input of one step, or of several steps at once, by the matrix.
 
         Args:
-            x: [..., in] for a matrix shared by all rows; [B, steps, in] for one matrix a row.
+            x: [..., in] for a matrix shared by all rows; [B, steps, in] for one matrix per row.
         """
         x = x.to(self.matrix.dtype)
         if self.visits is None:
@@ -106,5 +109,5 @@ class StepProduct(Rows):
         return apply(_Step, x, self.matrix, self.visits)
 
     def select(self, index: Int[Tensor, "N"]) -> "StepProduct":
-        """The rows' own matrices; a matrix shared by all rows stays."""
+        """Select the matrices of the rows; a matrix shared by all rows is unchanged."""
         return type(self)(self.matrix.index_select(0, index)) if self.matrix.dim() == 3 else self
