@@ -102,7 +102,7 @@ def test_what_is_no_argument_is_refused_by_name_on_every_backend() -> None:
 def test_a_tensor_alpha_out_of_range_is_refused(alpha: float, shape: tuple[int, ...]) -> None:
     alphas = torch.full(shape, 1.5)
     alphas.view(-1)[-1] = alpha
-    with pytest.raises(ValueError, match=r"alpha is .*; entmax has it in \(1, 4\]"):
+    with pytest.raises(ValueError, match=r"alpha is .*, but entmax requires alpha in \(1, 4\]"):
         entmax(torch.randn(3, 5), alphas)
     rows = torch.func.vmap(entmax, in_dims=(0, None))(torch.randn(2, 3, 5), alphas)
     assert rows[:, -1].isnan().all()  # where nothing can be raised

@@ -1,1 +1,1 @@
-"""Models for other engines: what runs outside of PyTorch, written from a model folder."""
+"""Export of trained models to inference engines other than PyTorch."""

@@ -1,8 +1,8 @@
-"""A softmax Transformer as a model of CTranslate2, a C++ engine for Transformers.
+"""Export of a Transformer with softmax attention to CTranslate2, a C++ inference engine.
 
-The probabilities are those of the model, up to rounding and quantisation. Sinusoidal positions go in as a
-table: those that CTranslate2 computes itself start at 1 and have other wavelengths. The exported folder holds
-the config and the text files of the model folder too, so that translating needs nothing else.
+The exported model has the probabilities of the original, up to rounding and quantization. Sinusoidal position
+encodings are exported as a table, because CTranslate2's own start at position 1 and have other wavelengths.
+The export also contains the config and the text files of the model, so that translation needs no other files.
 """
 
 import json
@@ -34,7 +34,7 @@ from regard.types import Float, Tensor
 __all__ = ["POSITIONS", "QUANTIZATIONS", "check_exported", "export", "import_ctranslate2", "token_names"]
 
 POSITIONS = "positions"
-"""The key of CTranslate2's `config.json` that says how many positions the tables have."""
+"""The key of CTranslate2's `config.json` that holds the number of positions of the tables."""
 SEAL_FILE = "sealed.json"
 QUANTIZATIONS = (
     "float32",
@@ -46,14 +46,14 @@ QUANTIZATIONS = (
     "int8_bfloat16",
     "int16",
 )
-EPSILON = 1e-5  # of layer normalisation: PyTorch's own
+EPSILON = 1e-5  # epsilon of layer normalization, PyTorch's default
 
 
 def import_ctranslate2() -> Any:
-    """The package.
+    """Import and return the package `ctranslate2`.
 
     Raises:
-        UsageError: if it is not installed.
+        UsageError: The package is not installed.
     """
     try:
         import ctranslate2
@@ -63,7 +63,7 @@ def import_ctranslate2() -> Any:
 
 
 def token_names(vocabulary: Vocabulary) -> list[str]:
-    """A name for each id, no two alike: a word of the text may be spelt as a special token is."""
+    """Return a unique name for each id; tokens that equal a special token get an apostrophe."""
     taken = set(vocabulary.tokens)
     names: list[str] = list(SPECIALS)
     for token in vocabulary.tokens[len(SPECIALS) :]:
@@ -76,22 +76,25 @@ def token_names(vocabulary: Vocabulary) -> list[str]:
 
 
 def export(folder: Path | str, out: Path | str, quantization: str = "float32", force: bool = False) -> None:
-    """Write the model of a folder for CTranslate2.
+    """Export a model to CTranslate2.
 
     Args:
-        folder: The model folder.
-        out: The new folder.
-        quantization: How weights are kept, one of `QUANTIZATIONS`.
-        force: Replace a model that was exported to `out` before.
+        folder: The model directory.
+        out: The new directory.
+        quantization: Data type of the weights, one of `QUANTIZATIONS`.
+        force: Whether to replace an earlier export in `out`.
 
     Raises:
-        UsageError: if there is no such quantisation, `out` holds something, or the package is missing.
-        ConfigError: if CTranslate2 has no such model; names the setting.
-        CheckpointError: if a file is missing, corrupt or cannot be written.
+        UsageError: The quantization does not exist, `out` is not empty, or the package is missing.
+        ConfigError: CTranslate2 does not support the model; the message names the setting.
+        CheckpointError: A file is missing, corrupt or cannot be written.
     """
     out = Path(out)
     if quantization not in QUANTIZATIONS:
-        raise UsageError(f"--quantization {quantization!r}: expected {', '.join(QUANTIZATIONS)}")
+        raise UsageError(
+            f"--quantization {quantization!r}: unknown quantization; expected one of "
+            f"{', '.join(QUANTIZATIONS)}"
+        )
     _check_place(out, force)
     import_ctranslate2()
     loaded = load_model(folder, "cpu")
@@ -110,7 +113,7 @@ def export(folder: Path | str, out: Path | str, quantization: str = "float32", f
 
 
 def _write_seal(folder: Path) -> None:
-    """Write the checksums of the files of an exported model; its fertility predictor vouches for itself."""
+    """Write the checksums of an exported model's files; its fertility predictor has its own checksums."""
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
     text = json.dumps({"sha256": seal(folder, names)}, indent=2) + "\n"
     (folder / SEAL_FILE).write_text(text, encoding="utf-8")
@@ -120,14 +123,14 @@ def _write_seal(folder: Path) -> None:
 class _Seal:
     """The content of `sealed.json`."""
 
-    sha256: Digests = option(help="The checksum of each file beside this one.")
+    sha256: Digests = option(help="The checksum of each file in the same directory.")
 
 
 def check_exported(folder: Path) -> None:
     """Compare the files of an exported model with their checksums.
 
     Raises:
-        CheckpointError: if one is missing, truncated, altered or not vouched for; names it.
+        CheckpointError: A file is missing, truncated, altered or has no checksum; the message names it.
     """
     path = folder / SEAL_FILE
     try:
@@ -135,50 +138,51 @@ def check_exported(folder: Path) -> None:
         names = (one.name for one in folder.iterdir() if one.is_file() and one.name != SEAL_FILE)
         check_seal(folder, sealed.sha256, {*names, EXPORTED_FILE}, SEAL_FILE)
     except NotJson as error:
-        raise CheckpointError(f"{path}: not the checksums of an exported model: {error}") from None
+        raise CheckpointError(f"{path}: not a checksum file of an exported model: {error}") from None
     except DataError as error:
         raise CheckpointError(f"{error}; export the model again") from None
 
 
 def _check_place(out: Path, force: bool) -> None:
-    """Refuse to overwrite anything but an exported model, and that unless told to."""
+    """Reject an output directory that is not empty, except for an earlier export with `force`."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     if not (out / EXPORTED_FILE).is_file() or (out / MODEL_FILE).exists():
-        raise UsageError(f"{out}: is there already and is no exported model; give a new folder")
+        raise UsageError(f"{out}: already exists and is not an exported model; give a new directory")
     if not force:
-        raise UsageError(f"{out}: holds an exported model already; give a new folder, or --force")
+        raise UsageError(f"{out}: already contains an exported model; give a new directory, or --force")
 
 
 def _check(config: RunConfig) -> None:
-    """Refuse a model that CTranslate2 does not have."""
+    """Reject a model that CTranslate2 does not support."""
     model = config.model
     if not isinstance(model, TransformerConfig):
-        raise ConfigError(f"model.kind = {model.kind!r}: CTranslate2 runs Transformers alone")
+        raise ConfigError(f"model.kind = {model.kind!r}: CTranslate2 supports only Transformers")
     for part in ("encoder", "decoder"):
         if layers := getattr(model, part).local:
-            raise ConfigError(f"model.{part}.local = {layers}: CTranslate2 has no bias towards near words")
+            raise ConfigError(f"model.{part}.local = {layers}: CTranslate2 has no localness bias")
     for number, one in enumerate(model.source_attentions):
         _check_attention(one, f"model.attentions[{number}]" if model.attentions else "model.attention")
 
 
 def _check_attention(one: AttentionConfig, name: str) -> None:
+    """Reject an attention mechanism that CTranslate2 does not support."""
     if not isinstance(one, SoftAttentionConfig):
-        raise ConfigError(f"{name}.kind = {one.kind!r}: CTranslate2 has soft attention alone")
+        raise ConfigError(f"{name}.kind = {one.kind!r}: CTranslate2 supports only soft attention")
     if one.map != "softmax":
-        raise ConfigError(f"{name}.map = {one.map!r}: CTranslate2 has softmax alone")
+        raise ConfigError(f"{name}.map = {one.map!r}: CTranslate2 supports only softmax")
     if one.scorer not in (None, "scaled"):
-        raise ConfigError(f"{name}.scorer = {one.scorer!r}: CTranslate2 has scaled products alone")
+        raise ConfigError(f"{name}.scorer = {one.scorer!r}: CTranslate2 supports only scaled dot products")
 
 
 def _specification(loaded: LoadedModel) -> Any:
-    """The model as CTranslate2 describes it."""
+    """Build CTranslate2's specification of the model."""
     from ctranslate2.specs import common_spec, transformer_spec
 
     model, config = loaded.model, loaded.config.model
     assert isinstance(model, TransformerModel) and isinstance(config, TransformerConfig)
     gelu = config.feed_forward.activation == "gelu"
-    # Typed as what they are before they are filled: nothing.
+    # Typed as Any, because CTranslate2 declares the fields with their initial value None.
     spec: Any = transformer_spec.TransformerSpec.from_config(
         (config.encoder.layers, config.decoder.layers),
         config.heads,
@@ -211,14 +215,14 @@ def _specification(loaded: LoadedModel) -> Any:
 
 
 def _positions(search: SearchConfig) -> int:
-    """As many positions as sentences may have tokens, the longest that are translated and what comes out."""
+    """Return the number of positions for the longest accepted source and its longest translation."""
     longest = search.batch.longest + 1  # a sink
     made = int(search.max_length_ratio * longest) + search.max_length_extra
     return max(longest, made, search.min_length) + 1
 
 
 def _write_ends(into: Any, positions: Positions, norm: torch.nn.Module, count: int) -> None:
-    """What stands before and after the layers of an encoder or decoder."""
+    """Write the position table and the final layer normalization of an encoder or decoder."""
     into.scale_embeddings = True
     into.position_encodings.encodings = _array(positions(0, count, torch.empty(0, dtype=torch.float32)))
     if isinstance(norm, Norm):
@@ -226,7 +230,7 @@ def _write_ends(into: Any, positions: Positions, norm: torch.nn.Module, count: i
 
 
 def _write_layer(into: Any, layer: EncoderLayer | DecoderLayer) -> None:
-    """Self-attention and the feed-forward network."""
+    """Write the self-attention and the feed-forward network of a layer."""
     _write_linears(into.self_attention, [layer.attention.enter, layer.attention.leave])
     _write_norm(into.self_attention.layer_norm, layer.around_attention.norm)
     _write_linear(into.ffn.linear_0, layer.feed.enter)
@@ -250,5 +254,5 @@ def _write_norm(into: Any, norm: Norm) -> None:
 
 
 def _array(tensor: Float[Tensor, "*B N"]) -> np.ndarray:
-    """A copy: quantisation writes into what it is given."""
+    """Return a copy as a NumPy array, because quantization overwrites its input."""
     return np.array(tensor.detach().numpy(), dtype=np.float32, order="C", copy=True)

@@ -1,12 +1,15 @@
-"""Translating with an exported model: search by CTranslate2, text and scores by regard.
+"""Translation with an exported model: CTranslate2 runs the search, regard processes text and scores.
 
-CTranslate2 takes out what may not be said before the softmax and not after it, which makes all else likelier,
-and a translation that reaches the greatest length has no end symbol. To give the model's own probabilities,
-search goes without the ban on padding, start and sink, which a trained model never says, and is repeated with
-it for a sentence where they were said; and translations whose log-probability it does not give are scored in
-one more pass. Greedy translations are those of `Translator`. In beam search a sentence is done when it has as
-many translations as the beam is wide (`Translator` waits until nothing unfinished beats them); these are
-ranked by the same score.
+CTranslate2 bans tokens before the softmax instead of after it, which raises the probabilities of all other
+tokens. A translation of maximum length has no end symbol. To report the model's own probabilities:
+
+- The search runs without a ban on padding, start symbol and sink, which a trained model does not produce. If
+  a sentence's results contain one of them, its search is repeated with the ban.
+- Translations for which CTranslate2 does not return the model's log-probability are scored in another pass.
+
+Greedy search gives the same translations as `Translator`. Beam search finishes a sentence when it has as many
+translations as the beam size, whereas `Translator` continues until no unfinished hypothesis can beat them.
+The translations are ranked by the same score.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,13 +39,13 @@ _NEVER = [[SPECIALS[token]] for token in (PAD, BOS, SINK)]
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """A model as CTranslate2 runs it.
+    """An exported model, loaded in CTranslate2.
 
     Attributes:
         engine: A `ctranslate2.Translator`.
-        text: Its tokenizers and vocabularies.
-        search: How it translates, unless told otherwise.
-        longest: The most tokens that a sentence may have, a sink or end symbol included.
+        text: The tokenizers and vocabularies.
+        search: The default search settings.
+        longest: Maximum number of tokens of a sentence, including a sink or end symbol.
     """
 
     engine: Any
@@ -52,22 +55,22 @@ class ExportedModel:
 
 
 def load_exported(folder: Path | str, device: str = "auto", threads: int | None = None) -> ExportedModel:
-    """A model that `regard export ctranslate2` wrote.
+    """Load a model that `regard export ctranslate2` has written.
 
     Args:
-        folder: Its folder.
+        folder: The model's directory.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        threads: Threads on the CPU; none: as CTranslate2 has it.
+        threads: Number of CPU threads. None means CTranslate2's default.
 
     Raises:
-        UsageError: if the folder is that of a model not exported, or the package is missing.
-        CheckpointError: if a file is missing or corrupt; names it.
-        DeviceError: if the device is not there.
+        UsageError: The directory contains a model that is not exported, or the package is missing.
+        CheckpointError: A file is missing or corrupt; the message names it.
+        DeviceError: The device is not available.
     """
     folder = Path(folder)
     if folder.is_dir() and not (folder / EXPORTED_FILE).exists():
         raise UsageError(
-            f"{folder}: not a model for ctranslate2; export it first: "
+            f"{folder}: not a model for ctranslate2; export it first with "
             f"regard export ctranslate2 {folder} -o NEW"
         )
     package = import_ctranslate2()
@@ -81,7 +84,9 @@ def load_exported(folder: Path | str, device: str = "auto", threads: int | None 
     try:
         longest = int(read_json(path, dict[str, Any])[POSITIONS])
     except (DataError, ValueError, KeyError, TypeError):
-        raise CheckpointError(f"{path}: missing, or not written by `regard export`") from None
+        raise CheckpointError(
+            f"{path}: missing, or not written by `regard export`; export the model again"
+        ) from None
     kind, _, index = device.partition(":")
     settings = {"device_index": int(index) if index.isdigit() else 0, "intra_threads": threads or 0}
     try:
@@ -89,17 +94,18 @@ def load_exported(folder: Path | str, device: str = "auto", threads: int | None 
     except (RuntimeError, ValueError) as error:
         if kind == "cuda":
             raise DeviceError(f"device {device!r}: ctranslate2 cannot use it: {error}") from None
-        raise CheckpointError(f"{folder / EXPORTED_FILE}: cannot be read by ctranslate2: {error}") from None
+        raise CheckpointError(f"{folder / EXPORTED_FILE}: ctranslate2 cannot read it: {error}") from None
     return ExportedModel(engine, text, search, longest)
 
 
 @dataclass(frozen=True)
 class _Said:
-    """A translation that search found.
+    """A translation that the search returned.
 
     Attributes:
-        tokens: Its tokens, the end symbol left out.
-        log_probability: With that of the end symbol, in nats; none where the engine does not say the model's.
+        tokens: The tokens, without the end symbol.
+        log_probability: The log-probability with the end symbol, in nats. None if the engine's value is not
+            the model's.
     """
 
     tokens: tuple[str, ...]
@@ -108,63 +114,65 @@ class _Said:
 
 @dataclass(frozen=True)
 class ExportedTranslator:
-    """An exported model with search settings; gives no attention and no log-probabilities of single tokens.
+    """An exported model with search settings; it returns no attention and no token log-probabilities.
 
     Attributes:
         model: The model.
-        search: How to search.
+        search: The search settings.
 
     Raises:
-        UsageError: if CTranslate2 cannot search that way; names the option.
+        UsageError: CTranslate2 does not support a search setting; the message names the option.
     """
 
     model: ExportedModel
     search: SearchConfig
 
     def __post_init__(self) -> None:
-        """Refuse what would mean something else there; decide what the settings leave to the tokenizer."""
-        search, plain = self.search, "with --engine ctranslate2"
+        """Resolve settings that depend on the tokenizer, and reject those that CTranslate2 lacks."""
+        search, plain = self.search, "supported with --engine ctranslate2"
         subword = self.model.text.target.tokenizer.subword
         object.__setattr__(self, "search", search.for_text(subword))
         if search.coverage_penalty.weight:
             raise UsageError(
                 f"--coverage-penalty (search.coverage_penalty.weight) = {search.coverage_penalty.weight}: "
-                f"not {plain}, whose own is another; 0 turns it off"
+                f"not {plain}, which has another coverage penalty; 0 disables it"
             )
         if search.alignment.replace_unknown:
             raise UsageError(
-                f"--replace-unknown (search.alignment.replace_unknown): not {plain}: it needs attention"
+                f"--replace-unknown (search.alignment.replace_unknown): not {plain}, "
+                "because it needs attention"
             )
         if search.scheme.transformers:
-            raise UsageError(f"search.scheme.transformers: not {plain}, which counts in its own way")
+            raise UsageError(f"search.scheme.transformers: not {plain}, which computes scores differently")
         if search.scheme.stop != "likely":
             raise UsageError(
-                f"search.scheme.stop = {search.scheme.stop!r}: not {plain}, which stops in its own way"
+                f"search.scheme.stop = {search.scheme.stop!r}: not {plain}, which stops by another criterion"
             )
 
     @cached_property
     def _names(self) -> tuple[list[str], list[str]]:
-        """What the engine calls the tokens of either side."""
+        """The engine's token names of the source and the target side."""
         text = self.model.text
         return token_names(text.source.vocabulary), token_names(text.target.vocabulary)
 
     @cached_property
     def _ids(self) -> dict[str, int]:
+        """The id of each target token name."""
         return {name: number for number, name in enumerate(self._names[1])}
 
     def as_written(self) -> "ExportedTranslator":
-        """The same for tokenised text, which is taken as it stands."""
+        """Return a translator for tokenized text, which is not tokenized again."""
         return replace(self, model=replace(self.model, text=self.model.text.as_written()))
 
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
-        """Translate lines as `Translator.translate` does."""
+        """Translate lines like `Translator.translate`."""
         for block in blocks(lines, self.search.batch.block):
             for result in self.block(block):
                 warn_refused(result)
                 yield result
 
     def block(self, lines: Sequence[Line]) -> list[LineResult]:
-        """Translate lines held together."""
+        """Translate a list of lines."""
         results = [self._read(line) for line in lines]
         lengths = [0 if result.refused else len(result.source_tokens) for result in results]
         for rows in sorted_batches(lengths, self.search.batch):
@@ -174,7 +182,7 @@ class ExportedTranslator:
         return results
 
     def _read(self, line: Line) -> LineResult:
-        """Tokenise a line, or refuse it."""
+        """Tokenize a line, or reject it."""
         text = self.model.text
         side, longest = text.source, self.search.batch.limits(self.model.longest, len(text.sink)).source
         refused = too_long(line.text, None, longest) or side.problem(line.text)
@@ -186,7 +194,7 @@ class ExportedTranslator:
         return LineResult(line, refused=refused)
 
     def _search(self, read: Sequence[LineResult]) -> list[list[Hypothesis]]:
-        """The best translations of a batch of lines."""
+        """Find the best translations of a batch of lines."""
         text, search = self.model.text, self.search
         sources: list[list[str]] = []
         for result in read:
@@ -209,7 +217,7 @@ class ExportedTranslator:
     def _ask(
         self, sources: list[list[str]], limit: int, ban: list[list[str]] | None = None
     ) -> list[list[_Said]]:
-        """What the engine finds, nothing longer than a limit."""
+        """Run the engine's search, with translations of at most `limit` tokens."""
         search = self.search
         changed = bool(ban or search.forbid_unknown or search.min_length or search.no_repeat_ngram)
         found = self.model.engine.translate_batch(
@@ -218,7 +226,7 @@ class ExportedTranslator:
             num_hypotheses=search.beam,
             length_penalty=0,
             min_decoding_length=search.min_length,
-            max_decoding_length=limit + 1,  # of those that end there, the end symbol is one
+            max_decoding_length=limit + 1,  # the engine counts the end symbol
             max_input_length=0,
             no_repeat_ngram_size=search.no_repeat_ngram,
             disable_unk=search.forbid_unknown,
@@ -239,7 +247,7 @@ class ExportedTranslator:
     def _scored(
         self, sources: list[list[str]], found: list[list[_Said]]
     ) -> list[list[tuple[tuple[str, ...], float]]]:
-        """The same with the log-probabilities that the engine did not say, from one more pass."""
+        """Complete the translations with log-probabilities, from a scoring pass where they are missing."""
         missing = [
             (source, said.tokens)
             for source, several in zip(sources, found, strict=True)
@@ -264,7 +272,7 @@ class ExportedTranslator:
         ]
 
     def _ranked(self, found: list[list[tuple[tuple[str, ...], float]]]) -> list[list[Hypothesis]]:
-        """Hypotheses, best first."""
+        """Convert the translations to hypotheses, best first."""
         results: list[list[Hypothesis]] = []
         for several in found:
             hypotheses = [
@@ -281,7 +289,7 @@ class ExportedTranslator:
         return results
 
     def _written(self, result: LineResult, hypotheses: Sequence[Hypothesis]) -> LineResult:
-        """Hypotheses as text."""
+        """Detokenize the hypotheses of a line."""
         text = self.model.text
         written: list[Translation] = []
         for hypothesis in hypotheses:

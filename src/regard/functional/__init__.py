@@ -1,6 +1,7 @@
-"""Maps from scores to distributions, pure functions with exact gradients.
+"""Transformations of scores into probability distributions, as pure functions with exact gradients.
 
-Each takes scores of any shape, a boolean mask (True = may be attended) and the dimension that sums to 1.
+Each function takes scores of any shape, a boolean mask (True = may be attended) and the dimension along which
+the result sums to 1.
 """
 
 from regard.functional.bounds import check_bounds

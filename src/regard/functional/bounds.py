@@ -1,14 +1,15 @@
-"""Bounds of a distribution: whether one fits between them, and where a solution rests on them.
+"""Bounded probability distributions: feasibility, the threshold search, and the active set of a solution.
 
-Both constrained maps choose p between l and u, summing to 1, by one number a row, the level: every p_i falls
-from u_i to l_i as the level rises, between two breakpoints of its own. The sum is therefore made of at most
-2 S + 1 pieces, and a binary search over the sorted breakpoints finds the piece on which it passes 1 in
-log2(2 S) evaluations (Pardalos & Kovoor 1990 search the same breakpoints, by medians). On that piece every
-position is known to be at a bound or free, and the level has a closed form: nothing is bisected.
+Both constrained transformations find p with l <= p <= u and sum 1 through one number per row, the threshold:
+every p_i falls from u_i to l_i as the threshold rises, between two breakpoints. The sum is therefore a
+function with at most 2 S + 1 segments. A binary search over the sorted breakpoints finds the segment on which
+the sum crosses 1 in log2(2 S) evaluations (Pardalos and Kovoor, 1990, search the same breakpoints by
+medians). On that segment each position is either at a bound or free, and the threshold has a closed form. No
+bisection of real numbers is needed.
 
-A level may be anywhere that scores are, -1e38 say, where its rounding exceeds 1 and with it every weight. So
-the same search is made over the scores first, at which the sum is exact, for it is made of their differences;
-all else is measured from the score that is found to be near the level (`centred`).
+The scores and the threshold may be as extreme as -1e38, where the rounding error of the threshold exceeds 1.
+So the same search is first made over the scores. There the sum is exact, because it depends on differences of
+scores only. All further values are relative to a score near the threshold (`centred`).
 """
 
 from collections.abc import Callable
@@ -23,32 +24,33 @@ from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Problem", "Rest", "centred", "check_bounds", "crossing", "leaving", "tolerance"]
 
-SLACK, SLACK_DOUBLE = 1e-4, 1e-9  # by how much bounds may sum to less than 1
-NEAR, NEAR_DOUBLE = 1e-6, 1e-9  # how near its bound a position counts as meeting it
+SLACK, SLACK_DOUBLE = 1e-4, 1e-9  # tolerance of upper bounds that sum to less than 1
+NEAR, NEAR_DOUBLE = 1e-6, 1e-9  # distance from a bound that counts as a tie
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """How near to its bound the free form counts as meeting it: a tie."""
+    """Return the distance from a bound below which the unbounded solution counts as a tie."""
     return NEAR_DOUBLE if dtype == torch.float64 else NEAR
 
 
 def slack(dtype: torch.dtype) -> float:
-    """How much less than 1 the upper bounds may sum to."""
+    """Return the tolerance of upper bounds that sum to less than 1."""
     return SLACK_DOUBLE if dtype == torch.float64 else SLACK
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The input of a constrained map along the last dimension, in float64 where the device has it.
+    """The input of a constrained transformation along the last dimension, in float64 if the device has it.
 
     Attributes:
         scores: [..., S], 0 where not usable.
-        upper: [..., S], cut to 1 (a bound above holds nothing back), 0 where not usable.
+        upper: [..., S], clipped to 1 (larger bounds have no effect), 0 where not usable.
         lower: [..., S], 0 where not usable.
-        usable: [..., S], whether the position may be attended: the mask is True, the score not -inf.
-        feasible: [..., 1], whether a distribution fits; true of a row with nothing usable.
-        full: [..., 1], whether the upper bounds sum to no more than 1 and so are the answer.
-        near: Ties, see `tolerance`.
+        usable: [..., S], whether the position may be attended: the mask is True and the score is not -inf.
+        feasible: [..., 1], whether a distribution satisfies the bounds; True for rows without usable
+            positions.
+        full: [..., 1], whether the upper bounds sum to at most 1 and are therefore the solution.
+        near: Distance that counts as a tie, see `tolerance`.
     """
 
     scores: Tensor
@@ -61,10 +63,11 @@ class Problem:
 
     @classmethod
     def of(cls, scores: Tensor, upper: Tensor, lower: Tensor | None, mask: Tensor | None) -> "Problem":
-        """Check and complete the input of a map.
+        """Validate and complete the input of a transformation.
 
         Raises:
-            InfeasibleBounds: In a row no distribution fits, and raising neither stalls nor is impossible.
+            InfeasibleBounds: No distribution satisfies the bounds of a row. Only raised on a CPU outside of
+                compiled code and `torch.func`; elsewhere `feasible` is False.
         """
         exact = scores.dtype if scores.device.type == "mps" else torch.float64
         usable = attendable(scores, mask)
@@ -74,7 +77,7 @@ class Problem:
         room = slack(scores.dtype)
         most, least = u.sum(-1, keepdim=True), low.sum(-1, keepdim=True)
         wrong = ((u < 0) | (low < 0) | (low > u + tolerance(scores.dtype))).any(-1, keepdim=True)
-        # Said so that a NaN is nobody's fault: it comes out as one.
+        # Written with `~`, so that a NaN counts as feasible: it must propagate instead of raising an error.
         fits = ~(wrong | (most < 1 - room) | (least > 1 + room)) | ~usable.any(-1, keepdim=True)
         found = cls(z, u, low, usable, fits, most <= 1, tolerance(scores.dtype))
         if z.device.type == "cpu" and not torch.compiler.is_compiling() and not transforming():
@@ -89,21 +92,22 @@ class Problem:
         most, least = float(self.upper[row].detach().sum()), float(self.lower[row].detach().sum())
         where = f"row {list(row)} of {list(self.scores.shape[:-1])}" if row else "the only row"
         if most < 1 and least <= most:
-            why = f"its usable upper bounds sum to {most:.6g}, and must sum to at least 1"
+            why = f"its usable upper bounds sum to {most:.6g}, but must sum to at least 1"
         elif least > 1:
-            why = f"its lower bounds sum to {least:.6g}, and must sum to at most 1"
+            why = f"its lower bounds sum to {least:.6g}, but must sum to at most 1"
         else:
-            why = "a bound is negative, or a lower one above its upper one"
-        raise InfeasibleBounds(f"no distribution fits the bounds of {where}: {why}", row)
+            why = "a bound is negative, or a lower bound exceeds its upper bound"
+        raise InfeasibleBounds(f"no distribution satisfies the bounds of {where}: {why}", row)
 
     def settle(self, distribution: Tensor, form: Tensor) -> Tensor:
-        """The distribution with its exceptions, and the derivatives of a form that equals it.
+        """Combine a solution with the derivatives of a closed form that equals it, and handle special rows.
 
-        Bounds that only just suffice are scaled to sum to 1; a row in which none fits, or with a NaN, is NaN.
+        Upper bounds that sum to slightly less than 1 are rescaled. A row that is infeasible or contains a NaN
+        becomes NaN.
         """
         total = self.upper.sum(-1, keepdim=True)
         whole = torch.where(self.full & (total > 0), self.upper / total, distribution)
-        # Neither number is wanted, only whether it is one; the sum of the scores may be none.
+        # Add terms that are NaN if a score or lower bound is; 0 times a score, as their sum may overflow.
         total = total + (self.scores * 0 + self.lower).sum(-1, keepdim=True)
         broken = ~self.feasible | ~torch.isfinite(total)
         whole = whole.masked_fill(broken, torch.nan)
@@ -112,10 +116,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Rest:
-    """Where a solution rests: every usable position is free, at its upper bound or at its lower bound.
+    """The active set of a solution: every usable position is free, at its upper or at its lower bound.
 
-    Where bounds alone decide and no position is free, the one that moves first as the bounds loosen counts as
-    free: then the gradient through the free ones is the derivative for loosened bounds.
+    If the bounds alone determine the solution and no position is free, the position that would move first
+    if the bounds were loosened counts as free. The gradient through the free positions is then the derivative
+    for loosened bounds.
 
     Attributes:
         free: [..., S].
@@ -129,17 +134,17 @@ class Rest:
 
     @classmethod
     def of(cls, problem: Problem, free: Tensor, upper: Tensor) -> "Rest":
-        """Every usable position that is neither free nor at its upper bound rests on the lower one."""
+        """Build the set; usable positions neither free nor at the upper bound are at the lower bound."""
         free, upper = free & problem.usable, upper & problem.usable & ~free
         return cls(free, upper, problem.usable & ~free & ~upper)
 
     def fixed(self, upper: Tensor, lower: Tensor) -> Tensor:
-        """The values of the positions at a bound, 0 at the free ones."""
+        """Return the values of the positions at a bound, and 0 at the free positions."""
         return torch.where(self.upper, upper, torch.where(self.lower, lower, 0))
 
 
 def _first_reaching(ordered: Float[Tensor, "*B N"], total: Callable[[Tensor], Tensor]) -> Int[Tensor, "*B 1"]:
-    """Which of these levels, from the highest on, is the first at which the sum is 1; the last if none is."""
+    """Return the index of the first threshold in descending order whose sum is at least 1; else the last."""
     last = ordered.shape[-1] - 1
     low = torch.zeros_like(ordered[..., :1], dtype=torch.int64)
     high = torch.full_like(low, last)
@@ -154,19 +159,20 @@ def _first_reaching(ordered: Float[Tensor, "*B N"], total: Callable[[Tensor], Te
 def centred(
     problem: Problem, total: Callable[[Tensor], Tensor], reach: float, *, above: bool
 ) -> tuple[Float[Tensor, "*B 1"], Float[Tensor, "*B S"]]:
-    """The score next to the level, and the scores measured from it, of which those far away are cut.
+    """Return the score next to the threshold, and the scores relative to it, clipped to +-reach.
 
     Args:
-        problem: Whose level it is.
-        total: The sum at a level [..., 1], which rises as the level falls.
-        reach: So far away that a position is at a bound, wherever it is.
-        above: Whether it is the next above the level, else the next below.
+        problem: The problem.
+        total: Function that returns the sum at a threshold [..., 1]; it rises as the threshold falls.
+        reach: Distance from the threshold beyond which every position is at a bound.
+        above: Whether to return the next score above the threshold instead of the next one below.
     """
     ordered = problem.scores.sort(-1, descending=True).values
     first = _first_reaching(ordered, total)
     centre = ordered.gather(-1, first)
     if above:
         centre = torch.where(total(centre) >= 1, ordered.gather(-1, (first - 1).clamp_min(0)), centre)
+    # If the upper bounds are the solution, the threshold lies below all scores with a positive bound.
     bounded = problem.upper > 0
     lowest = torch.where(bounded, problem.scores, torch.inf).amin(-1, keepdim=True)
     centre = torch.where(problem.full & bounded.any(-1, keepdim=True), lowest, centre)
@@ -180,13 +186,13 @@ def leaving(
     leaves: Bool[Tensor, "*B S"],
     reach: float,
 ) -> tuple[Float[Tensor, "*B 1"], Float[Tensor, "*B S"]]:
-    """In rows whose positions are all held, the least score of those that may leave, for it may be far away.
+    """Recenter rows without a free position on the lowest score at its upper bound, which may be far away.
 
     Args:
-        problem: Whose scores they are.
-        centre: What scores are measured from so far, and in other rows from now on.
-        held: Rows in which no position is free.
-        leaves: Positions at their upper bounds.
+        problem: The problem.
+        centre: The score that scores are relative to so far; unchanged in other rows.
+        held: [..., 1], rows in which no position is free.
+        leaves: [..., S], positions at their upper bounds.
         reach: As in `centred`.
 
     Returns:
@@ -200,15 +206,15 @@ def leaving(
 def crossing(
     problem: Problem, breakpoints: Float[Tensor, "*B N"], total: Callable[[Tensor], Tensor]
 ) -> Float[Tensor, "*B 1"]:
-    """A level inside the piece on which the sum passes 1.
+    """Find a threshold in the segment on which the sum crosses 1.
 
     Args:
-        problem: Whose sum it is.
-        breakpoints: The levels at which a position joins or leaves a bound; may be infinite.
-        total: The sum at a level [..., 1], which rises as the level falls.
+        problem: The problem.
+        breakpoints: The thresholds at which a position reaches or leaves a bound; may be infinite.
+        total: Function that returns the sum at a threshold [..., 1]; it rises as the threshold falls.
 
     Returns:
-        A level strictly between two breakpoints, or beyond all of them where the bounds alone are the answer.
+        A threshold strictly between two breakpoints, or beyond all of them if the bounds are the solution.
     """
     ordered = breakpoints.sort(-1, descending=True).values
     high = _first_reaching(ordered, total)
@@ -227,21 +233,21 @@ def check_bounds(
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> None:
-    """Raise `InfeasibleBounds` unless in every row a distribution fits between the bounds.
+    """Raise `InfeasibleBounds` unless in every row some distribution satisfies the bounds.
 
-    On a CPU the constrained maps check this themselves. On an accelerator and in compiled code they answer
-    NaN instead, and this is the way to ask: it waits for the device.
+    On a CPU the constrained transformations check this themselves. On an accelerator and in compiled code
+    they return NaN instead, because a check would wait for the device; call this function to check there.
 
     Args:
-        upper: The bounds, in the shape of the scores.
-        lower: Lower bounds, or a number; 0 if absent.
+        upper: The upper bounds, in the shape of the scores.
+        lower: Lower bounds, or a number. None means 0.
         dim: The dimension that sums to 1.
         mask: Boolean, True = may be attended.
 
     Raises:
-        InfeasibleBounds: Names the first row and what its bounds sum to.
+        InfeasibleBounds: A row is infeasible; the message names the first such row and the sum of its bounds.
         TypeError: The mask is not boolean, or the lower bounds are neither a tensor nor a number.
-        ValueError: The lower bounds or the mask do not broadcast to the upper ones.
+        ValueError: The lower bounds or the mask do not broadcast to the upper bounds.
     """
     if mask is not None:
         check_mask(mask)

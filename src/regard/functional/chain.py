@@ -1,14 +1,15 @@
-"""A first-order chain over source positions: where attention was says where it may go.
+"""First-order Markov chains over source positions: the attention of a step depends on the previous one.
 
-With a_t the position that token t is read from, scores z_t, and a bias b that depends on two positions alone,
+With a_t the source position of token t, scores z_t, and a bias b that depends on two positions only,
 
     P(a_t = i | s_t, a_{t-1} = j) = exp(z_ti + b_ij) / sum_i' exp(z_ti' + b_i'j),
-    Prior_t(i) = sum_j P(a_t = i | s_t, a_{t-1} = j) Postr_{t-1}(j)     (Shankar & Sarawagi 2019, Eq. 14),
-    Postr_t(i) = Prior_t(i) P(y_t | s_t, x_i) / P(y_t | y_<t)           (their Eq. 13),
+    Prior_t(i) = sum_j P(a_t = i | s_t, a_{t-1} = j) Postr_{t-1}(j)     (Shankar and Sarawagi, 2019, Eq. 14),
+    Postr_t(i) = Prior_t(i) P(y_t | s_t, x_i) / P(y_t | y_<t)           (ibid., Eq. 13).
 
-and the product of the P(y_t | y_<t) = sum_i Prior_t(i) P(y_t | s_t, x_i) is the likelihood summed over all
-sequences of positions: the forward algorithm (their Section 2.5; Wu & Cotterell 2019 for hard attention).
-Where b_ij = -inf for i < j the chain never goes back; a position from which it could go nowhere stays.
+The product of the P(y_t | y_<t) = sum_i Prior_t(i) P(y_t | s_t, x_i) is the likelihood summed over all
+sequences of positions. This is the forward algorithm (ibid., Section 2.5; Wu and Cotterell, 2019, for hard
+attention). If b_ij = -inf for i < j, the chain never moves backward; a position without a successor is
+absorbing.
 """
 
 import torch
@@ -25,15 +26,16 @@ def chain_prior(
     bias: Float[Tensor, "S S"],
     mask: Bool[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B S"]:
-    """Log Prior_t, from where the step before was believed to be.
+    """Compute log Prior_t from the posterior of the previous step.
 
-    Two products with the S x S matrix exp(b): no array of S x S a sentence is made.
+    The computation needs two multiplications by the S x S matrix exp(b), and no S x S array per sentence.
 
     Args:
         scores: z_t.
         passed: Postr_{t-1}, each row summing to 1; zero where masked.
-        bias: b_ij for i to and j from, finite: a chain that never goes back is `forward_prior`'s.
-        mask: True where a position may be attended, at least once a row.
+        bias: b_ij from position j to position i. It must be finite; use `forward_prior` for chains that never
+            move backward.
+        mask: True where a position may be attended, at least once per row.
 
     Returns:
         [B, S], in nats; -inf where masked.
@@ -41,7 +43,7 @@ def chain_prior(
     dtype = exact_dtype(scores.dtype)
     scores, passed, bias = scores.to(dtype), passed.to(dtype), bias.to(dtype)
     usable = attendable(scores, mask)
-    # Relative to the best score, so that no sum below is less than the exponential of the least bias.
+    # With the best score shifted to 0, no sum below is smaller than the exponential of the minimum bias.
     relative = shifted(scores, usable)
     moves = bias.exp()
     with torch.autocast(scores.device.type, enabled=False):
@@ -55,43 +57,47 @@ def forward_prior(
     passed: Float[Tensor, "B S"],
     mask: Bool[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B S"]:
-    """Log Prior_t of a chain that never goes back: b_ij = 0 for i >= j, else -inf (Wu & Cotterell 2019).
+    """Compute log Prior_t of a chain that never moves backward (Wu and Cotterell, 2019).
+
+    Its bias is b_ij = 0 for i >= j, otherwise -inf.
 
     Args:
         scores: z_t.
         passed: Postr_{t-1}, each row summing to 1; zero where masked.
-        mask: True where a position may be attended; in each row the first ones.
+        mask: True where a position may be attended; these must be the first positions of each row.
 
     Returns:
-        [B, S], in nats; -inf where masked or before every position that is believed in.
+        [B, S], in nats; -inf where masked and before every position with nonzero posterior.
     """
     dtype = exact_dtype(scores.dtype)
     scores, passed = scores.to(dtype), passed.to(dtype)
     usable = attendable(scores, mask)
     relative = shifted(scores, usable).masked_fill(~usable, torch.finfo(dtype).min)
     onward = relative.flip(-1).logcumsumexp(-1).flip(-1)  # [b, j] = log of the sum over i >= j
-    known = passed > 0
-    log_passed = passed.masked_fill(~known, 1.0).log().masked_fill(~known, -torch.inf)
-    leaving = torch.where(known, log_passed - onward, torch.finfo(dtype).min)
+    possible = passed > 0
+    # Two masks each, so that log(0) enters neither the value nor the gradient.
+    log_passed = passed.masked_fill(~possible, 1.0).log().masked_fill(~possible, -torch.inf)
+    leaving = torch.where(possible, log_passed - onward, torch.finfo(dtype).min)
     arrived = leaving.logcumsumexp(-1)  # [b, i] = log of the sum over j <= i
-    reached = known.long().cumsum(-1) > 0
+    reached = possible.long().cumsum(-1) > 0
     return (relative + arrived).masked_fill(~(usable & reached), -torch.inf)
 
 
 def chain_transitions(
     scores: Float[Tensor, "B T S"], bias: Float[Tensor, "S S"], mask: Bool[Tensor, "B S"] | None = None
 ) -> Float[Tensor, "B T S S"]:
-    """Log P(a_t = i | s_t, a_{t-1} = j), written out: [..., i, j].
+    """Compute all transition log-probabilities log P(a_t = i | s_t, a_{t-1} = j) as [..., i, j].
 
     Args:
         scores: z_t.
-        bias: b_ij; -inf where the chain may not go.
+        bias: b_ij; -inf for transitions that are not allowed.
         mask: True where a position may be attended.
     """
     dtype = exact_dtype(scores.dtype)
     logits = scores.to(dtype).unsqueeze(-1) + bias.to(dtype)
     if mask is not None:
         logits = logits.masked_fill(~mask[:, None, :, None], -torch.inf)
+    # A position without any allowed successor keeps its probability.
     nowhere = torch.isneginf(logits).all(-2, keepdim=True)
     stay = torch.eye(logits.shape[-1], dtype=torch.bool, device=logits.device)
     logits = torch.where(nowhere & stay, torch.zeros_like(logits), logits)
@@ -104,18 +110,18 @@ def chain_log_likelihood(
     log_emissions: Float[Tensor, "B T S"],
     mask: Bool[Tensor, "B T"] | None = None,
 ) -> Float[Tensor, "B"]:
-    """Log of the probability of all tokens, summed over all sequences of positions, in nats.
+    """Compute the log-likelihood of all tokens, summed over all sequences of positions, in nats.
 
     Args:
-        log_start: Log P(a_1 = i).
-        log_transitions: Log P(a_t = i | a_{t-1} = j) as [..., i, j]; the first step's is not looked at.
+        log_start: Log P(a_0 = i).
+        log_transitions: Log P(a_t = i | a_{t-1} = j) as [..., i, j]; the entry of the first step is ignored.
         log_emissions: Log P(y_t | s_t, x_i).
-        mask: True at real tokens, the first ones of each row; none: all are real.
+        mask: True at real tokens, which must be the first of each row. None means all tokens are real.
     """
     forward = log_start + log_emissions[:, 0]
     for t in range(1, log_emissions.shape[1]):
         paths = log_transitions[:, t] + forward.unsqueeze(1)
-        # A position that no path reaches has a log of zero whose gradient is zero, not NaN.
+        # For a position that no path reaches, log 0 gets a gradient of zero instead of NaN.
         reached = ~torch.isneginf(paths).all(-1)
         arrived = torch.where(reached.unsqueeze(-1), paths, 0.0).logsumexp(-1)
         new = arrived.masked_fill(~reached, -torch.inf) + log_emissions[:, t]

@@ -1,22 +1,24 @@
-"""Constrained softmax: the distribution nearest to the softmax in Kullback-Leibler divergence, within bounds.
+"""Constrained softmax: the distribution within bounds that is closest to softmax in KL divergence.
 
-    p = argmax over {p : sum p = 1, l <= p <= u} of p . z + H(p)     (Martins & Kreutzer 2017, Eq. 7)
-      = max(l, min(u, exp(z) / Z)),   Z so that p sums to 1          (Malaviya et al. 2018, Eq. 4; l = 0)
+    p = argmax over {p : sum p = 1, l <= p <= u} of p . z + H(p)     (Martins and Kreutzer, 2017, Eq. 7)
+      = max(l, min(u, exp(z) / Z)),   Z such that p sums to 1        (Malaviya et al., 2018, Eq. 4; l = 0)
 
-The sum falls as log Z rises, in pieces that begin and end where a position joins or leaves a bound, z_i - log
-l_i and z_i - log u_i; on the piece where it passes 1, with A the free positions, they share what the bounds
-leave:
+The sum falls as log Z rises, in segments whose ends z_i - log l_i and z_i - log u_i are the points where a
+position reaches or leaves a bound. On the segment where the sum crosses 1, with A the set of free positions,
 
     p_i = (1 - sum of the bounds of the others) softmax over A of z.
 
-Gradient (Martins & Kreutzer 2017, Prop. 3; Malaviya et al. 2018, Section 3), m = sum_A p_i g_i / sum_A p_i:
+Gradient (Martins and Kreutzer, 2017, Prop. 3; Malaviya et al., 2018, Section 3), with m = sum_A p_i g_i /
+sum_A p_i:
 
     dz_i = 1(i in A) p_i (g_i - m),   du_i = 1(p_i = u_i) (g_i - m),   dl_i = 1(p_i = l_i) (g_i - m).
 
-The printed denominator is 1 minus the sum of the others; sum_A p_i is the same without the cancellation.
-Where the paper is silent. A position that meets its bound exactly is free, except where u_i = 0. If no
-position is free, those at an upper bound u_k > 0 with the least z_k - log u_k count as free, for they move
-first as the bounds loosen.
+The denominator printed in the paper is 1 minus the sum of the others; sum_A p_i is equal, without
+cancellation.
+
+Cases that the papers leave open: A position that meets its bound exactly is free, except where u_i = 0. If no
+position is free, the positions at an upper bound u_k > 0 with minimum z_k - log u_k count as free, because
+they move first when the bounds are loosened.
 """
 
 import torch
@@ -28,11 +30,11 @@ from regard.types import Bool, Float, Tensor
 __all__ = ["constrained_softmax"]
 
 
-REACH = 4096.0  # farther from the score next to the level than this no exponential is between its bounds
+REACH = 4096.0  # at this distance from the score next to log Z, every exponential is outside its bounds
 
 
 def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
-    """The solution, where it rests, and a score that the free positions are near to."""
+    """Return the solution, its active set, and a score close to those of the free positions."""
     u, low, near, usable = problem.upper, problem.lower, problem.near, problem.usable
 
     def total(z: Tensor, level: Tensor) -> Tensor:
@@ -45,8 +47,8 @@ def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
     bounds = torch.where(within <= most, u, low)
     solution = torch.where(free, _share(z, free, bounds), bounds)
     solution = torch.minimum(torch.maximum(solution, low), u)
-    # Free positions to which the bounds of the others leave nothing have no level, and are not what moves
-    # first.
+    # If the other bounds leave nothing to the free positions, log Z is not determined by them, and they are
+    # not the positions that move first.
     nothing = (_left(free, bounds) <= 500 * torch.finfo(z.dtype).eps) | ~free.any(-1, keepdim=True)
     level = torch.where(nothing, within, _level(z, free, bounds))
     held = nothing | ~((level < least - near) & (level > most + near) & usable).any(-1, keepdim=True)
@@ -60,17 +62,17 @@ def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
 
 
 def _left(free: Tensor, bounds: Tensor) -> Tensor:
-    """What the bounds of the others leave to the free positions."""
+    """Compute the mass that the bounds of the other positions leave to the free positions."""
     return 1 - torch.where(free, 0, bounds).sum(-1, keepdim=True)
 
 
 def _share(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
-    """What each free position gets of it."""
+    """Distribute this mass over the free positions."""
     return _left(free, bounds) * torch.softmax(z.masked_fill(~free, torch.finfo(z.dtype).min), -1)
 
 
 def _level(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
-    """The logarithm of Z at which they get that."""
+    """Compute log Z for the free positions."""
     total = z.masked_fill(~free, -torch.inf).logsumexp(-1, keepdim=True)
     return total - _left(free, bounds).clamp_min(torch.finfo(z.dtype).tiny).log()
 
@@ -81,7 +83,7 @@ def reference(
     lower: Float[Tensor, "*#B"] | None = None,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
-    """The map along the last dimension in plain operations, whose derivatives are the gradient above."""
+    """Compute constrained softmax along the last dimension in plain PyTorch, with the gradient above."""
     problem = Problem.of(scores, upper, lower, mask)
     with torch.no_grad():
         solution, rest, centre = _solve(problem)
@@ -101,22 +103,23 @@ def constrained_softmax(
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
-    """The constrained softmax of `scores` along `dim`.
+    """Compute the constrained softmax of `scores` along `dim`.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
-            score of -inf masks its position.
-        upper: The most each position may get, in [0, inf]: a number, or a tensor that broadcasts to `scores`.
-        lower: The least each position must get, 0 if absent; likewise.
+        scores: Any shape. Half precision is computed in float32 or better and returned in the input's dtype.
+            A score of -inf masks its position.
+        upper: Maximum weight of each position, in [0, inf]: a number, or a tensor that broadcasts to
+            `scores`.
+        lower: Minimum weight of each position: a number or a tensor, as `upper`. None means 0.
         dim: The dimension that sums to 1.
         mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
-        Probabilities of the shape and dtype of `scores`: zero where masked, zeros in a row with nothing to
-        attend, NaN in a row with a NaN.
+        Probabilities in the shape and dtype of `scores`. Masked positions are zero. A row without attendable
+        positions is zero. A row that contains NaN is NaN.
 
     Raises:
-        InfeasibleBounds: As `regard.functional.constrained_sparsemax`.
+        InfeasibleBounds: As for `regard.functional.constrained_sparsemax`.
         TypeError: The scores are not floating-point numbers, the mask is not boolean, or a bound is neither a
             tensor nor a number.
         ValueError: An argument does not broadcast to the scores.

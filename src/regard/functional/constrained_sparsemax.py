@@ -1,23 +1,24 @@
-"""Constrained sparsemax: the Euclidean projection of the scores onto the simplex, within bounds.
+"""Constrained sparsemax: the Euclidean projection of the scores onto the simplex within bounds.
 
-    p = argmin over {p : sum p = 1, l <= p <= u} of |p - z|^2    (Malaviya et al. 2018, Eq. 6; l = 0 there)
-      = max(l, min(u, z - tau)),   tau so that p sums to 1       (ibid., Proposition 1)
+    p = argmin over {p : sum p = 1, l <= p <= u} of |p - z|^2    (Malaviya et al., 2018, Eq. 6, with l = 0)
+      = max(l, min(u, z - tau)),   tau such that p sums to 1     (ibid., Proposition 1)
 
-The sum falls as tau rises, in pieces that begin and end where a position joins or leaves a bound, z_i - l_i
-and z_i - u_i; on the piece where it passes 1, with A the free positions,
+The sum falls as tau rises, in segments whose ends z_i - l_i and z_i - u_i are the points where a position
+reaches or leaves a bound. On the segment where the sum crosses 1, with A the set of free positions,
 
     tau = (sum_A z_i + sum of the bounds of the others - 1) / |A|.    (ibid., Eq. 11)
 
-Gradient (ibid., Eq. 7 and 8), m the mean of g over A:
+Gradient (ibid., Eq. 7 and 8), with m the mean of g over A:
 
     dz_j = 1(j in A) (g_j - m),   du_j = 1(p_j = u_j) (g_j - m),   dl_j = 1(p_j = l_j) (g_j - m).
 
-Where we differ. Proposition 1 puts a position that meets its bound exactly among those at the bound (A_R =
-{alpha = u}); here it is free. Both are elements of the subdifferential.
-Where the paper is silent. A position with u_j = 0 is at its upper bound if z_j > tau and at its lower one
-otherwise. If no position is free, those at an upper bound u_k > 0 with the least z_k - u_k count as free, for
-they move first as the bounds loosen: the gradient is the derivative in that direction, and a constant added
-to g changes nothing.
+Difference from the paper: Proposition 1 counts a position that meets its bound exactly as being at the bound
+(A_R = {alpha = u}); here it is free. Both are elements of the subdifferential.
+
+Cases that the paper leaves open: A position with u_j = 0 is at its upper bound if z_j > tau and otherwise at
+its lower bound. If no position is free, the positions at an upper bound u_k > 0 with minimum z_k - u_k count
+as free, because they move first when the bounds are loosened. The gradient is the derivative in that
+direction, and adding a constant to g does not change it.
 """
 
 import torch
@@ -30,12 +31,12 @@ __all__ = ["constrained_sparsemax"]
 
 
 REACH = (
-    8.0  # farther from the score next to the level than this a position is at a bound: free ones are within 1
+    8.0  # at this distance from the score next to tau, every position is at a bound: free ones are within 1
 )
 
 
 def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
-    """The solution, where it rests, and a score that the free positions are near to."""
+    """Return the solution, its active set, and a score close to those of the free positions."""
     u, low, near, usable = problem.upper, problem.lower, problem.near, problem.usable
 
     def total(z: Tensor, tau: Tensor) -> Tensor:
@@ -48,7 +49,7 @@ def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
     tau = torch.where(free.any(-1, keepdim=True), _level(z, free, torch.where(x >= u, u, low)), within)
     x = z - tau
     solution = torch.minimum(torch.maximum(x, low), u)
-    # With nobody strictly between the bounds every level of a whole interval will do: take its end.
+    # If no position is strictly between its bounds, tau may be anywhere in an interval; use its end.
     held = ~((x > low + near) & (x < u - near) & usable).any(-1, keepdim=True)
     leaves = usable & (u > 0) & (x >= u - near)
     centre, z = leaving(problem, centre, held, leaves, REACH)
@@ -58,7 +59,7 @@ def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
 
 
 def _level(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
-    """The level at which the free positions take what the bounds of the others leave."""
+    """Compute the tau at which the free positions take the mass that the bounds of the others leave."""
     left = 1 - torch.where(free, 0, bounds).sum(-1, keepdim=True)
     count = free.sum(-1, keepdim=True).clamp_min(1)
     return (torch.where(free, z, 0).sum(-1, keepdim=True) - left) / count
@@ -70,7 +71,7 @@ def reference(
     lower: Float[Tensor, "*#B"] | None = None,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
-    """The map along the last dimension in plain operations, whose derivatives are the gradient above."""
+    """Compute constrained sparsemax along the last dimension in plain PyTorch, with the gradient above."""
     problem = Problem.of(scores, upper, lower, mask)
     with torch.no_grad():
         solution, rest, centre = _solve(problem)
@@ -91,24 +92,25 @@ def constrained_sparsemax(
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
-    """The constrained sparsemax of `scores` along `dim`.
+    """Compute the constrained sparsemax of `scores` along `dim`.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
-            score of -inf masks its position.
-        upper: The most each position may get, in [0, inf]: a number, or a tensor that broadcasts to `scores`.
-        lower: The least each position must get, 0 if absent; likewise.
+        scores: Any shape. Half precision is computed in float32 or better and returned in the input's dtype.
+            A score of -inf masks its position.
+        upper: Maximum weight of each position, in [0, inf]: a number, or a tensor that broadcasts to
+            `scores`.
+        lower: Minimum weight of each position: a number or a tensor, as `upper`. None means 0.
         dim: The dimension that sums to 1.
         mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
-        Probabilities of the shape and dtype of `scores`: zero where masked, zeros in a row with nothing to
-        attend, NaN in a row with a NaN.
+        Probabilities in the shape and dtype of `scores`. Masked positions are zero. A row without attendable
+        positions is zero. A row that contains NaN is NaN.
 
     Raises:
-        InfeasibleBounds: The usable bounds of a row sum to less than 1 - 1e-4 (1e-9 in float64), or its lower
-            bounds to more than 1 or above their upper ones. On an accelerator, in compiled code and under
-            `torch.func` the row becomes NaN instead; `check_bounds` raises on request.
+        InfeasibleBounds: The usable upper bounds of a row sum to less than 1 - 1e-4 (1e-9 in float64), its
+            lower bounds sum to more than 1, or a lower bound exceeds its upper bound. On an accelerator, in
+            compiled code and under `torch.func` the row becomes NaN instead; call `check_bounds` to raise.
         TypeError: The scores are not floating-point numbers, the mask is not boolean, or a bound is neither a
             tensor nor a number.
         ValueError: An argument does not broadcast to the scores.

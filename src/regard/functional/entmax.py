@@ -1,24 +1,30 @@
-"""Entmax (Peters et al. 2019): a family of maps from softmax (alpha = 1) to sparsemax (2) and on.
+"""Entmax (Peters et al., 2019): a family of transformations that contains softmax and sparsemax.
 
-    p = argmax over the simplex of p . z + H_alpha(p),   H_alpha(p) = sum_j (p_j - p_j^alpha) / (alpha (alpha
-    - 1))
-      = max(0, (alpha - 1) z - tau)^(1 / (alpha - 1)),   tau so that p sums to 1            (their Eq. 9 and
-      10)
+Softmax is the limit alpha = 1 and sparsemax has alpha = 2. By Eq. 9 and 10,
 
-For alpha = 1.5 tau has a closed form on the support A, found by sorting (their Alg. 2): with x = z / 2, k =
-|A|, M the mean of x over A and Q = sum_A (x_j - M)^2,   tau = M - sqrt((1 - Q) / k).   For other alpha there
-is no finite algorithm. With c = alpha - 1 and t = (tau + 1) / c,
+    p = argmax over the simplex of p . z + H_alpha(p),
+    H_alpha(p) = sum_j (p_j - p_j^alpha) / (alpha (alpha - 1)),
+    p = max(0, (alpha - 1) z - tau)^(1 / (alpha - 1)),   tau such that p sums to 1.
+
+For alpha = 1.5, tau has a closed form on the support A, which is found by sorting (Algorithm 2). With x = z /
+2, k = |A|, M the mean of x over A and Q = sum_A (x_j - M)^2,
+
+    tau = M - sqrt((1 - Q) / k).
+
+For other values of alpha there is no finite algorithm. With c = alpha - 1 and t = (tau + 1) / c,
 
     p = max(0, 1 + c (z - t))^(1 / c) = exp(log1p(c (z - t)) / c),
 
-which keeps its digits however near alpha is to 1, where it is exp(z - t); t is bracketed in
-[max, max + (1 - S^-c) / c] and bisected to the last bit.
+which is accurate even for alpha close to 1, where it approaches exp(z - t). The threshold t lies in
+[max, max + (1 - S^-c) / c] and is found by bisection to full precision.
 
-Gradient (their Prop. 2), s_j = p_j^(2 - alpha) on the support, 0 off it, m = sum_j s_j g_j / sum_j s_j:
+Gradient (Proposition 2), with s_j = p_j^(2 - alpha) on the support and 0 elsewhere, m = sum_j s_j g_j / sum_j
+s_j:
 
     dz_j = s_j (g_j - m).
 
-In alpha (Correia et al. 2019, Prop. 1), with q = s / sum s and h_j = -p_j log p_j:
+Gradient with respect to alpha (Correia et al., 2019, Proposition 1), with q = s / sum s and h_j = -p_j log
+p_j:
 
     dp_j / dalpha = (p_j - q_j) / (alpha - 1)^2 + (h_j - q_j sum_i h_i) / (alpha - 1).
 """
@@ -36,7 +42,7 @@ from regard.types import Bool, Float, Tensor
 __all__ = ["entmax", "entmax15"]
 
 GREATEST = 4.0
-REFUSED = "alpha is {:g}; entmax has it in (1, 4], and softmax is its limit at 1"
+REFUSED = "alpha is {:g}, but entmax requires alpha in (1, 4]: use softmax for alpha = 1"
 
 
 def reference15(
@@ -45,17 +51,18 @@ def reference15(
     lower: None = None,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
-    """1.5-entmax along the last dimension in plain operations."""
+    """Compute 1.5-entmax along the last dimension in plain PyTorch."""
     usable = attendable(scores, mask)
     x = shifted(scores.to(exact_dtype(scores.dtype)) / 2, usable)
     with torch.no_grad():
-        # Nothing at or below max - 1 is ever in the support.
+        # The support never contains a score of max - 1 or below (in x), so clamping is safe.
         ordered = x.masked_fill(~usable, -2).clamp_min(-2).sort(-1, descending=True).values
         ranks = torch.arange(1, x.shape[-1] + 1, dtype=x.dtype, device=x.device)
         mean = ordered.cumsum(-1) / ranks
         spread = (ordered * ordered).cumsum(-1) - ranks * mean * mean
         tau = mean - ((1 - spread) / ranks).clamp_min(0).sqrt()
         size = (tau <= ordered).sum(-1, keepdim=True)
+        # The support is found without gradient; tau is computed once more below, with gradient.
         support = usable & (x > tau.gather(-1, (size - 1).clamp_min(0)))
     size = support.sum(-1, keepdim=True).clamp_min(1)
     mean = torch.where(support, x, 0).sum(-1, keepdim=True) / size
@@ -70,17 +77,17 @@ MAP = Map("entmax15", reference15)
 def entmax15(
     scores: Float[Tensor, "*B"], dim: int = -1, *, mask: Bool[Tensor, "*#B"] | None = None
 ) -> Float[Tensor, "*B"]:
-    """The 1.5-entmax of `scores` along `dim`: exact, between softmax and sparsemax.
+    """Compute the 1.5-entmax of `scores` along `dim`, exactly; it lies between softmax and sparsemax.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
-            score of -inf masks its position.
+        scores: Any shape. Half precision is computed in float32 or better and returned in the input's dtype.
+            A score of -inf masks its position.
         dim: The dimension that sums to 1.
         mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
-        Probabilities of the shape and dtype of `scores`: exactly 0 off the support and where masked, zeros in
-        a row with nothing to attend, NaN in a row with a NaN.
+        Probabilities in the shape and dtype of `scores`. Positions outside the support and masked positions
+        are exactly 0. A row without attendable positions is zero. A row that contains NaN is NaN.
 
     Raises:
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
@@ -90,7 +97,10 @@ def entmax15(
 
 
 class _Entmax(torch.autograd.Function):
-    """Along the last dimension; c = alpha - 1 broadcasts to [..., 1]. The backward pass is plain."""
+    """Entmax along the last dimension; c = alpha - 1 broadcasts to [..., 1].
+
+    The backward pass consists of plain PyTorch operations, and is differentiable in turn.
+    """
 
     generate_vmap_rule = True
 
@@ -105,6 +115,7 @@ class _Entmax(torch.autograd.Function):
         def at(level: Tensor) -> Tensor:
             return ((gap * (z - level)).clamp_min(-1).log1p() / gap).exp()
 
+        # One iteration per bit of precision, and some more for the initial width of the bracket.
         for _ in range(torch.finfo(z.dtype).bits + 8 if z.dtype == torch.float64 else 40):
             middle = (low + high) / 2
             over = at(middle).sum(-1, keepdim=True) >= 1
@@ -136,9 +147,9 @@ class _Entmax(torch.autograd.Function):
 
 
 def _gap(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
-    """Alpha - 1 in the precision of the map, along its last dimension.
+    """Return alpha - 1 in the dtype of the computation, with its dimensions aligned to the last one.
 
-    The difference is taken before it is rounded, or an alpha near 1 would become 1.
+    The difference is computed before rounding; otherwise an alpha close to 1 would become 1.
 
     Raises:
         ValueError: Alpha is out of range, does not broadcast, or varies along a row.
@@ -151,7 +162,10 @@ def _gap(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
     check_shape("alpha", alpha, scores.shape)
     own = alpha.reshape((1,) * (scores.dim() - alpha.dim()) + alpha.shape)
     if own.shape[dim] != 1:
-        raise ValueError(f"alpha has {own.shape[dim]} values along dim {dim}, and must be one number a row")
+        raise ValueError(
+            f"alpha has {own.shape[dim]} values along dim {dim}, but must have one value per row: "
+            f"give it size 1 along dim {dim}"
+        )
     own = own.to(torch.promote_types(alpha.dtype, dtype))
     inside = (own > 1) & (own <= GREATEST)
     if alpha.device.type == "cpu" and not torch.compiler.is_compiling() and not transforming():
@@ -169,23 +183,23 @@ def entmax(
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
-    """The alpha-entmax of `scores` along `dim`.
+    """Compute the alpha-entmax of `scores` along `dim`.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
-            score of -inf masks its position.
-        alpha: In (1, 4]; the greater, the sparser. A tensor has a gradient, broadcasts to `scores` and has
-            length 1 along `dim`, or no dimension at all.
+        scores: Any shape. Half precision is computed in float32 or better and returned in the input's dtype.
+            A score of -inf masks its position.
+        alpha: A value in (1, 4]; larger values give sparser results. A tensor is differentiable, broadcasts
+            to `scores`, and has size 1 along `dim` or no dimensions at all.
         dim: The dimension that sums to 1.
         mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
-        Probabilities of the shape and dtype of `scores`, as `entmax15`.
+        Probabilities in the shape and dtype of `scores`, as for `entmax15`.
 
     Raises:
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
         ValueError: Alpha is not in (1, 4] or varies along `dim`, or an argument does not broadcast to the
-            scores. For a tensor on an accelerator, in compiled code and under `torch.func` the rows of an
+            scores. For a tensor on an accelerator, in compiled code and under `torch.func`, rows with an
             alpha out of range become NaN instead.
     """
     check_arguments(scores, mask)

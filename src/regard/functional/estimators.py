@@ -1,15 +1,15 @@
-"""Gradients of an expectation over discrete choices: REINFORCE and its baselines, Gumbel-max, Gumbel-softmax.
+"""Gradient estimators for expectations over discrete choices: REINFORCE, Gumbel-max and Gumbel-softmax.
 
-For a reward f of a choice a drawn from q, what is wanted is the gradient of E_q f(a) = sum_a q(a) f(a).
+For a reward f of a choice a sampled from q, they estimate the gradient of E_q f(a) = sum_a q(a) f(a).
 
-    REINFORCE (Williams 1992): (f(a) - b) d log q(a), whose mean is that gradient for any baseline b that does
-    not depend on a; a good b lessens its variance.
-    Gumbel-max: argmax_a (log q(a) + g_a), g_a = -log(-log u_a) with u_a uniform, is a draw from q.
-    Gumbel-softmax (Jang et al. 2017; Maddison et al. 2017): softmax((log q + g) / temperature), a point of
-    the simplex through which the gradient flows. As the temperature goes to 0 it is Gumbel-max's choice; at
-    any other, its gradient is that of another function, biased but of small variance.
+    REINFORCE (Williams, 1992): (f(a) - b) d log q(a). Its mean is the exact gradient for any baseline b that
+    does not depend on a; a good b reduces the variance.
+    Gumbel-max: argmax_a (log q(a) + g_a), with g_a = -log(-log u_a) and u_a uniform, is a sample from q.
+    Gumbel-softmax (Jang et al., 2017; Maddison et al., 2017): softmax((log q + g) / temperature), a point of
+    the simplex that is differentiable. As the temperature approaches 0, it approaches the Gumbel-max choice.
+    At other temperatures its gradient is that of a different function, biased but with low variance.
 
-Where log q is -inf nothing is ever drawn, and no gradient flows.
+Choices with log q = -inf are never sampled and have no gradient.
 """
 
 import torch
@@ -26,14 +26,14 @@ def reinforce(
     reward: Float[Tensor, "*#B"],
     baseline: Float[Tensor, "*#B"] | float = 0.0,
 ) -> Float[Tensor, "*B"]:
-    """What to maximise: (reward - baseline) log_policy, the former held fixed.
+    """Compute the surrogate objective to maximize: (reward - baseline) log_policy, with the factor detached.
 
-    Its gradient is the REINFORCE estimate; its value means nothing.
+    Its gradient is the REINFORCE estimate; its value has no meaning.
 
     Args:
-        log_policy: Log-probability of what was drawn, in nats.
-        reward: What it brought: f(a), or a sequence's return from there on.
-        baseline: What was expected; it must not depend on what was drawn.
+        log_policy: Log-probability of the sampled choice, in nats.
+        reward: The reward f(a), or the return of a sequence from this step onward.
+        baseline: The expected reward; must not depend on the sampled choice.
     """
     return (reward - baseline).detach() * log_policy
 
@@ -41,14 +41,14 @@ def reinforce(
 def leave_one_out(
     rewards: Float[Tensor, "*B"], mask: Bool[Tensor, "*B"] | None = None, dim: int = 0
 ) -> Float[Tensor, "*B"]:
-    """A baseline: the mean reward of the others along `dim`; 0 where there are none.
+    """Compute a baseline: the mean reward of the other samples along `dim`; 0 if there are no others.
 
-    With the mean of all of n, itself included, the mean gradient would be short by a factor (n - 1) / n.
+    A mean that includes the sample itself would shrink the expected gradient by a factor (n - 1) / n.
 
     Args:
-        rewards: Of draws that are independent along `dim`.
+        rewards: Rewards of samples that are independent along `dim`.
         mask: True where there is a reward.
-        dim: The dimension along which others are looked for.
+        dim: The dimension of the samples.
     """
     real = torch.ones_like(rewards) if mask is None else mask.to(rewards.dtype)
     kept = rewards if mask is None else rewards.masked_fill(~mask, 0.0)
@@ -59,11 +59,11 @@ def leave_one_out(
 def sample_categorical(
     log_probs: Float[Tensor, "*B S"], *, generator: torch.Generator | None = None
 ) -> Int[Tensor, "*B"]:
-    """A draw from each row, by Gumbel-max.
+    """Sample one index per row, with the Gumbel-max trick.
 
     Args:
-        log_probs: In nats; a constant may be added to a row.
-        generator: Where randomness comes from; the device's own if absent.
+        log_probs: Log-probabilities in nats, up to a constant per row.
+        generator: Random generator. None means the device's default generator.
     """
     exact = log_probs.detach().to(exact_dtype(log_probs.dtype))
     return (exact + _gumbel(exact, generator)).argmax(-1)
@@ -72,15 +72,15 @@ def sample_categorical(
 def sample_bernoulli(
     log_odds: Float[Tensor, "*B"], *, generator: torch.Generator | None = None
 ) -> Bool[Tensor, "*B"]:
-    """A draw of each, True with probability sigmoid(log_odds).
+    """Sample each element, True with probability sigmoid(log_odds).
 
     Args:
         log_odds: log p - log (1 - p).
-        generator: Where randomness comes from; the device's own if absent.
+        generator: Random generator. None means the device's default generator.
     """
     exact = log_odds.detach().to(exact_dtype(log_odds.dtype))
-    drawn = torch.empty_like(exact).uniform_(generator=generator)
-    return drawn < torch.sigmoid(exact)
+    uniform = torch.empty_like(exact).uniform_(generator=generator)
+    return uniform < torch.sigmoid(exact)
 
 
 def gumbel_softmax(
@@ -90,30 +90,30 @@ def gumbel_softmax(
     hard: bool = False,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "*B S"]:
-    """A relaxed draw from each row: weights that sum to 1, with a gradient.
+    """Compute a relaxed one-hot sample per row: weights that sum to 1 and are differentiable.
 
     Args:
-        log_probs: In nats; a constant may be added to a row. Some word of each row is above -inf.
-        temperature: Above 0; the lower, the nearer the weights to one word, and the noisier their gradient.
-        hard: Straight through (Jang et al. 2017, Section 2.2): the value is all on the word that Gumbel-max
-            draws, the gradient that of the relaxed weights.
-        generator: Where randomness comes from; the device's own if absent.
+        log_probs: Log-probabilities in nats, up to a constant per row; at least one per row is above -inf.
+        temperature: Positive; lower values give weights closer to one-hot and a gradient with more variance.
+        hard: Straight-through estimator (Jang et al., 2017, Section 2.2): the value is the one-hot Gumbel-max
+            sample, and the gradient is that of the relaxed weights.
+        generator: Random generator. None means the device's default generator.
 
     Raises:
-        ValueError: if the temperature is not above 0.
+        ValueError: The temperature is not positive.
     """
     if temperature <= 0:
-        raise ValueError(f"temperature must be above 0; got {temperature}")
+        raise ValueError(f"temperature is {temperature}, but must be positive")
     exact = log_probs.to(exact_dtype(log_probs.dtype))
     relaxed = torch.softmax((exact + _gumbel(exact, generator)) / temperature, dim=-1)
     if hard:
         chosen = F.one_hot(relaxed.argmax(-1), relaxed.shape[-1]).to(relaxed.dtype)
-        # The difference first: a weight of exactly 0 or 1 comes out.
+        # In this order the difference is exactly 0, so the value is exactly one-hot.
         relaxed = chosen + (relaxed - relaxed.detach())
     return relaxed.to(log_probs.dtype)
 
 
 def _gumbel(like: Float[Tensor, "*B"], generator: torch.Generator | None) -> Float[Tensor, "*B"]:
-    """Standard Gumbel noise: -log of an exponential variable, which is kept from being 0."""
-    drawn = torch.empty_like(like, requires_grad=False).exponential_(generator=generator)
-    return -drawn.clamp_min(torch.finfo(like.dtype).tiny).log()
+    """Sample standard Gumbel noise as -log of an exponential variable, which is clamped away from 0."""
+    exponential = torch.empty_like(like, requires_grad=False).exponential_(generator=generator)
+    return -exponential.clamp_min(torch.finfo(like.dtype).tiny).log()

@@ -1,17 +1,17 @@
-"""Fusedmax (Niculae & Blondel 2017): sparse weights that neighbours share.
+"""Fusedmax (Niculae and Blondel, 2017): sparse weights with equal values for neighboring positions.
 
     p = argmin over the simplex of 1/2 |p - z|^2 + lambda sum_j |p_{j+1} - p_j|
       = sparsemax(x),   x = argmin 1/2 |x - z|^2 + lambda sum_j |x_{j+1} - x_j|
 
-x, the scores with their total variation lowered, is constant over groups of neighbours. With n the size of a
-group and s = +1 or -1 where the group to that side is higher or lower (0 at an end),
+x is the result of total variation denoising of the scores, and is constant over groups of neighbors. With n
+the size of a group and s = +1 or -1 if the adjacent group on that side is higher or lower (0 at an end),
 
-    x = mean of z over the group + lambda (s_right + s_left) / n,
+    x = mean of z over the group + lambda (s_right + s_left) / n.
 
-so that the gradient of x is that of means over groups. Which neighbours share a group is found exactly: here
-along the path from lambda = 0, on which groups meet and never part (Friedman et al. 2007); in the
-kernel by the taut string (`regard.kernels.fusing`). Neighbours are those among the positions that may be
-attended: what is masked stands between nobody.
+The gradient of x is therefore that of group means. The groups are found exactly: here by following the path
+from lambda = 0, on which groups merge and never split (Friedman et al., 2007); in the kernel with the taut
+string algorithm (`regard.kernels.fusing`). Masked positions are removed first, so the positions on either
+side of them are neighbors.
 """
 
 import math
@@ -26,28 +26,28 @@ from regard.types import Bool, Float, Int, Tensor
 __all__ = ["fusedmax"]
 
 LEAST = -1e30
-"""A score farther than this below the greatest counts as this: sums of scores stay within float32."""
+"""Minimum score relative to the maximum; lower scores are clamped, so that sums stay within float32."""
 
 
 def check_strength(strength: float) -> None:
-    """Raise `ValueError` unless lambda is one.
+    """Raise `ValueError` unless the strength is valid.
 
     Args:
         strength: lambda.
 
     Raises:
-        ValueError: It is negative, infinite or not a number.
+        ValueError: The strength is negative, infinite or NaN.
     """
     if not 0 <= strength < math.inf:
-        raise ValueError(f"strength must be at least 0 and finite; got {strength}")
+        raise ValueError(f"strength is {strength}, but must be finite and at least 0")
 
 
 def averaged(values: Float[Tensor, "*B S"], groups: Int[Tensor, "*B S"]) -> Float[Tensor, "*B S"]:
-    """Every value's mean over its group.
+    """Replace every value by the mean of its group.
 
     Args:
-        values: Any.
-        groups: The number, in [0, S), of each position's group.
+        values: Any values.
+        groups: The index of each position's group, in [0, S).
     """
     sums = torch.zeros_like(values).scatter_add(-1, groups, values)
     counts = torch.zeros_like(values).scatter_add(-1, groups, torch.ones_like(values))
@@ -57,24 +57,25 @@ def averaged(values: Float[Tensor, "*B S"], groups: Int[Tensor, "*B S"]) -> Floa
 def path(
     scores: Float[Tensor, "*B S"], usable: Bool[Tensor, "*B S"], strength: float
 ) -> tuple[Int[Tensor, "*B S"], Float[Tensor, "*B S"]]:
-    """Which positions share a group, and x less the group's mean, in plain operations.
+    """Compute the group of each position, and x minus the group's mean, in plain PyTorch.
 
-    At the level l of lambda two groups beside each other differ by m_r - m_l + l (c_r - c_l), m their means
-    and c their (s_right + s_left) / n; the two that meet first are joined, at most S - 1 times.
+    At the value l of lambda, two adjacent groups differ by m_r - m_l + l (c_r - c_l), where m are their means
+    and c their values of (s_right + s_left) / n. The two groups that meet first are merged, at most S - 1
+    times.
 
     Args:
-        scores: Finite where usable.
+        scores: Scores, finite where usable.
         usable: Whether a position may be attended.
         strength: lambda.
     """
-    order = (~usable).to(torch.int8).argsort(dim=-1, stable=True)  # the usable ones first
+    order = (~usable).to(torch.int8).argsort(dim=-1, stable=True)  # usable positions first
     z = scores.gather(-1, order).to(scores.dtype if scores.device.type == "mps" else torch.float64)
     inside = usable.gather(-1, order)[..., 1:]
     signs = torch.sign(z[..., 1:] - z[..., :-1]).masked_fill(~inside, 0)
     joined = inside & (signs == 0)
 
     def moved() -> tuple[Tensor, Tensor, Tensor]:
-        """Each position's group, and the mean and the speed of it."""
+        """Return the group of each position, the group's mean, and the rate at which its value moves."""
         groups = torch.nn.functional.pad((~joined).long().cumsum(-1), (1, 0))
         between = signs.masked_fill(joined, 0)
         pulls = torch.nn.functional.pad(between, (0, 1)) - torch.nn.functional.pad(between, (1, 0))
@@ -95,8 +96,8 @@ def path(
 def taut(
     scores: Float[Tensor, "*B S"], usable: Bool[Tensor, "*B S"], strength: float
 ) -> tuple[Int[Tensor, "*B S"], Float[Tensor, "*B S"]]:
-    """The same by the kernel, of scores on a CPU."""
-    from regard.kernels.fusing import fuse  # imports the compiler, a second's work
+    """Compute the same as `path` with the kernel, for scores on a CPU."""
+    from regard.kernels.fusing import fuse  # here, because it imports the compiler, which takes a second
 
     return fuse(scores, usable, strength)
 
@@ -108,25 +109,24 @@ def fusedmax(
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
-    """The fusedmax of `scores` along `dim`: sparse, and the same for neighbours whose scores are near.
+    """Compute the fusedmax of `scores` along `dim`: sparse, and equal for neighbors with similar scores.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 or better and returned in their own. A
-            score of -inf masks its position.
-        strength: lambda, at least 0 and finite: how strongly the weights of neighbours are pulled together. 0
-            is sparsemax; once it is as large as any running sum of the scores less their mean, all weights
-            are the same.
-        dim: The dimension that sums to 1, along which neighbours stand.
+        scores: Any shape. Half precision is computed in float32 or better and returned in the input's dtype.
+            A score of -inf masks its position.
+        strength: lambda, finite and at least 0; larger values make neighboring weights more equal. 0 gives
+            sparsemax. If it is at least the absolute value of every running sum of the centered scores, all
+            weights are equal.
+        dim: The dimension that sums to 1, along which positions are neighbors.
         mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
-        Probabilities of the shape and dtype of `scores`: exactly 0 off the support and where masked, zeros in
-        a row with nothing to attend, NaN in a row with a NaN.
+        Probabilities in the shape and dtype of `scores`. Positions outside the support and masked positions
+        are exactly 0. A row without attendable positions is zero. A row that contains NaN is NaN.
 
     Raises:
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
-        ValueError: The strength is negative, infinite or not a number, or the mask does not broadcast to the
-            scores.
+        ValueError: The strength is negative, infinite or NaN, or the mask does not broadcast to the scores.
     """
     check_strength(strength)
     check_arguments(scores, mask)
@@ -141,6 +141,7 @@ def fusedmax(
     z = shifted(scores.to(exact_dtype(scores.dtype)), usable).masked_fill(~usable, 0)
     z = z.clamp_min(LEAST)
     plain = chosen(scores) != "numba" or transforming() or torch.compiler.is_compiling()
+    # The groups are piecewise constant in the scores, so only the means need a gradient.
     with torch.no_grad():
         groups, changes = (path if plain else taut)(z.detach(), usable, strength)
     return sparsemax(averaged(z, groups) + changes, mask=usable).to(scores.dtype)

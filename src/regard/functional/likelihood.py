@@ -1,13 +1,14 @@
-"""The log-likelihood of target tokens under a linear output layer, without holding every logit.
+"""The log-likelihood of target tokens under a linear output layer, with bounded memory for logits.
 
-For hidden states x, weights W and biases b: log p(y) = (x W^T + b)_y - logsumexp_v (x W^T + b)_v. Only real
-tokens come in (no padding), the exponentials are made once, on a processor so many rows at a time as its
-cache still has when they are read again. Beyond `BUDGET` numbers, or on request, they are not held for the
-backward pass but made again in it:
+For hidden states x, weights W and biases b: log p(y) = (x W^T + b)_y - logsumexp_v (x W^T + b)_v. The input
+contains real tokens only (no padding). On a CPU, rows are processed in chunks that stay in the cache between
+the passes. Up to `BUDGET` logits, the exponentials are kept for the backward pass; above, or on request, they
+are computed again in it:
 
     d logits = g_y (onehot(y) - p) + g_m (1/V - p),
 
-g_y the gradient of log p(y), g_m that of the mean log-probability (label smoothing, Szegedy et al. 2016).
+where g_y is the gradient of log p(y) and g_m that of the mean log-probability (label smoothing, Szegedy et
+al., 2016).
 """
 
 from typing import Any
@@ -23,15 +24,15 @@ from regard.types import Float, Int, Tensor
 
 __all__ = ["linear_exponentials", "linear_log_likelihood", "linear_log_softmax"]
 
-BUDGET = 1 << 24  # numbers: 64 MiB in float32
-CHUNK = 1 << 24  # bytes of logits in the works at a time on a processor
-ROWS = 256  # but no fewer rows than these, where the budget allows: products want them
+BUDGET = 1 << 24  # maximum number of logits in memory: 64 MiB in float32
+CHUNK = 1 << 24  # bytes of logits per chunk on a CPU
+ROWS = 256  # minimum number of rows per chunk, if the budget allows; smaller multiplications are inefficient
 
 
 def _exponentials(logits: Tensor, average: bool, fused: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The top of each row, the mean where asked for, the sum of exp(logits - top), and these.
+    """Return each row's maximum, mean (if requested) and sum of exp(logits - maximum), and the exponentials.
 
-    These are in the dtype of the logits and may be written over them.
+    The exponentials have the dtype of the logits and may overwrite them.
     """
     if fused and fits(logits):
         return (*exponentials(logits), logits)
@@ -45,7 +46,7 @@ def _exponentials(logits: Tensor, average: bool, fused: bool) -> tuple[Tensor, T
 def _weighed(
     powers: Tensor, factors: Tensor, shifts: Tensor | None, gains: Tensor, targets: Tensor
 ) -> Tensor:
-    """Factor * powers + shift + gain * onehot(target), each [N], written over the powers."""
+    """Compute factor * powers + shift + gain * onehot(target), each [N], in place of the powers."""
     if fits(powers):
         weigh_exponentials(powers, factors, shifts, gains, targets)
         return powers
@@ -58,9 +59,9 @@ def _weighed(
 def _chunk(
     hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, average: bool, fused: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Log p(target), mean log p, exp(logits - top) and its row sums, for one chunk."""
+    """Compute log p(target), mean log p, exp(logits - maximum) and its row sums, for one chunk."""
     logits = product(hidden, weight.t(), bias)
-    picked = logits.gather(1, targets.unsqueeze(1)).squeeze(1)  # before the logits are written over
+    picked = logits.gather(1, targets.unsqueeze(1)).squeeze(1)  # before the logits are overwritten
     top, mean, sums, powers = _exponentials(logits, average, fused)
     normaliser = sums.log() + top
     return picked.to(normaliser.dtype) - normaliser, mean - normaliser, powers, sums
@@ -94,7 +95,7 @@ class _LinearLogLikelihood(torch.autograd.Function):
             if held:
                 kept.append((powers, sums))
         ctx.rows, ctx.average = rows, average
-        # Not among the saved tensors: the backward pass writes over it, and makes it anew if asked twice.
+        # Not a saved tensor, because the backward pass overwrites it; a second backward computes it again.
         ctx.kept = kept
         ctx.save_for_backward(hidden, weight, bias, targets)
         return torch.cat(picked), torch.cat(means)
@@ -118,7 +119,7 @@ class _LinearLogLikelihood(torch.autograd.Function):
             g = grad_picked[part]
             total = g + grad_mean[part] if ctx.average else g
             shift = grad_mean[part] / weight.shape[0] if ctx.average else None
-            # Under autocast the logits may have been made in another precision.
+            # Under autocast the logits may have another dtype.
             delta = _weighed(powers, -total / sums, shift, g, y).to(x.dtype)
             hidden_grad[part] = product(delta, weight)
             weight_part, bias_part = product(delta.t(), x), delta.sum(0)
@@ -137,22 +138,23 @@ def linear_log_likelihood(
     budget: int = BUDGET,
     hold: bool = True,
 ) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"]]:
-    """Log p(target) of each token, in nats.
+    """Compute log p(target) of each token, in nats.
 
     Args:
-        hidden: What the output layer reads, one row a token.
-        weight: The output layer's weights, in the dtype of `hidden`.
-        bias: Its biases, in the same dtype.
+        hidden: Input of the output layer, one row per token.
+        weight: Weights of the output layer, in the dtype of `hidden`.
+        bias: Biases of the output layer, in the dtype of `hidden`.
         targets: Token ids in [0, V).
-        average: Whether the second result is wanted.
-        budget: The most logits held at a time.
-        hold: Whether so many may be kept for the backward pass; else they are made again in it.
+        average: Whether to compute the second result.
+        budget: Maximum number of logits in memory at a time.
+        hold: Whether to keep up to `budget` exponentials for the backward pass; otherwise they are computed
+            again in it.
 
     Returns:
-        log p(target), and the mean over the vocabulary of log p(v) where `average` (else of no meaning);
-        float32 at least.
+        log p(target), and the mean of log p(v) over the vocabulary if `average` is True (otherwise without
+        meaning); in float32 or better.
     """
-    # Without a gradient little is gained by kernels, which take a second to be imported.
+    # Without gradients the kernels save little time, but their import takes a second.
     fused = torch.is_grad_enabled() and any(x.requires_grad for x in (hidden, weight, bias))
     return apply(
         _LinearLogLikelihood, hidden, weight, bias, targets.long(), average, budget, hold and fused, fused
@@ -162,7 +164,7 @@ def linear_log_likelihood(
 def linear_log_softmax(
     hidden: Float[Tensor, "*B D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, "V"]
 ) -> Float[Tensor, "*B V"]:
-    """The log-probability of every token, float32 at least.
+    """Compute the log-probability of every token of the vocabulary, in float32 or better.
 
     Args:
         hidden: x, in the dtype of the weights.
@@ -181,12 +183,12 @@ def linear_log_softmax(
 def linear_exponentials(
     hidden: Float[Tensor, "*B D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, "V"] | None = None
 ) -> tuple[Float[Tensor, "*B V"], Float[Tensor, "*B"]]:
-    """Exp(logit - the highest of its row), float32 at least, and the sum of each row: p is their quotient.
+    """Compute exp(logit - maximum of the row) and the row sums, in float32 or better; their quotient is p.
 
     Args:
         hidden: x, in the dtype of the weights.
         weight: W.
-        bias: b; none: 0.
+        bias: b. None means 0.
 
     Returns:
         [..., V] and [...].

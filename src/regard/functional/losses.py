@@ -1,15 +1,15 @@
-"""Losses of sparse output distributions, whose minimum is reached (Blondel, Martins & Niculae 2020).
+"""Losses of sparse output distributions, which reach their minimum (Blondel, Martins and Niculae, 2020).
 
-A map p(z) = argmax over the simplex of p . z + H(p) has a loss of its own, the Fenchel-Young loss (Eq. 8)
+A transformation p(z) = argmax over the simplex of p . z + H(p) has a matching Fenchel-Young loss (Eq. 8),
 
-    L(z, y) = p . z + H(p) - z_y = sum_j p_j (z_j - z_y) + H(p) >= 0,   dL/dz = p - onehot(y),
+    L(z, y) = p . z + H(p) - z_y = sum_j p_j (z_j - z_y) + H(p) >= 0,   dL/dz = p - onehot(y).
 
-with, for alpha-entmax, H(p) = (1 - sum_j p_j^alpha) / (alpha (alpha - 1)) (Peters et al. 2019, Sec. 3);
-the sparsemax loss has alpha = 2 (Martins & Astudillo 2016, Sec. 3). It is 0 exactly where p is the corner of
-y, that is where z_y is at least 1 / (alpha - 1) above every other score.
+For alpha-entmax, H(p) = (1 - sum_j p_j^alpha) / (alpha (alpha - 1)) (Peters et al., 2019, Section 3). The
+sparsemax loss has alpha = 2 (Martins and Astudillo, 2016, Section 3). The loss is exactly 0 if p is one-hot
+at y, that is if z_y exceeds every other score by at least 1 / (alpha - 1).
 
-Of the forward pass only p is kept. It counts as a second result, so that the gradient of the gradient, which
-passes through p, comes back to the same node as that result's.
+The forward pass saves p only. It returns p as a second output, so that double backward, which passes through
+p, uses the gradient of this output.
 """
 
 from typing import Any, Literal
@@ -29,7 +29,7 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 class _FenchelYoung(torch.autograd.Function):
-    """The loss of each row, 0 where it is not kept, and p."""
+    """Compute the loss of each row, 0 for ignored rows, and p."""
 
     generate_vmap_rule = True
 
@@ -41,7 +41,7 @@ class _FenchelYoung(torch.autograd.Function):
         above = scores - scores.gather(-1, targets.unsqueeze(-1))
         powers = p * p if sparse else p * p.sqrt()
         entropy = (1 - powers.sum(-1)) / (alpha * (alpha - 1))
-        # A score of -inf has p = 0, and their product must not be NaN.
+        # A score of -inf has p = 0; masking prevents the product 0 * inf = NaN.
         loss = (p * above.masked_fill(p == 0, 0)).sum(-1) + entropy
         return loss.clamp_min(0).masked_fill(~kept, 0), p
 
@@ -59,7 +59,8 @@ class _FenchelYoung(torch.autograd.Function):
         if by_loss is not None:
             upstream = by_loss.masked_fill(~kept, 0).unsqueeze(-1)
             scores = (p * upstream).scatter_add(-1, targets.unsqueeze(-1), -upstream)
-            scores = scores.masked_fill(~kept.unsqueeze(-1), 0)  # a p of NaN is nobody's either
+            # An ignored row has no gradient even if its p is NaN, which 0 * NaN would not achieve.
+            scores = scores.masked_fill(~kept.unsqueeze(-1), 0)
         if by_p is not None:
             through = pull_back(ctx.name, by_p, p, None)[0]
             scores = through if scores is None else scores + through
@@ -68,7 +69,7 @@ class _FenchelYoung(torch.autograd.Function):
 
 def _loss(name: str, scores: Tensor, targets: Tensor, ignore_index: int, reduction: Reduction) -> Tensor:
     if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"reduction is {reduction!r}, and must be 'mean', 'sum' or 'none'")
+        raise ValueError(f"reduction is {reduction!r}, but must be 'mean', 'sum' or 'none'")
     check_scores(scores)
     kept = targets != ignore_index
     classes = targets.to(torch.int64).masked_fill(~kept, 0)
@@ -86,21 +87,21 @@ def sparsemax_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Float[Tensor, "*#N"]:
-    """The loss whose prediction is `sparsemax`, as cross entropy is the one whose prediction is softmax.
+    """Compute the loss that matches `sparsemax`, as cross entropy matches softmax.
 
     Args:
-        scores: Of each class; half precisions are computed in float32.
-        targets: The right class, in [0, V), or `ignore_index`.
-        ignore_index: A target that does not count: loss and gradient are 0 there.
-        reduction: "mean" over the targets that count (0 if there are none), "sum", or "none" for each one's
-            own.
+        scores: The score of each class; half precision is computed in float32.
+        targets: The correct class, in [0, V), or `ignore_index`.
+        ignore_index: Target of ignored positions, whose loss and gradient are 0.
+        reduction: "mean" over the targets that are not ignored (0 if there are none), "sum", or "none" for
+            the loss of each target.
 
     Returns:
-        The loss, at least 0; float32 at least.
+        The loss, at least 0, in float32 or better.
 
     Raises:
         TypeError: The scores are not floating-point numbers.
-        ValueError: `reduction` is none of these.
+        ValueError: `reduction` is not one of these values.
     """
     return _loss("sparsemax", scores, targets, ignore_index, reduction)
 
@@ -112,8 +113,8 @@ def entmax15_loss(
     ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Float[Tensor, "*#N"]:
-    """The loss whose prediction is `entmax15`: sparse, yet gentler than `sparsemax_loss`.
+    """Compute the loss that matches `entmax15`: sparse, but smoother than `sparsemax_loss`.
 
-    Arguments, result and error are those of `sparsemax_loss`.
+    Arguments, result and errors are those of `sparsemax_loss`.
     """
     return _loss("entmax15", scores, targets, ignore_index, reduction)

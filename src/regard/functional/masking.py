@@ -1,4 +1,4 @@
-"""What every map checks of its arguments, and masks: boolean, True = may be attended."""
+"""Argument checks and mask helpers of all transformations; masks are boolean, True = may be attended."""
 
 import torch
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 def check_scores(scores: Tensor) -> None:
-    """Raise `TypeError` unless the scores are floating-point numbers, as `torch.softmax` does."""
+    """Raise `TypeError` unless the scores are floating-point numbers, like `torch.softmax`."""
     if not scores.is_floating_point():
         raise TypeError(
             f"scores have dtype {scores.dtype}, but must be floating-point numbers: convert with .float()"
@@ -35,7 +35,7 @@ def check_mask(mask: Tensor) -> None:
 
 
 def check_shape(name: str, operand: Tensor, shape: torch.Size, of: str = "scores") -> None:
-    """Raise `ValueError` unless the argument of this name broadcasts to this shape."""
+    """Raise `ValueError` unless the argument `name` broadcasts to `shape`, the shape of `of`."""
     own = operand.shape
     if own == shape:
         return
@@ -47,7 +47,7 @@ def check_shape(name: str, operand: Tensor, shape: torch.Size, of: str = "scores
 
 
 def check_arguments(scores: Tensor, mask: Tensor | None) -> None:
-    """Raise unless scores and mask are what a map takes.
+    """Check the scores and the mask of a transformation.
 
     Raises:
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
@@ -60,17 +60,18 @@ def check_arguments(scores: Tensor, mask: Tensor | None) -> None:
 
 
 def bound_of(name: str, bound: Tensor | float | int, scores: Tensor, of: str = "scores") -> Tensor:
-    """A bound that is a tensor or a number, as a tensor that broadcasts to the scores.
+    """Convert a bound, a tensor or a number, to a tensor that broadcasts to the scores.
 
     Args:
-        name: Of the argument.
+        name: Name of the argument, for messages.
         bound: The argument.
-        scores: To which it must broadcast, and whose device it has; half precisions are bounded in float32.
-        of: What they are.
+        scores: The tensor to which the bound must broadcast. A number gets its device and dtype, with float32
+            instead of half precision.
+        of: Name of `scores`, for messages.
 
     Raises:
-        TypeError: It is neither.
-        ValueError: It does not broadcast.
+        TypeError: The bound is neither a tensor nor a number.
+        ValueError: The bound does not broadcast to the scores.
     """
     if isinstance(bound, torch.Tensor):
         check_shape(name, bound, scores.shape, of)
@@ -84,36 +85,36 @@ def bound_of(name: str, bound: Tensor | float | int, scores: Tensor, of: str = "
 
 
 def hide(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None, dim: int = -1) -> Float[Tensor, "*B"]:
-    """Scores with -inf where the mask is False, or 0 in a row with nothing else, which would make NaN.
+    """Replace scores by -inf where the mask is False, or by 0 in fully masked rows to avoid NaN.
 
     Args:
         scores: The scores.
         mask: True = may be attended.
-        dim: Along which a row lies.
+        dim: The dimension of a row.
     """
     if mask is None:
         return scores
     dim = dim - scores.dim() if dim >= 0 else dim
-    along = -dim <= mask.dim()  # else it is the same all along the row
+    along = -dim <= mask.dim()  # otherwise the mask is constant along each row
     anything = mask.any(dim, keepdim=True) if along else mask
     return torch.where(mask, scores, torch.where(anything, -torch.inf, 0.0).to(scores.dtype))
 
 
 def exact_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype a map computes in: float32 for half precisions, else the scores' own."""
+    """Return the dtype of the computation: float32 for half precision, otherwise the scores' dtype."""
     return torch.promote_types(dtype, torch.float32)
 
 
 def attendable(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None) -> Bool[Tensor, "*B"]:
-    """Where a position may be attended: the mask is True, and the score not -inf."""
+    """Return True where a position may be attended: the mask is True and the score is not -inf."""
     usable = scores != -torch.inf
     return usable if mask is None else usable & mask
 
 
 def shifted(scores: Float[Tensor, "*B"], usable: Bool[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-    """Scores with the greatest usable one of each row at 0; where not usable, of no meaning.
+    """Shift each row so that its maximum usable score is 0; unusable positions get arbitrary values.
 
-    One that is farther below than the greatest number is -inf.
+    A score becomes -inf if its difference from the maximum overflows.
     """
     filled = scores.masked_fill(~usable, 0)
     top = filled.detach().masked_fill(~usable, -torch.inf).amax(-1, keepdim=True)

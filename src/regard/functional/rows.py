@@ -1,8 +1,8 @@
-"""How every map meets its arguments: any dimension, shape and precision, masks, and the version that runs.
+"""The common front end of the transformations: dimensions, shapes, dtypes, masks and the choice of a kernel.
 
-A map is written twice: a reference in plain operations along the last dimension, and a compiled kernel of the
-same name. Here the arguments are laid out for either, and the one is chosen that the device or the user
-wants.
+Each transformation has two implementations: a reference in plain PyTorch along the last dimension, and a
+compiled kernel of the same name. This module arranges the arguments and selects the implementation by device
+or user setting.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,12 @@ __all__ = ["Map", "mapped"]
 
 @dataclass(frozen=True)
 class Map:
-    """A map in its two versions.
+    """A transformation with its two implementations.
 
     Attributes:
-        kernel: Which kernel computes it.
-        reference: (scores, upper or none, lower or none, mask or none) -> weights, along the last dimension.
+        kernel: Name of the kernel.
+        reference: Function (scores, upper or None, lower or None, mask or None) -> weights, along the last
+            dimension.
     """
 
     kernel: Kernel
@@ -41,7 +42,7 @@ def mapped(
     mask: Tensor | None = None,
     dim: int = -1,
 ) -> Tensor:
-    """The map's weights, in the shape and dtype of the scores.
+    """Apply the transformation and return its weights, in the shape and dtype of the scores.
 
     Raises:
         TypeError: The scores are not floating-point numbers, the mask is not boolean, or a bound is neither a
@@ -59,9 +60,9 @@ def mapped(
 def _along(
     map: Map, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None, dim: int
 ) -> Tensor:
-    """The same of arguments that were checked."""
+    """Apply the transformation to checked arguments."""
     if not scores.dim():
-        scores.movedim(dim, -1)  # whose error tells of a dimension that is none
+        scores.movedim(dim, -1)  # raises PyTorch's error if `dim` is out of range
         return _along(map, scores.unsqueeze(0), upper, lower, mask, -1).squeeze(0)
     if dim not in (-1, scores.dim() - 1):
         u, low, seen = (
@@ -87,5 +88,7 @@ def _along(
         try:
             weights = eager(map.kernel, version, scores, upper, lower, mask)
         except Declined:
+            # The kernel found infeasible bounds or a threshold it cannot compute; the reference raises the
+            # error or solves the row.
             weights = map.reference(scores, upper, lower, mask)
     return weights if dtype == exact else weights.to(dtype)

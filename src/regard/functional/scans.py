@@ -1,16 +1,16 @@
-"""The constrained maps over the steps of decoding, in one call: a budget, trained in parallel.
+"""The constrained transformations over all time steps in one call, with a shared budget of attention.
 
-A source word may receive its fertility f over a whole sentence (Malaviya et al. 2018, Section 4). With z_t
-the scores of step t and beta_t the attention received until then,
+Over a whole sentence a source token may receive at most its fertility f (Malaviya et al., 2018, Section 4).
+With z_t the scores of step t and beta_t the attention received up to and including step t,
 
     u_t = max(0, f - beta_{t-1}),   p_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + p_t,   beta_0 = 0,
 
-u_t as in their Eq. 5, the exhaustion c (their Section 4) adding where f is finite, without gradient. The
-gradient flows through beta: with d_t that of beta_t (0 after the last step), p_t receives g_t + d_t, d_{t-1}
-= d_t - du_t, and df = sum_t du_t. At a word that is just exhausted the bound follows f as it loosens, as in
-the maps themselves.
+where u_t is that of Eq. 5 and c is the exhaustion strength (Section 4), whose term is only added where f is
+finite and has no gradient. The gradient flows through beta: with d_t the gradient of beta_t (0 after the last
+step), p_t receives g_t + d_t, d_{t-1} = d_t - du_t, and df = sum_t du_t. If a token is exactly exhausted, the
+gradient is that of a loosened bound, as for the transformations themselves.
 
-Heads may share a fertility: then beta_t is the mean of theirs, and each has the same bound.
+Heads may share a fertility: then beta_t is the mean over heads, and each head has the same bound.
 """
 
 import math
@@ -31,15 +31,15 @@ from regard.types import Bool, Float, Tensor
 __all__ = ["constrained_softmax_scan", "constrained_sparsemax_scan", "exhausted", "remaining"]
 
 SHARERS: dict[str, tuple[int, ...]] = {"numba": (1, 2, 4, 8), "triton": (1,)}
-"""How many rows a kernel lets share a fertility."""
+"""The numbers of rows for which each kernel can share a fertility."""
 
 
 def remaining(fertility: Float[Tensor, "*B S"], received: Float[Tensor, "*B S"]) -> Float[Tensor, "*B S"]:
-    """The bound max(0, fertility - received), whose gradient at an exhausted word is that of f - beta.
+    """Compute the bound max(0, fertility - received), with the gradient of fertility - received everywhere.
 
     Args:
-        fertility: The most each word may receive over the sentence.
-        received: What it has received so far.
+        fertility: Maximum attention of each token over the sentence.
+        received: Attention that each token has received so far.
     """
     left = fertility - received
     return left + (left.clamp_min(0) - left).detach().nan_to_num(0)
@@ -48,7 +48,7 @@ def remaining(fertility: Float[Tensor, "*B S"], received: Float[Tensor, "*B S"])
 def exhausted(
     scores: Float[Tensor, "*B S"], bound: Float[Tensor, "*B S"], exhaustion: float
 ) -> Float[Tensor, "*B S"]:
-    """The scores with exhaustion * bound added where the bound is finite, without gradient."""
+    """Add exhaustion * bound to the scores where the bound is finite, without gradient."""
     if not exhaustion:
         return scores
     return scores + exhaustion * torch.where(torch.isfinite(bound), bound, 0).detach()
@@ -63,7 +63,7 @@ def reference(
     heads: int = 1,
     step: Callable[..., Tensor] | None = None,
 ) -> Float[Tensor, "B T S"]:
-    """The recursion a step at a time, in plain operations, or by another function for the map."""
+    """Compute the recursion step by step, in plain PyTorch or with `step` for the transformation."""
     step = map.reference if step is None else step
     if not scores.numel():
         return scores + fertility.unsqueeze(1)
@@ -84,16 +84,19 @@ def reference(
 def _laid_out(
     scores: Tensor, fertility: Tensor | float | int, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The arguments as [N, T, S], [N, S] and a mask that broadcasts to the first.
+    """Arrange the arguments as [N, T, S], [N, S] and a mask that broadcasts to the former.
 
     Raises:
-        TypeError: Scores are not floating-point numbers, the mask is not boolean, or the fertility is neither
-            a tensor nor a number.
+        TypeError: The scores are not floating-point numbers, the mask is not boolean, or the fertility is
+            neither a tensor nor a number.
         ValueError: An argument does not fit the scores.
     """
     check_scores(scores)
     if scores.dim() < 2:
-        raise ValueError(f"scores have shape {list(scores.shape)}, but must have axes of steps and words")
+        raise ValueError(
+            f"scores have shape {list(scores.shape)}, but must have at least two dimensions: steps and "
+            "source positions"
+        )
     *lead, steps, size = scores.shape
     step = scores.select(-2, 0) if steps else scores.sum(-2)
     fertility = bound_of("fertility", fertility, step, "scores of a step")
@@ -122,7 +125,7 @@ def _scan(
     mask: Tensor | None,
     heads: int = 1,
 ) -> Tensor:
-    """Lay the arguments out and choose the version that runs."""
+    """Arrange the arguments and select the implementation."""
     shape = scores.shape
     scores, fertility, mask = _laid_out(scores, fertility, mask)
     dtype, exact = scores.dtype, exact_dtype(scores.dtype)
@@ -131,7 +134,7 @@ def _scan(
     if version == "reference" or transforming():
         weights = reference(map, scores, fertility, exhaustion, mask, heads)
     elif heads not in SHARERS[version]:
-        # A step at a time, each through the map's own kernel.
+        # No scan kernel shares a fertility between this number of heads; use the single-step kernel.
         def step(z: Tensor, upper: Tensor, lower: None, usable: Tensor | None) -> Tensor:
             return mapped(map, z, upper, lower, mask=usable)
 
@@ -147,11 +150,14 @@ def _scan(
 
 
 def _sharers(scores: Tensor, shared: bool) -> int:
-    """How many neighbouring rows share a fertility."""
+    """Return the number of consecutive rows that share a fertility."""
     if not shared:
         return 1
     if scores.dim() < 3:
-        raise ValueError(f"shared: an axis of heads, steps and words expected, got {tuple(scores.shape)}")
+        raise ValueError(
+            f"shared = True needs scores with dimensions for heads, steps and source positions, but they "
+            f"have shape {tuple(scores.shape)}"
+        )
     return scores.shape[-3]
 
 
@@ -163,23 +169,24 @@ def constrained_softmax_scan(
     mask: Bool[Tensor, "*M S"] | None = None,
     shared: bool = False,
 ) -> Float[Tensor, "*B T S"]:
-    """Constrained softmax step after step, each word's attention bounded by what is left of its fertility.
+    """Apply constrained softmax at every step, each token bounded by its remaining fertility.
 
     Args:
-        scores: One row a step; half precisions are computed in float32 or better and returned in their own.
-        fertility: What each word may receive over all steps, in [0, inf]; a tensor or a number.
-        exhaustion: c >= 0: how strongly words with much left are preferred.
-        mask: Boolean, [B, S] or [B, T, S], or broadcasting to them; True = may be attended.
-        shared: Whether the rows along the last axis of B (heads) share their fertility: each may receive what
-            is left of it after the mean of all.
+        scores: One row per step. Half precision is computed in float32 or better and returned in the input's
+            dtype.
+        fertility: Maximum attention of each token over all steps, in [0, inf]; a tensor or a number.
+        exhaustion: Exhaustion strength c >= 0; larger values prefer tokens with more remaining fertility.
+        mask: Boolean, [B, S] or [B, T, S], or broadcasting to one of these; True = may be attended.
+        shared: Whether the rows along the last axis of B (heads) share their fertility: each has the bound
+            that remains after the mean over all heads.
 
     Returns:
         The attention of every step, equal to a loop of `constrained_softmax`.
 
     Raises:
-        InfeasibleBounds: At some step a sentence's usable words have less than 1 left between them; give one
-            of them (a sink) infinite fertility. On an accelerator and in compiled code its rows become NaN
-            instead.
+        InfeasibleBounds: At some step, the remaining fertilities of a sentence's usable tokens sum to less
+            than 1. To avoid this, give one token (a sink) infinite fertility. On an accelerator and in
+            compiled code, the rows become NaN instead.
         TypeError: The scores are not floating-point numbers, the mask is not boolean, or the fertility is
             neither a tensor nor a number.
         ValueError: The fertility or the mask does not fit the scores.
@@ -195,8 +202,8 @@ def constrained_sparsemax_scan(
     mask: Bool[Tensor, "*M S"] | None = None,
     shared: bool = False,
 ) -> Float[Tensor, "*B T S"]:
-    """Constrained sparsemax step after step, each word's attention bounded by what is left of its fertility.
+    """Apply constrained sparsemax at every step, each token bounded by its remaining fertility.
 
-    Arguments, result and error are those of `constrained_softmax_scan`.
+    Arguments, result and errors are those of `constrained_softmax_scan`.
     """
     return _scan(SPARSEMAX, scores, fertility, exhaustion, mask, _sharers(scores, shared))

@@ -2,7 +2,7 @@
 
     p = argmax over the simplex of p . z + H(p), that is p_i = exp(z_i) / sum_j exp(z_j).
 
-A masked position gets exactly 0 and no gradient; a row with nothing to attend gets zeros.
+A masked position gets exactly 0 and has no gradient. A row without attendable positions gets zeros.
 """
 
 import torch
@@ -16,16 +16,16 @@ __all__ = ["softmax"]
 def softmax(
     scores: Float[Tensor, "*B"], dim: int = -1, *, mask: Bool[Tensor, "*#B"] | None = None
 ) -> Float[Tensor, "*B"]:
-    """Return the softmax of `scores` along `dim`.
+    """Compute the softmax of `scores` along `dim`.
 
     Args:
-        scores: Any shape; half precisions are computed in float32 and returned in their own. A row in
-            which only scores of -inf may be attended is NaN, as in `torch.softmax`.
+        scores: Any shape. Half precision is computed in float32 and returned in the input's dtype. A row
+            whose attendable scores are all -inf is NaN, as in `torch.softmax`.
         dim: The dimension that sums to 1.
-        mask: Boolean; broadcasts to `scores`; True = may be attended.
+        mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
-        Probabilities of the shape and dtype of `scores`.
+        Probabilities in the shape and dtype of `scores`.
 
     Raises:
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.

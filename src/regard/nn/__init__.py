@@ -1,6 +1,6 @@
-"""The maps, their scans over steps and their losses as modules.
+"""Modules for the transformations, their scans over time steps and their losses.
 
-Each calls the function of its name in `regard.functional`.
+Each module calls the function of the same name in `regard.functional`.
 """
 
 from regard.nn.losses import Entmax15Loss, SparsemaxLoss

@@ -1,4 +1,4 @@
-"""Losses of sparse output distributions as modules, with the arguments of `torch.nn.CrossEntropyLoss`."""
+"""Modules for the losses of sparse output distributions, with arguments like `torch.nn.CrossEntropyLoss`."""
 
 from torch import nn
 
@@ -13,8 +13,8 @@ class _Loss(nn.Module):
     """A loss over classes.
 
     Args:
-        ignore_index: A target that does not count.
-        reduction: "mean" over the targets that count, "sum" or "none".
+        ignore_index: Target of ignored positions.
+        reduction: "mean" over the targets that are not ignored, "sum" or "none".
     """
 
     def __init__(self, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
@@ -23,21 +23,21 @@ class _Loss(nn.Module):
         self.reduction: Reduction = reduction
 
     def extra_repr(self) -> str:
-        """The options, for `repr`."""
+        """Return the settings, for `repr`."""
         return f"ignore_index={self.ignore_index}, reduction={self.reduction!r}"
 
 
 class SparsemaxLoss(_Loss):
-    """`regard.functional.sparsemax_loss` as a module."""
+    """Module for `regard.functional.sparsemax_loss`."""
 
     def forward(self, scores: Float[Tensor, "*N V"], targets: Int[Tensor, "*N"]) -> Float[Tensor, "*#N"]:
-        """The loss of the targets under the sparsemax of the scores."""
+        """Compute the loss of the targets under the sparsemax of the scores."""
         return sparsemax_loss(scores, targets, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
 class Entmax15Loss(_Loss):
-    """`regard.functional.entmax15_loss` as a module."""
+    """Module for `regard.functional.entmax15_loss`."""
 
     def forward(self, scores: Float[Tensor, "*N V"], targets: Int[Tensor, "*N"]) -> Float[Tensor, "*#N"]:
-        """The loss of the targets under the 1.5-entmax of the scores."""
+        """Compute the loss of the targets under the 1.5-entmax of the scores."""
         return entmax15_loss(scores, targets, ignore_index=self.ignore_index, reduction=self.reduction)

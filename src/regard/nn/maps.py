@@ -1,4 +1,4 @@
-"""Maps from scores to distributions as modules."""
+"""Modules for the transformations of scores into probability distributions."""
 
 import math
 
@@ -28,11 +28,11 @@ __all__ = [
 ]
 
 GREATEST = 4.0  # alpha lies in (1, GREATEST]
-LEAST = 1.0 + 1e-3  # how near a learned alpha comes to 1, where the formula divides by alpha - 1
+LEAST = 1.0 + 1e-3  # minimum of a learned alpha, because the formula divides by alpha - 1
 
 
 class _Map(nn.Module):
-    """A map along a dimension.
+    """A transformation along one dimension.
 
     Args:
         dim: The dimension that sums to 1.
@@ -43,61 +43,63 @@ class _Map(nn.Module):
         self.dim = dim
 
     def extra_repr(self) -> str:
-        """The options, for `repr`."""
+        """Return the settings, for `repr`."""
         return f"dim={self.dim}"
 
 
 class Softmax(_Map):
-    """`regard.functional.softmax` as a module."""
+    """Module for `regard.functional.softmax`."""
 
     def forward(
         self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
     ) -> Float[Tensor, "*B"]:
-        """The softmax of `scores`; the mask is True where a position may be attended."""
+        """Compute the softmax of `scores`; the mask is True where a position may be attended."""
         return softmax(scores, mask=mask, dim=self.dim)
 
 
 class Sparsemax(_Map):
-    """`regard.functional.sparsemax` as a module."""
+    """Module for `regard.functional.sparsemax`."""
 
     def forward(
         self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
     ) -> Float[Tensor, "*B"]:
-        """The sparsemax of `scores`; the mask is True where a position may be attended."""
+        """Compute the sparsemax of `scores`; the mask is True where a position may be attended."""
         return sparsemax(scores, mask=mask, dim=self.dim)
 
 
 class Entmax15(_Map):
-    """`regard.functional.entmax15` as a module."""
+    """Module for `regard.functional.entmax15`."""
 
     def forward(
         self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
     ) -> Float[Tensor, "*B"]:
-        """The 1.5-entmax of `scores`; the mask is True where a position may be attended."""
+        """Compute the 1.5-entmax of `scores`; the mask is True where a position may be attended."""
         return entmax15(scores, mask=mask, dim=self.dim)
 
 
 class Entmax(_Map):
-    """`regard.functional.entmax` as a module, its alpha fixed or learned (Correia et al. 2019, Sec. 3).
+    """Module for `regard.functional.entmax`, with alpha fixed or learned (Correia et al., 2019, Section 3).
 
     Args:
-        alpha: In (1, 4]: the greater, the sparser; where the learning starts, if it is learned.
+        alpha: A value in (1, 4]; larger values give sparser results. The initial value if alpha is learned.
         dim: The dimension that sums to 1.
         learnable: Whether alpha is a parameter: alpha = 1 + 3 sigmoid(logit).
 
     Raises:
-        ValueError: alpha is not in (1, 4], or is learnable and so near an end that it would not move.
+        ValueError: Alpha is not in (1, 4], or is learnable and too close to an end to receive a gradient.
     """
 
     logit: nn.Parameter | None
 
     def __init__(self, alpha: float = 1.5, dim: int = -1, *, learnable: bool = False) -> None:
-        """Check alpha, and make a parameter of it if it is to be learned."""
+        """Check alpha, and create a parameter if it is learned."""
         super().__init__(dim)
         if not 1 < alpha <= GREATEST:
-            raise ValueError(f"alpha is {alpha:g}; entmax has it in (1, {GREATEST:g}]")
+            raise ValueError(f"alpha is {alpha:g}, but entmax requires alpha in (1, {GREATEST:g}]")
         if learnable and not LEAST <= alpha < GREATEST:
-            raise ValueError(f"alpha is {alpha:g}; a learnable one starts in [{LEAST:g}, {GREATEST:g})")
+            raise ValueError(
+                f"alpha is {alpha:g}, but a learnable alpha must start in [{LEAST:g}, {GREATEST:g})"
+            )
         self.start = alpha
         self.logit = None
         if learnable:
@@ -105,7 +107,7 @@ class Entmax(_Map):
 
     @property
     def alpha(self) -> Tensor | float:
-        """Alpha as it stands: with a gradient if it is learned."""
+        """The current alpha; differentiable if it is learned."""
         if self.logit is None:
             return self.start
         return (1 + (GREATEST - 1) * torch.sigmoid(self.logit)).clamp_min(LEAST)
@@ -113,24 +115,24 @@ class Entmax(_Map):
     def forward(
         self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
     ) -> Float[Tensor, "*B"]:
-        """The alpha-entmax of `scores`; the mask is True where a position may be attended."""
+        """Compute the alpha-entmax of `scores`; the mask is True where a position may be attended."""
         return entmax(scores, self.alpha, mask=mask, dim=self.dim)
 
     def extra_repr(self) -> str:
-        """The options, for `repr`."""
+        """Return the settings, for `repr`."""
         alpha = float(torch.as_tensor(self.alpha).detach())
         return f"alpha={alpha:g}, learnable={self.logit is not None}, dim={self.dim}"
 
 
 class Fusedmax(_Map):
-    """`regard.functional.fusedmax` as a module.
+    """Module for `regard.functional.fusedmax`.
 
     Args:
-        strength: How strongly the weights of neighbours are pulled together; at least 0.
-        dim: The dimension that sums to 1, along which neighbours stand.
+        strength: Strength lambda, at least 0; larger values make neighboring weights more equal.
+        dim: The dimension that sums to 1, along which positions are neighbors.
 
     Raises:
-        ValueError: The strength is negative, infinite or not a number.
+        ValueError: The strength is negative, infinite or NaN.
     """
 
     def __init__(self, strength: float = 0.1, dim: int = -1) -> None:
@@ -142,16 +144,16 @@ class Fusedmax(_Map):
     def forward(
         self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
     ) -> Float[Tensor, "*B"]:
-        """The fusedmax of `scores`; the mask is True where a position may be attended."""
+        """Compute the fusedmax of `scores`; the mask is True where a position may be attended."""
         return fusedmax(scores, self.strength, mask=mask, dim=self.dim)
 
     def extra_repr(self) -> str:
-        """The options, for `repr`."""
+        """Return the settings, for `repr`."""
         return f"strength={self.strength:g}, dim={self.dim}"
 
 
 class ConstrainedSoftmax(_Map):
-    """`regard.functional.constrained_softmax` as a module."""
+    """Module for `regard.functional.constrained_softmax`."""
 
     def forward(
         self,
@@ -161,12 +163,12 @@ class ConstrainedSoftmax(_Map):
         *,
         mask: Bool[Tensor, "*#B"] | None = None,
     ) -> Float[Tensor, "*B"]:
-        """The constrained softmax of `scores` between the bounds; the mask is True where one may attend."""
+        """Compute the constrained softmax of `scores`; the mask is True where attention is allowed."""
         return constrained_softmax(scores, upper, lower, mask=mask, dim=self.dim)
 
 
 class ConstrainedSparsemax(_Map):
-    """`regard.functional.constrained_sparsemax` as a module."""
+    """Module for `regard.functional.constrained_sparsemax`."""
 
     def forward(
         self,
@@ -176,5 +178,5 @@ class ConstrainedSparsemax(_Map):
         *,
         mask: Bool[Tensor, "*#B"] | None = None,
     ) -> Float[Tensor, "*B"]:
-        """The constrained sparsemax of `scores` between the bounds; the mask is True where one may attend."""
+        """Compute the constrained sparsemax of `scores`; the mask is True where attention is allowed."""
         return constrained_sparsemax(scores, upper, lower, mask=mask, dim=self.dim)

@@ -1,4 +1,4 @@
-"""The constrained maps over the steps of decoding as modules."""
+"""Modules for the constrained transformations over all time steps."""
 
 from torch import nn
 
@@ -9,10 +9,10 @@ __all__ = ["ConstrainedSoftmaxScan", "ConstrainedSparsemaxScan"]
 
 
 class _Scan(nn.Module):
-    """A constrained map over steps.
+    """A constrained transformation over all time steps.
 
     Args:
-        exhaustion: c >= 0: how strongly words with much of their fertility left are preferred.
+        exhaustion: Exhaustion strength c >= 0; larger values prefer tokens with more remaining fertility.
     """
 
     def __init__(self, exhaustion: float = 0.0) -> None:
@@ -20,12 +20,12 @@ class _Scan(nn.Module):
         self.exhaustion = exhaustion
 
     def extra_repr(self) -> str:
-        """The options, for `repr`."""
+        """Return the settings, for `repr`."""
         return f"exhaustion={self.exhaustion:g}"
 
 
 class ConstrainedSoftmaxScan(_Scan):
-    """`regard.functional.constrained_softmax_scan` as a module."""
+    """Module for `regard.functional.constrained_softmax_scan`."""
 
     def forward(
         self,
@@ -34,12 +34,12 @@ class ConstrainedSoftmaxScan(_Scan):
         *,
         mask: Bool[Tensor, "*M S"] | None = None,
     ) -> Float[Tensor, "*B T S"]:
-        """The attention of every step; the mask is True where a word may be attended."""
+        """Compute the attention of every step; the mask is True where a token may be attended."""
         return constrained_softmax_scan(scores, fertility, exhaustion=self.exhaustion, mask=mask)
 
 
 class ConstrainedSparsemaxScan(_Scan):
-    """`regard.functional.constrained_sparsemax_scan` as a module."""
+    """Module for `regard.functional.constrained_sparsemax_scan`."""
 
     def forward(
         self,
@@ -48,5 +48,5 @@ class ConstrainedSparsemaxScan(_Scan):
         *,
         mask: Bool[Tensor, "*M S"] | None = None,
     ) -> Float[Tensor, "*B T S"]:
-        """The attention of every step; the mask is True where a word may be attended."""
+        """Compute the attention of every step; the mask is True where a token may be attended."""
         return constrained_sparsemax_scan(scores, fertility, exhaustion=self.exhaustion, mask=mask)
