@@ -339,6 +339,7 @@ class Attention(nn.Module, ABC):
             reading = self.read(queries[:, t], memory, state)
             state = reading.state
             if self.observes:
+                # The next step depends on this token, so its likelihood is needed now.
                 if likelihood is None:
                     raise TypeError(
                         f"{type(self).__name__}.read_all needs the argument likelihood(contexts, t): "

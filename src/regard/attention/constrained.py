@@ -186,6 +186,7 @@ class ConstrainedAttention(Attention):
     ) -> Reading:
         """Attend for all steps with one scan in training without lower bounds; otherwise step by step."""
         assert isinstance(state, ConstrainedState) and memory.upper is not None
+        # The scan supports neither lower bounds nor the rescaling of the last step in evaluation.
         if memory.lower is not None or not self.training:
             return super().read_all(queries, memory, state, likelihood)
         usable, ahead = memory.mask.unsqueeze(1), state.ahead
@@ -194,6 +195,7 @@ class ConstrainedAttention(Attention):
             usable, ahead = usable & ahead[:, :count].unsqueeze(2), ahead[:, count:]
         scores = self._scores(queries, memory)
         left = memory.upper.to(scores.dtype) - state.received
+        # [B, H, ...] if the heads share a budget, otherwise [B H, 1, ...]
         grouped, bounds, mask = (x.reshape(-1, self.sharers, *x.shape[1:]) for x in (scores, left, usable))
         scanned = self.scan(grouped, bounds, exhaustion=self.config.exhaustion, mask=mask, shared=True)
         weights = scanned.flatten(0, 1)  # (B, T, S)

@@ -90,6 +90,7 @@ class MultiHeadAttention(Attention):
         kind = mechanism(config)
         self.heads = 1 if kind.observes else heads
         if getattr(config, "scorer", "none") is None:
+            # Heads have their own projections, so the scorer needs no matrix W.
             config = dataclasses.replace(config, scorer="scaled")
         each = query // self.heads
         self.inner = build_attention(config, each, each, target, self.heads)
@@ -98,7 +99,7 @@ class MultiHeadAttention(Attention):
         self.reads_words = self.inner.reads_words
         self.objective, self.reward = self.inner.objective, self.inner.reward
         self.query = Linear(query, query)
-        self.memory = Linear(width, 2 * query, parts=2)
+        self.memory = Linear(width, 2 * query, parts=2)  # keys and values
         self.output = Linear(query, query)
 
     @property
@@ -173,7 +174,7 @@ class MultiHeadAttention(Attention):
         asked = self.query(query).reshape(len(query) * self.heads, -1)  # (B H, E)
         with self._naming_sentences():
             found = self.inner.read(asked, _inner(memory), state.heads.rows)
-        if self.observes:
+        if self.observes:  # one head, several contexts
             parts = _parts(found, self.output(found.contexts))
             return HeadsReading(
                 **parts, state=state, positions=found.positions, inner=found, output=self.output

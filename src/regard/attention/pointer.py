@@ -74,6 +74,7 @@ class PointerAttention(Attention):
     def enter(self, state: State, tokens: Int[Tensor, "B"]) -> PointerState:
         """Advance the pointer if the previous token was a step."""
         assert isinstance(state, PointerState)
+        # The position may exceed the sentence; `read` clips it to the last token.
         return replace(state, position=state.position + (tokens == self.step))
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> Reading:

@@ -213,6 +213,7 @@ class PosteriorAttention(Attention):
         likelihood: Likelihood | None = None,
     ) -> Reading:
         """Attend for all steps; in parallel for Prior-Joint without coupling, whose steps are independent."""
+        # The posterior and the coupling make a step depend on the previous one.
         if self.config.passes == "posterior" or self.config.coupling != "none":
             return super().read_all(queries, memory, state, likelihood)
         assert memory.keys is not None and memory.values is not None
@@ -248,6 +249,7 @@ class PosteriorAttention(Attention):
         self, scores: Float[Tensor, "B S"], mask: Bool[Tensor, "B S"], passed: Float[Tensor, "B S"] | None
     ) -> Float[Tensor, "B S"]:
         """Compute log Prior_t over all positions; -inf where masked."""
+        # At the first step `passed` is None, and the prior has no coupling.
         if passed is not None and self.config.coupling == "forward":
             return forward_prior(scores, passed, mask)
         if passed is not None and self.coupling is not None:

@@ -35,7 +35,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.localness = Localness(width, heads) if local else None
-        self.enter = Linear(width, 3 * width, parts=3)
+        self.enter = Linear(width, 3 * width, parts=3)  # queries, keys and values
         self.leave = Linear(width, width)
 
     def _project(self, x: Float[Tensor, "B T D"]) -> tuple[Tensor, Tensor, Tensor]:
@@ -73,7 +73,7 @@ class SelfAttention(nn.Module):
         before = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
         seen = before if mask is None else mask[:, None, None]  # (B, 1, 1, T)
         weights = None
-        if look:
+        if look:  # explicit computation, because the fused operator does not return the weights
             scores = (queries @ keys.transpose(2, 3)) * queries.shape[-1] ** -0.5
             scores = scores.to(exact_dtype(scores.dtype))
             scores = scores if bias is None else scores + bias
@@ -106,6 +106,7 @@ class SelfAttention(nn.Module):
         """Attend for one more token, to itself and the cached tokens, and return the extended cache."""
         query, entries = self.enter(x).split((x.shape[1], 2 * x.shape[1]), dim=1)
         cache = cache.append(entries)
+        # The kernel reads keys and values from their slots, without a copy per hypothesis.
         if self.localness is None:
             found = slot_attention(query, cache.store.entries, cache.slots, self.heads)
             return self.leave(found), cache

@@ -89,6 +89,7 @@ class SoftAttention(Attention):
         if not self.fused:
             return None
         assert isinstance(memory.keys, StepProduct) and memory.values is not None
+        # Scorers apply their scale to the keys, hence scale = 1.
         keys, values = memory.keys.matrix.transpose(1, 2), memory.values.matrix
         mask = memory.mask[:, None, None]
         parts = (x.unsqueeze(1) for x in (queries.to(keys.dtype), keys, values))

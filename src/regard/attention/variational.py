@@ -148,6 +148,7 @@ class VariationalAttention(Attention):
         self.objective = "reinforce" if config.estimator == "reinforce" else "bound"
         self.reads_words = config.estimator == "enumerate"
         self.scorer = build_scorer(config.scorer, query, width, config.hidden)
+        # Each direction of the LSTM has half of the width, which must be even.
         inner = width + width % 2 if config.inference is None else config.inference
         self.reader = RecurrentLayer("lstm", target, inner, "both")
         self.proposer = GeneralScorer(inner, width)
@@ -206,9 +207,9 @@ class VariationalAttention(Attention):
         if self.config.estimator == "reinforce":
             return _of_a_draw(memory, log_proposal, expected, penalty, after)
         # The sample is one context: a mean of states, weighted by the relaxed one-hot vector.
-        drawn = gumbel_softmax(log_proposal, self.config.temperature, hard=self.config.straight_through)
+        sample = gumbel_softmax(log_proposal, self.config.temperature, hard=self.config.straight_through)
         zeros = torch.zeros_like(penalty).unsqueeze(1)
-        contexts = memory.values(drawn.unsqueeze(1))
+        contexts = memory.values(sample.unsqueeze(1))
         return VariationalReading(contexts, zeros, after.weights, zeros, penalty, after)
 
     def _mixture(
@@ -265,11 +266,12 @@ def _of_a_draw(
     after: VariationalState,
 ) -> VariationalReading:
     """Build a reading of one sampled position; the prior's expectation is a second context, the baseline."""
-    drawn = sample_categorical(log_proposal).unsqueeze(1)  # (B, 1)
-    word = words_at(memory, drawn)
+    sample = sample_categorical(log_proposal).unsqueeze(1)  # (B, 1)
+    word = words_at(memory, sample)
     contexts = torch.cat([word, expected.unsqueeze(1).to(word.dtype)], dim=1)
-    log_policy = log_proposal.gather(1, drawn)
+    log_policy = log_proposal.gather(1, sample)
     zero = torch.zeros_like(log_policy)
+    # With log-weight -inf the second context has no share in the mixture.
     log_weights = torch.cat([zero, zero - torch.inf], dim=1)
     log_policy = torch.cat([log_policy, zero], dim=1)
     return VariationalReading(contexts, log_weights, after.weights, log_policy, penalty, after)

@@ -103,6 +103,7 @@ def export(folder: Path | str, out: Path | str, quantization: str = "float32", f
     spec.validate()
     spec.optimize(quantization=quantization)
     try:
+        # The directory is renamed into place when complete, so that a failure leaves no partial export.
         with whole_folder(out) as made:
             spec.save(str(made))
             save_text(loaded.text, made)
@@ -194,6 +195,7 @@ def _specification(loaded: LoadedModel) -> Any:
     _write_ends(spec.decoder, model.target_positions, model.decoder_norm, places)
     spec.encoder.embeddings[0].weight = _array(model.source_embedding.weight)
     spec.decoder.embeddings.weight = _array(model.target_embedding.weight)
+    # Without an output matrix of its own, the model ties it to the target embeddings.
     output = model.target_embedding.weight if model.output is None else model.output
     spec.decoder.projection.weight = _array(output)
     spec.decoder.projection.bias = _array(model.output_bias)

@@ -7,9 +7,9 @@ tokens. A translation of maximum length has no end symbol. To report the model's
   a sentence's results contain one of them, its search is repeated with the ban.
 - Translations for which CTranslate2 does not return the model's log-probability are scored in another pass.
 
-Greedy search gives the same translations as `Translator`. Beam search finishes a sentence when it has as many
-translations as the beam size, whereas `Translator` continues until no unfinished hypothesis can beat them.
-The translations are ranked by the same score.
+Greedy search gives the same translations as `Translator`. Beam search finishes a sentence when the number of
+its translations reaches the beam size, whereas `Translator` continues until no unfinished hypothesis can beat
+them. The translations are ranked by the same score.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -207,10 +207,11 @@ class ExportedTranslator:
             )
             for source in sources
         ]
+        # The engine has one limit per batch; sentences that exceed their own limit are searched again.
         found = self._ask(sources, max(limits))
         for row, limit in enumerate(limits):
-            longer = limit < max(limits) and any(len(said.tokens) > limit for said in found[row])
-            if longer or any([token] in _NEVER for said in found[row] for token in said.tokens):
+            longer = limit < max(limits) and any(len(candidate.tokens) > limit for candidate in found[row])
+            if longer or any([token] in _NEVER for candidate in found[row] for token in candidate.tokens):
                 (found[row],) = self._ask([sources[row]], limit, ban=_NEVER)
         return self._ranked(self._scored(sources, found))
 
@@ -219,6 +220,7 @@ class ExportedTranslator:
     ) -> list[list[_Said]]:
         """Run the engine's search, with translations of at most `limit` tokens."""
         search = self.search
+        # These options mask logits before the softmax, so that the scores are not the model's.
         changed = bool(ban or search.forbid_unknown or search.min_length or search.no_repeat_ngram)
         found = self.model.engine.translate_batch(
             sources,
@@ -236,12 +238,13 @@ class ExportedTranslator:
         )
         results: list[list[_Said]] = []
         for one in found:
-            said: dict[tuple[str, ...], _Said] = {}
+            # Two hypotheses may be equal after truncation to the limit; keep the first, which ranks higher.
+            unique: dict[tuple[str, ...], _Said] = {}
             for tokens, score in zip(one.hypotheses, one.scores, strict=True):
                 ended = tokens[-1:] == [SPECIALS[EOS]]
                 cut = tuple(tokens[:-1] if ended else tokens[:limit])
-                said.setdefault(cut, _Said(cut, score if ended and not changed else None))
-            results.append(list(said.values()))
+                unique.setdefault(cut, _Said(cut, score if ended and not changed else None))
+            results.append(list(unique.values()))
         return results
 
     def _scored(
@@ -249,10 +252,10 @@ class ExportedTranslator:
     ) -> list[list[tuple[tuple[str, ...], float]]]:
         """Complete the translations with log-probabilities, from a scoring pass where they are missing."""
         missing = [
-            (source, said.tokens)
+            (source, candidate.tokens)
             for source, several in zip(sources, found, strict=True)
-            for said in several
-            if said.log_probability is None
+            for candidate in several
+            if candidate.log_probability is None
         ]
         scores: Iterator[Any] = iter(())
         if missing:
@@ -263,10 +266,12 @@ class ExportedTranslator:
         return [
             [
                 (
-                    said.tokens,
-                    sum(next(scores).log_probs) if said.log_probability is None else said.log_probability,
+                    candidate.tokens,
+                    sum(next(scores).log_probs)
+                    if candidate.log_probability is None
+                    else candidate.log_probability,
                 )
-                for said in several
+                for candidate in several
             ]
             for several in found
         ]
@@ -293,15 +298,15 @@ class ExportedTranslator:
         text = self.model.text
         written: list[Translation] = []
         for hypothesis in hypotheses:
-            said = text.target.vocabulary.strings(hypothesis.tokens)
+            tokens = text.target.vocabulary.strings(hypothesis.tokens)
             words = (*text.source.word_ids(result.source_tokens), *[-1] * len(text.sink))
             written.append(
                 Translation(
-                    text=text.target.tokenizer.decode(said),
-                    tokens=tuple(said),
+                    text=text.target.tokenizer.decode(tokens),
+                    tokens=tuple(tokens),
                     hypothesis=hypothesis,
                     source_words=words,
-                    target_words=tuple(text.target.word_ids(said)),
+                    target_words=tuple(text.target.word_ids(tokens)),
                 )
             )
         return LineResult(result.line, (*result.source_tokens, *text.sink), tuple(written))

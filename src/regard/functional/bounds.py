@@ -77,7 +77,7 @@ class Problem:
         room = slack(scores.dtype)
         most, least = u.sum(-1, keepdim=True), low.sum(-1, keepdim=True)
         wrong = ((u < 0) | (low < 0) | (low > u + tolerance(scores.dtype))).any(-1, keepdim=True)
-        # Written with `~`, so that a NaN counts as feasible: it must propagate instead of raising an error.
+        # Comparisons with NaN are False, so a row with a NaN is feasible: NaN propagates without an error.
         fits = ~(wrong | (most < 1 - room) | (least > 1 + room)) | ~usable.any(-1, keepdim=True)
         found = cls(z, u, low, usable, fits, most <= 1, tolerance(scores.dtype))
         if z.device.type == "cpu" and not torch.compiler.is_compiling() and not transforming():
@@ -111,6 +111,7 @@ class Problem:
         total = total + (self.scores * 0 + self.lower).sum(-1, keepdim=True)
         broken = ~self.feasible | ~torch.isfinite(total)
         whole = whole.masked_fill(broken, torch.nan)
+        # The value is that of `whole`, the gradient that of `form`.
         return (form + (whole - form).detach()).masked_fill(~self.usable, 0)
 
 
@@ -146,6 +147,7 @@ class Rest:
 def _first_reaching(ordered: Float[Tensor, "*B N"], total: Callable[[Tensor], Tensor]) -> Int[Tensor, "*B 1"]:
     """Return the index of the first threshold in descending order whose sum is at least 1; else the last."""
     last = ordered.shape[-1] - 1
+    # A binary search with a fixed number of iterations, so that no iteration waits for the device.
     low = torch.zeros_like(ordered[..., :1], dtype=torch.int64)
     high = torch.full_like(low, last)
     for _ in range(last.bit_length()):
@@ -169,14 +171,14 @@ def centred(
     """
     ordered = problem.scores.sort(-1, descending=True).values
     first = _first_reaching(ordered, total)
-    centre = ordered.gather(-1, first)
+    center = ordered.gather(-1, first)
     if above:
-        centre = torch.where(total(centre) >= 1, ordered.gather(-1, (first - 1).clamp_min(0)), centre)
+        center = torch.where(total(center) >= 1, ordered.gather(-1, (first - 1).clamp_min(0)), center)
     # If the upper bounds are the solution, the threshold lies below all scores with a positive bound.
     bounded = problem.upper > 0
     lowest = torch.where(bounded, problem.scores, torch.inf).amin(-1, keepdim=True)
-    centre = torch.where(problem.full & bounded.any(-1, keepdim=True), lowest, centre)
-    return centre, (problem.scores - centre).clamp(-reach, reach)
+    center = torch.where(problem.full & bounded.any(-1, keepdim=True), lowest, center)
+    return center, (problem.scores - center).clamp(-reach, reach)
 
 
 def leaving(
@@ -220,6 +222,7 @@ def crossing(
     high = _first_reaching(ordered, total)
     below = ordered.gather(-1, high)
     above = ordered.gather(-1, (high - 1).clamp_min(0))
+    # In an unbounded segment, any threshold beyond its finite end will do.
     open_ended = (high == 0) | torch.isinf(above)
     inside = torch.where(open_ended, below + 1, (torch.where(open_ended, below, above) + below) / 2)
     lowest = torch.where(torch.isinf(ordered), torch.inf, ordered).amin(-1, keepdim=True)

@@ -47,8 +47,8 @@ def chain_prior(
     relative = shifted(scores, usable)
     moves = bias.exp()
     with torch.autocast(scores.device.type, enabled=False):
-        normaliser = relative.exp().masked_fill(~usable, 0.0) @ moves  # [b, j] = sum over i
-        arriving = (passed / normaliser) @ moves.t()  # [b, i] = sum over j
+        normalizer = relative.exp().masked_fill(~usable, 0.0) @ moves  # [b, j] = sum over i
+        arriving = (passed / normalizer) @ moves.t()  # [b, i] = sum over j
     return (relative + arriving.log()).masked_fill(~usable, -torch.inf)
 
 

@@ -40,9 +40,10 @@ def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
     def total(z: Tensor, level: Tensor) -> Tensor:
         return torch.minimum(torch.maximum((z - level).exp(), low), u).sum(-1, keepdim=True)
 
-    centre, z = centred(problem, lambda level: total(problem.scores, level), REACH, above=False)
+    center, z = centred(problem, lambda level: total(problem.scores, level), REACH, above=False)
     most, least = z - u.log(), z - low.log()
     within = crossing(problem, torch.cat([least, most], -1), lambda level: total(z, level))
+    # Free positions of the crossing segment; they determine log Z exactly.
     free = (within < least) & (within > most) & usable
     bounds = torch.where(within <= most, u, low)
     solution = torch.where(free, _share(z, free, bounds), bounds)
@@ -53,12 +54,12 @@ def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
     level = torch.where(nothing, within, _level(z, free, bounds))
     held = nothing | ~((level < least - near) & (level > most + near) & usable).any(-1, keepdim=True)
     leaves = usable & (u > 0) & (level <= most + near)
-    centre, z = leaving(problem, centre, held, leaves, REACH)
+    center, z = leaving(problem, center, held, leaves, REACH)
     most, least = z - u.log(), z - low.log()
     end = torch.where(leaves, most, torch.inf).amin(-1, keepdim=True)
     level = torch.where(held & torch.isfinite(end), end, level)
     rest = Rest.of(problem, (u > 0) & (level < least - near) & (level >= most - near), level < most - near)
-    return solution, rest, centre
+    return solution, rest, center
 
 
 def _left(free: Tensor, bounds: Tensor) -> Tensor:
@@ -86,9 +87,9 @@ def reference(
     """Compute constrained softmax along the last dimension in plain PyTorch, with the gradient above."""
     problem = Problem.of(scores, upper, lower, mask)
     with torch.no_grad():
-        solution, rest, centre = _solve(problem)
+        solution, rest, center = _solve(problem)
     bounds = rest.fixed(problem.upper, problem.lower)
-    free = _share(torch.where(rest.free, problem.scores - centre, 0), rest.free, bounds)
+    free = _share(torch.where(rest.free, problem.scores - center, 0), rest.free, bounds)
     return problem.settle(solution, torch.where(rest.free, free, bounds)).to(scores.dtype)
 
 

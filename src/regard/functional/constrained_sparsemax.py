@@ -42,8 +42,9 @@ def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
     def total(z: Tensor, tau: Tensor) -> Tensor:
         return torch.minimum(torch.maximum(z - tau, low), u).sum(-1, keepdim=True)
 
-    centre, z = centred(problem, lambda tau: total(problem.scores, tau), REACH, above=True)
+    center, z = centred(problem, lambda tau: total(problem.scores, tau), REACH, above=True)
     within = crossing(problem, torch.cat([z - low, z - u], -1), lambda tau: total(z, tau))
+    # Free positions of the crossing segment; they determine tau exactly.
     x = z - within
     free = (x > low) & (x < u) & usable
     tau = torch.where(free.any(-1, keepdim=True), _level(z, free, torch.where(x >= u, u, low)), within)
@@ -52,10 +53,10 @@ def _solve(problem: Problem) -> tuple[Tensor, Rest, Tensor]:
     # If no position is strictly between its bounds, tau may be anywhere in an interval; use its end.
     held = ~((x > low + near) & (x < u - near) & usable).any(-1, keepdim=True)
     leaves = usable & (u > 0) & (x >= u - near)
-    centre, z = leaving(problem, centre, held, leaves, REACH)
+    center, z = leaving(problem, center, held, leaves, REACH)
     end = torch.where(leaves, z - u, torch.inf).amin(-1, keepdim=True)
     x = z - torch.where(held & torch.isfinite(end), end, tau)
-    return solution, Rest.of(problem, (x > low + near) & (x <= u + near), x > u + near), centre
+    return solution, Rest.of(problem, (x > low + near) & (x <= u + near), x > u + near), center
 
 
 def _level(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
@@ -74,9 +75,9 @@ def reference(
     """Compute constrained sparsemax along the last dimension in plain PyTorch, with the gradient above."""
     problem = Problem.of(scores, upper, lower, mask)
     with torch.no_grad():
-        solution, rest, centre = _solve(problem)
+        solution, rest, center = _solve(problem)
     bounds = rest.fixed(problem.upper, problem.lower)
-    z = torch.where(rest.free, problem.scores - centre, 0)
+    z = torch.where(rest.free, problem.scores - center, 0)
     free = z - _level(z, rest.free, bounds)
     return problem.settle(solution, torch.where(rest.free, free, bounds)).to(scores.dtype)
 

@@ -136,14 +136,14 @@ class _Entmax(torch.autograd.Function):
         safe = torch.where(support, weights, 1)
         slope = torch.where(support, safe ** (1 - gap), 0)
         share = slope / slope.sum(-1, keepdim=True).clamp_min(torch.finfo(slope.dtype).tiny)
-        centred = grad - (share * grad).sum(-1, keepdim=True)
+        centered = grad - (share * grad).sum(-1, keepdim=True)
         by_alpha = None
         if ctx.needs_input_grad[2]:
             entropy = -weights * safe.log()
             change = (weights - share) / gap**2
             change = change + (entropy - share * entropy.sum(-1, keepdim=True)) / gap
             by_alpha = (grad * change).sum_to_size(gap.shape)
-        return slope * centred, None, by_alpha
+        return slope * centered, None, by_alpha
 
 
 def _gap(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:

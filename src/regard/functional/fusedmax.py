@@ -81,6 +81,7 @@ def path(
         pulls = torch.nn.functional.pad(between, (0, 1)) - torch.nn.functional.pad(between, (1, 0))
         return groups, averaged(z, groups), averaged(pulls, groups)
 
+    # Each iteration merges at least one pair of groups per row, until lambda is reached.
     for _ in range(z.shape[-1] - 1):
         _, mean, speed = moved()
         gap, closing = mean.diff(dim=-1), speed.diff(dim=-1)
@@ -130,6 +131,7 @@ def fusedmax(
     """
     check_strength(strength)
     check_arguments(scores, mask)
+    # Without total variation, or for a scalar, fusedmax is sparsemax.
     if not strength or not scores.dim():
         return sparsemax(scores, dim, mask=mask)
     if dim not in (-1, scores.dim() - 1):
@@ -139,7 +141,7 @@ def fusedmax(
         return scores.clone()
     usable = attendable(scores, mask)
     z = shifted(scores.to(exact_dtype(scores.dtype)), usable).masked_fill(~usable, 0)
-    z = z.clamp_min(LEAST)
+    z = z.clamp_min(LEAST)  # sums over groups stay finite in float32
     plain = chosen(scores) != "numba" or transforming() or torch.compiler.is_compiling()
     # The groups are piecewise constant in the scores, so only the means need a gradient.
     with torch.no_grad():

@@ -63,8 +63,8 @@ def _chunk(
     logits = product(hidden, weight.t(), bias)
     picked = logits.gather(1, targets.unsqueeze(1)).squeeze(1)  # before the logits are overwritten
     top, mean, sums, powers = _exponentials(logits, average, fused)
-    normaliser = sums.log() + top
-    return picked.to(normaliser.dtype) - normaliser, mean - normaliser, powers, sums
+    normalizer = sums.log() + top
+    return picked.to(normalizer.dtype) - normalizer, mean - normalizer, powers, sums
 
 
 class _LinearLogLikelihood(torch.autograd.Function):
@@ -171,6 +171,7 @@ def linear_log_softmax(
         weight: W.
         bias: b.
     """
+    # In search on a CPU, a kernel adds the bias and normalizes in one pass.
     if not torch.is_grad_enabled() and on_cpu(hidden, weight, bias):
         logits = product(hidden, weight.t())
         if fits(logits):
@@ -198,5 +199,6 @@ def linear_exponentials(
     if torch.is_grad_enabled():
         powers = (exact - exact.amax(-1, keepdim=True)).exp()
         return powers, powers.sum(-1)
+    # Without gradients, the exponentials may overwrite the logits.
     _, _, sums, powers = _exponentials(exact.view(-1, exact.shape[-1]), False, True)
     return powers.view(exact.shape), sums.view(exact.shape[:-1])

@@ -39,7 +39,7 @@ class _FenchelYoung(torch.autograd.Function):
         p = sparsemax(scores) if sparse else entmax15(scores)
         alpha = 2.0 if sparse else 1.5
         above = scores - scores.gather(-1, targets.unsqueeze(-1))
-        powers = p * p if sparse else p * p.sqrt()
+        powers = p * p if sparse else p * p.sqrt()  # p^alpha
         entropy = (1 - powers.sum(-1)) / (alpha * (alpha - 1))
         # A score of -inf has p = 0; masking prevents the product 0 * inf = NaN.
         loss = (p * above.masked_fill(p == 0, 0)).sum(-1) + entropy

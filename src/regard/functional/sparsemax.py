@@ -35,6 +35,7 @@ def reference(
         size = (1 + ranks * ordered > ordered.cumsum(-1)).sum(-1, keepdim=True)
         last = ordered.gather(-1, (size - 1).clamp_min(0))
         support = usable & (z >= last)
+    # With the support fixed, tau is a plain mean, and autograd gives the gradient above.
     size = support.sum(-1, keepdim=True).clamp_min(1)
     tau = (torch.where(support, z, 0).sum(-1, keepdim=True) - 1) / size
     return torch.where(support, z - tau, 0 * tau).masked_fill(~usable, 0).to(scores.dtype)

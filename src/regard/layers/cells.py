@@ -35,6 +35,7 @@ def _lstm(
     from_input: Tensor, from_hidden: Tensor, memory: Tensor
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
     """Compute a step in plain PyTorch: hidden state, memory, and the tensors saved for the gradient."""
+    # Half-precision pre-activations are added in the dtype of the memory, float32 or better.
     gates = from_input.to(memory.dtype) + from_hidden.to(memory.dtype)
     width = memory.shape[-1]
     sigmoids = torch.sigmoid(gates[..., : 3 * width])
@@ -70,7 +71,7 @@ class _LstmCell(torch.autograd.Function):
         torch.mul(total, candidate, out=gates[..., :width])
         torch.mul(total, memory, out=gates[..., width : 2 * width])
         torch.mul(hidden_grad, squashed, out=gates[..., 2 * width : 3 * width])
-        gates[..., : 3 * width] *= sigmoids * (1 - sigmoids)
+        gates[..., : 3 * width] *= sigmoids * (1 - sigmoids)  # derivative of the three sigmoids at once
         torch.mul(total * enter, 1 - candidate * candidate, out=gates[..., 3 * width :])
         gates = gates.to(ctx.dtype)
         return gates, gates, total * keep

@@ -63,6 +63,7 @@ class NormalisedLinear(nn.Module):
     def weight(self) -> Float[Tensor, "I O"]:
         """The weight w, in the dtype of v; marked for int8 matrix multiplication if v is."""
         made = self.direction * (self.length / self.direction.norm(dim=0))
+        # `weight` is a new tensor each time, so the mark is copied from v.
         if is_kept(self.direction):
             keep_int8([made])
         return made

@@ -113,6 +113,7 @@ class RecurrentLayer(nn.Module):
         parts = [gates[:, :, k] for k in range(directions)]
         if self.direction != "forward":
             parts[-1] = _reorder(parts[-1], reversal)
+        # Time is the first axis, so that each step is a contiguous slice.
         inputs = torch.stack([part.transpose(0, 1) for part in parts], dim=1)  # (S, directions, B, G)
         if directions == 1:
             inputs = inputs.squeeze(1)

@@ -51,6 +51,8 @@ class Rows:
                 self, **{name: select_rows(part, index) for name, part in parts.items()}
             )
         whole, rows = self.shared()
+        # A subclass with lazy fields replaces the class, and the fields stay unset until they are read. A
+        # repeated selection composes the indices, so that there is one copy at most.
         selected = object.__new__(_selected(type(whole)))
         vars(selected).update({_WHOLE: whole, _INDEX: index if rows is None else rows.index_select(0, index)})
         return selected

@@ -39,6 +39,7 @@ class _Open(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None, None]:
+        # `grads` contains the gradient of uses other than `_Step`; the visits contain the rest.
         total = grads[0]
         if ctx.visits:
             inputs = torch.cat([x for x, _ in ctx.visits], dim=-2)
@@ -63,6 +64,7 @@ class _Step(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, None, None]:
         x, matrix = ctx.saved_tensors
         (grad,) = grads
+        # No gradient for the matrix here: `_Open` computes it from all visits.
         ctx.visits.append((x, grad))
         return (product(grad, matrix.transpose(-1, -2)) if ctx.needs_input_grad[0] else None), None, None
 
