@@ -84,13 +84,13 @@ ABOUT = {
 
 STATED = [
     # a file, a part of its line, what the line cites
-    ("src/regard/functional/constrained_softmax.py", "min(u, exp(z) / Z)", "Malaviya et al. 2018, Eq. 4"),
-    ("src/regard/functional/constrained_sparsemax.py", "of |p - z|^2", "Malaviya et al. 2018, Eq. 6"),
+    ("src/regard/functional/constrained_softmax.py", "min(u, exp(z) / Z)", "Malaviya et al. (2018), Eq. 4"),
+    ("src/regard/functional/constrained_sparsemax.py", "of |p - z|^2", "Malaviya et al. (2018), Eq. 6"),
     ("src/regard/functional/constrained_sparsemax.py", "tau = (sum_A z_i", "Eq. 11"),
     ("src/regard/functional/constrained_sparsemax.py", "Gradient (", "Eq. 7 and 8"),
-    ("src/regard/attention/soft.py", "c_t = sum_j a_tj h_j", "Malaviya et al. 2018, Eq. 2"),
+    ("src/regard/attention/soft.py", "c_t = sum_j a_tj h_j", "Malaviya et al. (2018), Eq. 2"),
     ("src/regard/attention/posterior.py", "Prior_t(a) = ", "Eq. 14"),
-    ("src/regard/attention/posterior.py", "sum over the K likeliest", "Eq. 7"),
+    ("src/regard/attention/posterior.py", "sum over the top K", "Eq. 7"),
     ("src/regard/attention/posterior.py", "Postr_t(a) proportional", "Eq. 13"),
     ("src/regard/functional/chain.py", "Postr_t(i) = Prior_t(i)", "Eq. 13"),
     ("docs/tour.md", "Postr_t(a) = Prior_t(a)", "Eq. 13"),

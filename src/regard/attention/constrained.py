@@ -6,7 +6,7 @@ received before step t and z_t the scores (Eq. 5 and Section 4),
     u_t = max(0, f - beta_{t-1}),   a_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + a_t.
 
 The exhaustion term c u_t is only added where f is finite, and has no gradient. The gradient flows through
-beta. The map is constrained softmax (Martins and Kreutzer, 2017) or constrained sparsemax.
+beta. The map is constrained softmax (Martins & Kreutzer, 2017) or constrained sparsemax.
 
 A lower fertility L (`Memory.lower`) is a constraint on the whole sentence: d max(0, L - beta_{t-1}) is added
 to the score of a token, where d is `demand`, and a hypothesis may not end while a token has received less

@@ -1,4 +1,4 @@
-"""Local attention: softmax over a window of source positions (Luong et al., 2015, Section 3.2).
+"""Local attention: softmax over a window of source positions, Luong et al. (2015), Section 3.2.
 
 At time step t the window contains the positions s with p_t - D <= s <= p_t + D, where
 

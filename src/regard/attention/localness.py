@@ -1,4 +1,4 @@
-"""Localness: a learned Gaussian bias on the scores of self-attention (Yang et al., 2018, Section 3).
+"""Localness: a learned Gaussian bias on the scores of self-attention, Yang et al. (2018), Section 3.
 
 For the query Q_i of position i in a sentence of I tokens, each head adds to its scores
 

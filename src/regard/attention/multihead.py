@@ -1,4 +1,4 @@
-"""Multi-head attention around any mechanism (Vaswani et al., 2017, Section 3.2.2).
+"""Multi-head attention around any mechanism, Vaswani et al. (2017), Section 3.2.2.
 
     head_h = mechanism(q W_h^Q, x W_h^K, x W_h^V),   context = [head_1; ...; head_H] W^O
 

@@ -1,6 +1,6 @@
 """Hard monotonic attention: a pointer to one source token, advanced by a token of the target.
 
-In Aharoni and Goldberg (2017), Section 2, the target is a sequence of actions: characters to write, and
+In Aharoni & Goldberg (2017), Section 2, the target is a sequence of actions: characters to write, and
 `step`, which moves the pointer to the next source token. The context is the encoder state at the pointer. The
 pointer position is a function of the actions alone. Training on actions derived from alignments
 (`regard.alignment.actions`) is therefore plain maximum likelihood, and search is a search over actions. Their

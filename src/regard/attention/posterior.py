@@ -1,4 +1,4 @@
-"""Posterior attention: Bayes' rule updates the attention after each token (Shankar and Sarawagi, 2019).
+"""Posterior attention: Bayes' rule updates the attention after each token (Shankar & Sarawagi, 2019).
 
 Attention is a latent variable: each token is generated from one source position a_t, and its probability is a
 mixture over positions. With x_a the encoder state at position a and s_t the decoder state,
@@ -14,7 +14,7 @@ couplings P(a | s_t, a') are softmax distributions with these logits:
     none        z_ta, independent of a'                       Postr-Joint; with `passes = "prior"` Prior-Joint
     proximity   z_ta + delta_{a-a'} for |a - a'| < 3          Prox-Postr-Joint
     monotonic   z_ta + delta^(a-a'-1) for a > a', 0 < delta < 1  Mono-Postr-Joint
-    forward     z_ta, only for a >= a'                        hard monotonic, Wu and Cotterell (2019)
+    forward     z_ta, only for a >= a'                        hard monotonic, Wu & Cotterell (2019)
 
 The first three are normalized over all positions: where the condition does not hold, the logit is z_ta. The
 first step has no coupling. With all positions, m = 1 and no context fed to the recurrence, the product of the

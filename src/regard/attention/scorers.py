@@ -1,10 +1,10 @@
 """Score functions, which compare a query with each state of the memory.
 
-    dot             z_j = q . h_j                        (Luong et al., 2015, Eq. 8)
-    scaled          z_j = q . h_j / sqrt(D)              (Vaswani et al., 2017, Eq. 1)
-    general         z_j = q^T W h_j                      (Luong et al., 2015, Eq. 8; "bilinear")
+    dot             z_j = q . h_j                        Luong et al. (2015), Eq. 8
+    scaled          z_j = q . h_j / sqrt(D)              Vaswani et al. (2017), Eq. 1
+    general         z_j = q^T W h_j                      Luong et al. (2015), Eq. 8; "bilinear"
     scaled_general  z_j = q^T W h_j / sqrt(D)            (both; D the width of q)
-    additive        z_j = v . tanh(W h_j + U q + b)      (Bahdanau et al., 2015, Appendix A.1.2)
+    additive        z_j = v . tanh(W h_j + U q + b)      Bahdanau et al. (2015), Appendix A.1.2
 
 A scorer computes its keys once per sentence, then the scores at every time step.
 

@@ -1,6 +1,6 @@
 """Multi-head self-attention, over all tokens of a sequence or causally over the preceding tokens.
 
-    head_h = softmax(x W_h^Q (x W_h^K)^T / sqrt(d) + G) x W_h^V      (Vaswani et al., 2017, Section 3.2)
+    head_h = softmax(x W_h^Q (x W_h^K)^T / sqrt(d) + G) x W_h^V      Vaswani et al. (2017), Section 3.2
 
 G is an optional bias toward nearby positions (`regard.attention.localness`). If the weights are not
 requested, PyTorch's fused operator computes the result. Search caches the keys and values of earlier steps

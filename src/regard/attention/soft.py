@@ -1,9 +1,9 @@
 """Soft attention: the context is the expectation of the encoder states under the attention weights.
 
-    a_t = map(z_t),   c_t = sum_j a_tj h_j      (Bahdanau et al., 2015, Eq. 5; Malaviya et al., 2018, Eq. 2)
+    a_t = map(z_t),   c_t = sum_j a_tj h_j      Bahdanau et al. (2015), Eq. 5; Malaviya et al. (2018), Eq. 2
 
-The map transforms scores into weights. It is softmax; sparsemax (Martins and Astudillo, 2016), which gives
-most positions exactly zero; 1.5-entmax (Peters et al., 2019), between these two; or fusedmax (Niculae and
+The map transforms scores into weights. It is softmax; sparsemax (Martins & Astudillo, 2016), which gives
+most positions exactly zero; 1.5-entmax (Peters et al., 2019), between these two; or fusedmax (Niculae &
 Blondel, 2017), a sparsemax that encourages equal weights of neighboring positions.
 """
 

@@ -3,7 +3,7 @@
 Both constrained transformations find p with l <= p <= u and sum 1 through one number per row, the threshold:
 every p_i falls from u_i to l_i as the threshold rises, between two breakpoints. The sum is therefore a
 function with at most 2 S + 1 segments. A binary search over the sorted breakpoints finds the segment on which
-the sum crosses 1 in log2(2 S) evaluations (Pardalos and Kovoor, 1990, search the same breakpoints by
+the sum crosses 1 in log2(2 S) evaluations (Pardalos & Kovoor, 1990, search the same breakpoints by
 medians). On that segment each position is either at a bound or free, and the threshold has a closed form. No
 bisection of real numbers is needed.
 

@@ -3,11 +3,11 @@
 With a_t the source position of token t, scores z_t, and a bias b that depends on two positions only,
 
     P(a_t = i | s_t, a_{t-1} = j) = exp(z_ti + b_ij) / sum_i' exp(z_ti' + b_i'j),
-    Prior_t(i) = sum_j P(a_t = i | s_t, a_{t-1} = j) Postr_{t-1}(j)     (Shankar and Sarawagi, 2019, Eq. 14),
+    Prior_t(i) = sum_j P(a_t = i | s_t, a_{t-1} = j) Postr_{t-1}(j)     Shankar & Sarawagi (2019), Eq. 14,
     Postr_t(i) = Prior_t(i) P(y_t | s_t, x_i) / P(y_t | y_<t)           (ibid., Eq. 13).
 
 The product of the P(y_t | y_<t) = sum_i Prior_t(i) P(y_t | s_t, x_i) is the likelihood summed over all
-sequences of positions. This is the forward algorithm (ibid., Section 2.5; Wu and Cotterell, 2019, for hard
+sequences of positions. This is the forward algorithm (ibid., Section 2.5; Wu & Cotterell, 2019, for hard
 attention). If b_ij = -inf for i < j, the chain never moves backward; a position without a successor is
 absorbing.
 """
@@ -57,7 +57,7 @@ def forward_prior(
     passed: Float[Tensor, "B S"],
     mask: Bool[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B S"]:
-    """Compute log Prior_t of a chain that never moves backward (Wu and Cotterell, 2019).
+    """Compute log Prior_t of a chain that never moves backward (Wu & Cotterell, 2019).
 
     Its bias is b_ij = 0 for i >= j, otherwise -inf.
 

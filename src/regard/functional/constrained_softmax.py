@@ -1,14 +1,14 @@
 """Constrained softmax: the distribution within bounds that is closest to softmax in KL divergence.
 
-    p = argmax over {p : sum p = 1, l <= p <= u} of p . z + H(p)     (Martins and Kreutzer, 2017, Eq. 7)
-      = max(l, min(u, exp(z) / Z)),   Z such that p sums to 1        (Malaviya et al., 2018, Eq. 4; l = 0)
+    p = argmax over {p : sum p = 1, l <= p <= u} of p . z + H(p)     Martins & Kreutzer (2017), Eq. 7
+      = max(l, min(u, exp(z) / Z)),   Z such that p sums to 1        Malaviya et al. (2018), Eq. 4; l = 0
 
 The sum falls as log Z rises, in segments whose ends z_i - log l_i and z_i - log u_i are the points where a
 position reaches or leaves a bound. On the segment where the sum crosses 1, with A the set of free positions,
 
     p_i = (1 - sum of the bounds of the others) softmax over A of z.
 
-Gradient (Martins and Kreutzer, 2017, Prop. 3; Malaviya et al., 2018, Section 3), with m = sum_A p_i g_i /
+Gradient (Martins & Kreutzer (2017), Prop. 3; Malaviya et al. (2018), Section 3), with m = sum_A p_i g_i /
 sum_A p_i:
 
     dz_i = 1(i in A) p_i (g_i - m),   du_i = 1(p_i = u_i) (g_i - m),   dl_i = 1(p_i = l_i) (g_i - m).

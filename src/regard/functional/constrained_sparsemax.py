@@ -1,6 +1,6 @@
 """Constrained sparsemax: the Euclidean projection of the scores onto the simplex within bounds.
 
-    p = argmin over {p : sum p = 1, l <= p <= u} of |p - z|^2    (Malaviya et al., 2018, Eq. 6, with l = 0)
+    p = argmin over {p : sum p = 1, l <= p <= u} of |p - z|^2    Malaviya et al. (2018), Eq. 6, with l = 0
       = max(l, min(u, z - tau)),   tau such that p sums to 1     (ibid., Proposition 1)
 
 The sum falls as tau rises, in segments whose ends z_i - l_i and z_i - u_i are the points where a position

@@ -23,7 +23,7 @@ s_j:
 
     dz_j = s_j (g_j - m).
 
-Gradient with respect to alpha (Correia et al., 2019, Proposition 1), with q = s / sum s and h_j = -p_j log
+Gradient with respect to alpha (Correia et al. (2019), Proposition 1), with q = s / sum s and h_j = -p_j log
 p_j:
 
     dp_j / dalpha = (p_j - q_j) / (alpha - 1)^2 + (h_j - q_j sum_i h_i) / (alpha - 1).

@@ -96,8 +96,8 @@ def gumbel_softmax(
     Args:
         log_probs: Log-probabilities in nats, up to a constant per row; at least one per row is above -inf.
         temperature: Positive; lower values give weights closer to one-hot and a gradient with more variance.
-        hard: Straight-through estimator (Jang et al., 2017, Section 2.2): the value is the one-hot Gumbel-max
-            sample, and the gradient is that of the relaxed weights.
+        hard: Straight-through estimator (Jang et al. (2017), Section 2.2): the value is the one-hot
+            Gumbel-max sample, and the gradient is that of the relaxed weights.
         generator: Random generator. None means the device's default generator.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Fusedmax (Niculae and Blondel, 2017): sparse weights with equal values for neighboring positions.
+"""Fusedmax (Niculae & Blondel, 2017): sparse weights with equal values for neighboring positions.
 
     p = argmin over the simplex of 1/2 |p - z|^2 + lambda sum_j |p_{j+1} - p_j|
       = sparsemax(x),   x = argmin 1/2 |x - z|^2 + lambda sum_j |x_{j+1} - x_j|

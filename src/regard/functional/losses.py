@@ -1,11 +1,11 @@
-"""Losses of sparse output distributions, which reach their minimum (Blondel, Martins and Niculae, 2020).
+"""Losses of sparse output distributions, which reach their minimum (Blondel, Martins & Niculae, 2020).
 
 A transformation p(z) = argmax over the simplex of p . z + H(p) has a matching Fenchel-Young loss (Eq. 8),
 
     L(z, y) = p . z + H(p) - z_y = sum_j p_j (z_j - z_y) + H(p) >= 0,   dL/dz = p - onehot(y).
 
-For alpha-entmax, H(p) = (1 - sum_j p_j^alpha) / (alpha (alpha - 1)) (Peters et al., 2019, Section 3). The
-sparsemax loss has alpha = 2 (Martins and Astudillo, 2016, Section 3). The loss is exactly 0 if p is one-hot
+For alpha-entmax, H(p) = (1 - sum_j p_j^alpha) / (alpha (alpha - 1)) (Peters et al. (2019), Section 3). The
+sparsemax loss has alpha = 2 (Martins & Astudillo (2016), Section 3). The loss is exactly 0 if p is one-hot
 at y, that is if z_y exceeds every other score by at least 1 / (alpha - 1).
 
 The forward pass saves p only. It returns p as a second output, so that double backward, which passes through

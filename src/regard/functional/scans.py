@@ -1,6 +1,6 @@
 """The constrained transformations over all time steps in one call, with a shared budget of attention.
 
-A source token may receive at most its fertility f over a sentence (Malaviya et al., 2018, Section 4).
+A source token may receive at most its fertility f over a sentence: Malaviya et al. (2018), Section 4.
 With z_t the scores of step t and beta_t the attention received up to and including step t,
 
     u_t = max(0, f - beta_{t-1}),   p_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + p_t,   beta_0 = 0,

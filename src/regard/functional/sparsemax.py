@@ -1,4 +1,4 @@
-"""Sparsemax (Martins and Astudillo, 2016): the Euclidean projection of the scores onto the simplex.
+"""Sparsemax (Martins & Astudillo, 2016): the Euclidean projection of the scores onto the simplex.
 
 By Eq. 1 to 3,
 

@@ -1,4 +1,4 @@
-"""Recurrent cells: LSTM (Hochreiter and Schmidhuber, 1997) and GRU (Cho et al., 2014).
+"""Recurrent cells: LSTM (Hochreiter & Schmidhuber, 1997) and GRU (Cho et al., 2014).
 
 A cell computes a step from the gates' pre-activations. The matrix multiplications that produce these belong
 to the layer, which batches them over time steps where it can. The backward passes are written out, with one

@@ -1,6 +1,6 @@
 """Convolutions over a sequence, and linear layers, with weight normalization.
 
-The weight w of an output is stored as a direction v and a length g (Salimans and Kingma, 2016, Eq. 2):
+The weight w of an output is stored as a direction v and a length g, Salimans & Kingma (2016), Eq. 2:
 
     w = g v / |v|
 

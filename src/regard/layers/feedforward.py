@@ -1,4 +1,4 @@
-"""The position-wise feed-forward network (Vaswani et al., 2017, Eq. 2): FFN(x) = relu(x W1 + b1) W2 + b2."""
+"""The position-wise feed-forward network, Vaswani et al. (2017), Eq. 2: FFN(x) = relu(x W1 + b1) W2 + b2."""
 
 from typing import Literal
 

@@ -11,7 +11,7 @@ __all__ = ["Linear"]
 
 
 class Linear(nn.Module):
-    """x W + b, with W initialized by Xavier uniform (Glorot and Bengio, 2010) and b zero.
+    """x W + b, with W initialized by Xavier uniform (Glorot & Bengio, 2010) and b zero.
 
     Args:
         inputs: Width of x.

@@ -1,7 +1,7 @@
 """Position encodings, which are added to the embeddings of the tokens.
 
-sinusoidal  PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos(p / 10000^(2i/D))   (Vaswani et al., 2017,
-            Section 3.5)
+sinusoidal  PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos(p / 10000^(2i/D))   Vaswani et al. (2017),
+            Section 3.5
 learned     one row of a table per position, up to the length of the table
 """
 

@@ -78,7 +78,7 @@ class Entmax15(_Map):
 
 
 class Entmax(_Map):
-    """Module for `regard.functional.entmax`, with alpha fixed or learned (Correia et al., 2019, Section 3).
+    """Module for `regard.functional.entmax`, with alpha fixed or learned: Correia et al. (2019), Section 3.
 
     Args:
         alpha: A value in (1, 4]; larger values give sparser results. The initial value if alpha is learned.
