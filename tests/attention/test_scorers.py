@@ -40,5 +40,5 @@ def test_additive_is_bahdanau_et_al_2015_appendix_a() -> None:
 
 
 def test_a_dot_product_of_different_widths_is_refused() -> None:
-    with pytest.raises(ConfigError, match="got 4 and 6"):
+    with pytest.raises(ConfigError, match="widths are 4 and 6"):
         build_scorer("dot", 4, 6)

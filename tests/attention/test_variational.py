@@ -337,6 +337,6 @@ def test_a_width_that_two_directions_cannot_share_is_refused() -> None:
 @pytest.mark.parametrize("setting", [{"temperature": 0.5}, {"straight_through": True}])
 def test_settings_of_relaxed_draws_are_refused_where_none_is_made(setting) -> None:
     for estimator in ("enumerate", "reinforce"):
-        with pytest.raises(ConfigError, match=f"{next(iter(setting))} = .* relaxed draws"):
+        with pytest.raises(ConfigError, match=f"{next(iter(setting))} = .* relaxed samples"):
             from_dict(VariationalAttentionConfig, {"estimator": estimator, **setting})
     from_dict(VariationalAttentionConfig, {"estimator": "gumbel", **setting})
