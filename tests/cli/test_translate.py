@@ -314,7 +314,7 @@ def test_a_demand_that_a_translation_cut_short_does_not_meet_is_told_of(tmp_path
 
 def test_fertilities_of_a_model_with_no_attention_to_bound_are_refused(tmp_path):
     soft = save_model(tmp_path / "soft", fertility=0.5, kind="soft")
-    with pytest.raises(UsageError, match=r"bound constrained attention; .*soft has none"):
+    with pytest.raises(UsageError, match=r"bound constrained attention, and .*soft has no"):
         translate(soft, "--word-fertility", "b=1")
 
 

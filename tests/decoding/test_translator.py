@@ -112,7 +112,7 @@ def test_learned_positions_are_read_to_the_last():
     model = build_model(from_dict(TransformerConfig, settings), *sizes).eval()
     translator = Translator(model, TEXT, search(min_length=1))
     results = list(translator.translate(lines(["a b c d e", "a b c d e f"])))
-    assert [result.refused for result in results] == [None, "6 tokens, the longest line allowed has 5"]
+    assert [result.refused for result in results] == [None, "the line has 6 tokens; the maximum is 5"]
     assert 0 < len(results[0].translations[0].tokens) <= 4
     pairs = [("a b c d e", "A B C D"), ("a", "A B C D E"), ("a b c d e f", "A")]
     scored = list(score_lines(model, TEXT, pairs, search()))

@@ -1,1 +1,1 @@
-"""Search: beam, sampling, ensembles, forced decoding, and translators that read and write text."""
+"""Decoding: beam search, sampling, ensembles, forced decoding, and translators for lines of text."""

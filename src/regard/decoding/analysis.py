@@ -1,4 +1,4 @@
-"""What a model does at each step of given translations: where it looks, and if its next word is right."""
+"""Attention and predictions of a model at each time step of given translations (forced decoding)."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,18 +35,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ForcedLine:
-    """A line and its given translation, T steps, the last one that of the end symbol.
+    """Result of forced decoding for one line, with T time steps. The last step is that of the end symbol.
 
     Attributes:
-        number: The line, counted from 1.
-        source: Its words.
-        target: The translation's words.
-        source_words: The word that each source token is part of, counted from 0; -1 for the sink.
-        target_words: The same of the translation's tokens, without the end symbol.
-        right: Whether the likeliest token of each step, as the vocabulary has it, was the given one.
-        log_probs: Of the given tokens, in nats.
-        weights: For each attending layer where each step looked before its token was known.
-        beliefs: The same, now that it is.
+        number: Line number, counted from 1.
+        source: Source words.
+        target: Words of the translation.
+        source_words: Word index of each source token, counted from 0; -1 for the sink.
+        target_words: Word index of each token of the translation, without the end symbol.
+        right: Whether the most probable token of each step (a vocabulary entry) equals the reference token.
+        log_probs: Log-probabilities of the reference tokens, in nats.
+        weights: Attention weights of each attention layer, before each token is known (prior).
+        beliefs: Attention of each layer after each token is known (posterior).
     """
 
     number: int
@@ -61,12 +61,12 @@ class ForcedLine:
 
     @property
     def words(self) -> TokenWords:
-        """The word that each token is part of."""
+        """Return the word index of each token."""
         return TokenWords(self.source_words, self.target_words)
 
     @property
     def attends(self) -> bool:
-        """Whether the model attends to the source at all."""
+        """Return whether the model attends to the source in any layer."""
         return any(layer.any() for layer in self.beliefs)
 
     def map(
@@ -75,9 +75,9 @@ class ForcedLine:
         """Return the attention map of the translation; see `regard.decoding.linking`.
 
         Args:
-            config: Which layer, heads and step.
-            prior: Whether to take the attention before each token was known.
-            name: What to call the model in messages.
+            config: Layer, heads and shift.
+            prior: Whether to use the attention before each token is known instead of the posterior.
+            name: Name of the model, for error messages.
 
         Raises:
             UsageError: if the model has no such layer or head.
@@ -85,11 +85,12 @@ class ForcedLine:
         return attention_map(self.weights if prior else self.beliefs, config, name)
 
     def links(self, config: AlignmentConfig, prior: bool = False, name: str = "the model") -> Links:
-        """Return the links of the translation; the arguments are those of `map`.
+        """Return the word links of the translation. The arguments are those of `map`.
 
-        Among the words that hard attention selected, which are alike before the token is known, the most
-        probable one is taken in any case.
+        With hard attention, the prior weights of all selected words are equal. The most probable word is then
+        taken from the posterior even if `prior` is set.
         """
+        # Equal weights have no maximum, so links of a selection always come from the posterior.
         alike = prior and not is_selection(chosen_heads(self.weights, config, name))
         after: Layers = self.weights if alike else self.beliefs
         return attention_links(self.weights, after, config, self.words, name)
@@ -97,7 +98,7 @@ class ForcedLine:
     def examine(
         self, config: AlignmentConfig, prior: bool = False, name: str = "the model"
     ) -> SentenceAttention:
-        """Return the figures of the attention; the arguments are those of `map`."""
+        """Compute the attention statistics of the line. The arguments are those of `map`."""
         return look(
             chosen_heads(self.weights if prior else self.beliefs, config, name),
             self.right,
@@ -111,16 +112,16 @@ class ForcedLine:
 def force_lines(
     model: TranslationModel, text: TextPair, pairs: Iterable[tuple[str, str]], config: SearchBatchConfig
 ) -> Iterator[ForcedLine | None]:
-    """Walk through given translations, in order and in bounded memory.
+    """Run forced decoding on given translations, in order and in bounded memory.
 
     Args:
         model: The model.
-        text: How its two sides are written.
+        text: Text processing of both sides.
         pairs: Source lines and their translations.
-        config: How much is done at once; what is found does not depend on it.
+        config: Batch limits. The results do not depend on them.
 
     Yields:
-        One result a pair; none where the source is empty or a side too long, with a warning.
+        One result per pair. It is None, with a warning, if the source is empty or either side is too long.
     """
     device = next(model.parameters()).device
     for block in pair_blocks(text, pairs, config, model):
@@ -131,7 +132,7 @@ def force_lines(
                 found[row] = line
         for pair, line in zip(block, found, strict=True):
             if pair.problem:
-                _log.warning("line %d is left out: %s", pair.number, pair.problem)
+                _log.warning("line %d is skipped: %s", pair.number, pair.problem)
             yield line
 
 
@@ -147,6 +148,7 @@ def _force(
         )
     right = (likeliest(model, batch) == batch.target.tokens).cpu().numpy()
     for row, pair in enumerate(pairs):
+        # Copies of the slices let the memory of the padded batch be freed.
         steps, own = len(pair.target) + 1, len(pair.source) + len(text.sink)
         yield ForcedLine(
             number=pair.number,
@@ -162,7 +164,7 @@ def _force(
 
 
 def words_of(side: Side, tokens: Sequence[str]) -> tuple[str, ...]:
-    """The words that tokens are the pieces of."""
-    pieces = groupby(zip(side.word_ids(tokens), tokens, strict=True), key=lambda piece: piece[0])
-    words = ([token for _, token in word] for _, word in pieces)
+    """Return the words that a sequence of tokens consists of."""
+    groups = groupby(zip(side.word_ids(tokens), tokens, strict=True), key=lambda piece: piece[0])
+    words = ([token for _, token in word] for _, word in groups)
     return tuple(side.tokenizer.decode(word).strip(SPACES) or "".join(word) for word in words)

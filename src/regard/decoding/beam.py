@@ -1,22 +1,28 @@
-"""Beam search over a batch of sentences; greedy search is a beam of 1 through the same code.
+"""Beam search over a batch of sentences. Greedy search is beam search with a beam of 1.
 
-Each live sentence has up to `beam` unfinished hypotheses. A step scores all continuations; those that end
-among a sentence's `beam` best leave the beam and are kept if they are among its n-best, the best `beam`
-others go on. A sentence is done when no unfinished hypothesis beats the worst of its n-best finished ones:
-as it stands (`stop = "likely"`, with the length penalty of its present length), or if it went on to the
-maximum length at no cost (`stop = "certain"`), or as soon as there are n of them (`stop = "full"`); then its
-rows leave the batch. Searching as `generate` of transformers does (`scheme.transformers`) keeps as many
-finished hypotheses as the beam holds, and what reaches the maximum length is finished at no cost.
+At each time step, all unfinished hypotheses of a sentence are extended by their best next tokens. Among the
+`beam` best extensions, those that end in the end symbol are finished: they leave the beam and are stored if
+they are among the n-best. The `beam` best other extensions form the next beam. A sentence is done, and its
+rows leave the batch, as soon as the criterion `scheme.stop` holds:
 
-What attention adds to scores (a coverage penalty) counts for finished hypotheses, and for unfinished ones
-where they are compared with these as they stand. Among themselves unfinished ones are ranked by it only on
-request. Else which of them stay alive hangs neither on it nor on the length penalty, and one search can
-answer for several of both (`beam_searches`).
+- `likely`: no unfinished hypothesis scores higher than the worst of the n-best finished hypotheses, each
+scored with its present length;
+- `certain`: no unfinished hypothesis could score higher even if it reached the maximum length without any
+further loss of probability;
+- `full`: there are n finished hypotheses.
 
-Terms that a translation must hold share out the beam and put off the end (`regard.decoding.terms`).
+With `scheme.transformers`, search follows `generate` of Hugging Face's transformers: it stores `beam`
+finished hypotheses, and a hypothesis at the maximum length is finished at no cost.
 
-Nothing here depends on which sentences share the batch. Of equal scores the one from the better hypothesis
-goes first, and the end symbol before other tokens.
+The coverage penalty applies to finished hypotheses, and to unfinished ones where they are compared with
+finished ones. Unfinished hypotheses are ranked by it only if `coverage_penalty.unfinished` is set. Otherwise
+the beam depends neither on the coverage penalty nor on the length penalty, so one search can serve several
+combinations of both (`beam_searches`).
+
+Required terms divide the beam into banks and delay the end symbol (`regard.decoding.terms`).
+
+The results of a sentence do not depend on the rest of the batch. Ties are broken in favor of the better
+hypothesis, then of the end symbol.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,14 +48,14 @@ from regard.types import Float, Int, Tensor
 __all__ = ["beam_search", "beam_searches", "evaluating"]
 
 _NEVER = -float("inf")
-# Taking rows out may copy the memories of all others, so it waits until this share of a batch is done.
+# Removing rows may copy the memories of all other rows, so it waits until this share of a batch is done.
 _LEAVE = 1 / 8
-_FORGET = 64  # steps after which the attention of abandoned hypotheses is let go
+_FORGET = 64  # time steps between two releases of the attention of abandoned hypotheses
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout and gradients."""
+    """Run the model without dropout and without gradients; restore its training mode afterward."""
     training = model.training
     model.eval()
     try:
@@ -73,20 +79,20 @@ def beam_search(
 
     Args:
         model: The model.
-        source: B sentences, each of at least one token, on the model's device.
-        config: How to search.
-        prefixes: The tokens that each translation must start with.
-        upper: The most attention each word may receive, for mechanisms that bound it.
-        lower: The least each word should receive.
-        scorer: How finished hypotheses are ranked; without it, as `config` says.
-        terms: What the translations must hold.
+        source: B sentences of at least one token each, on the model's device.
+        config: Search settings.
+        prefixes: Token ids that each translation must start with.
+        upper: Maximum attention each source position may receive, for mechanisms with upper bounds.
+        lower: Minimum attention each source position should receive.
+        scorer: Ranks finished hypotheses. Default: the scorer that `config` describes.
+        terms: Terms that the translations must contain.
 
     Returns:
-        For each sentence its hypotheses, best first: `config.nbest` of them, or as many as there are. They
-        hold all its terms, or none could.
+        For each sentence its hypotheses, best first: `config.nbest` of them, or fewer if search found fewer.
+            All contain every required term, unless no hypothesis could.
 
     Raises:
-        RegardError: if the model's probabilities are not numbers.
+        RegardError: if the model's log-probabilities are NaN.
     """
     scorers = (scorer or Scorer.of(config, len(model.constraints.before)),)
     with evaluating(model):
@@ -103,33 +109,38 @@ def beam_searches(
     upper: Float[Tensor, "B S"] | None = None,
     lower: Float[Tensor, "B S"] | None = None,
 ) -> list[list[list[Hypothesis]]]:
-    """Translate a batch as `beam_search` does with each of several scorers, in one search.
+    """Translate a batch once and rank the finished hypotheses by each of several scorers.
+
+    The result for each scorer is the one that `beam_search` returns with it.
 
     Args:
         model: The model.
-        source: The sentences; these and the other arguments are those of `beam_search`.
-        config: How to search; unfinished hypotheses must not be ranked by coverage.
-        scorers: How finished hypotheses are ranked.
-        prefixes: The tokens that each translation must start with.
-        upper: The most attention each word may receive.
-        lower: The least each word should receive.
+        source: The sentences; see `beam_search` for this and the arguments below.
+        config: Search settings. `coverage_penalty.unfinished` must be off.
+        scorers: Rank the finished hypotheses.
+        prefixes: Token ids that each translation must start with.
+        upper: Maximum attention each source position may receive.
+        lower: Minimum attention each source position should receive.
 
     Returns:
-        For each scorer what `beam_search` returns.
+        For each scorer, the result of `beam_search`.
 
     Raises:
-        ConfigError: if the config ranks unfinished hypotheses by coverage.
-        RegardError: if the model's probabilities are not numbers.
+        ConfigError: if `coverage_penalty.unfinished` is set.
+        RegardError: if the model's log-probabilities are NaN.
     """
     if config.coverage_penalty.unfinished:
-        raise ConfigError("search.coverage_penalty.unfinished: every scorer then needs a search of its own")
+        raise ConfigError(
+            "search.coverage_penalty.unfinished: unfinished hypotheses are ranked by the scorer, so each "
+            "scorer needs its own search; use beam_search"
+        )
     with evaluating(model):
         memories, state = model.begin(source, upper, lower)
         return _Search(model, source, config, prefixes, tuple(scorers)).run(model, memories, state)
 
 
 class _Search:
-    """One batch's search."""
+    """Search state of one batch."""
 
     def __init__(
         self,
@@ -151,12 +162,12 @@ class _Search:
 
     def run(self, model: TranslationModel, memories: Memories, state: Rows) -> list[list[list[Hypothesis]]]:
         beam, device = self.config.beam, self.source.tokens.device
-        live = torch.arange(len(self.source), device=device)  # the sentences in the batch
-        width = 1  # rows of each
+        live = torch.arange(len(self.source), device=device)  # indices of the unfinished sentences
+        width = 1  # rows (unfinished hypotheses) per sentence
         tokens = torch.full_like(live, BOS)
         scores = torch.zeros(
             len(live), 1, dtype=torch.float64, device=device
-        )  # log-probabilities so far, [n, width]
+        )  # cumulative log-probabilities, (n, width)
         pools = [Pool(len(live), self.config.kept, device) for _ in self.scorers]
         looking = any(scorer.additions for scorer in self.scorers)
         history = self.rules.history(len(live)) if self.rules.remembers else None
@@ -167,7 +178,7 @@ class _Search:
             weights = tuple(reading.weights for reading in prediction.readings)
             self.trace.read(weights)
             owners = live.repeat_interleave(width)
-            added: list[Tensor | None] = [None] * len(pools)  # what attention adds to each row's score
+            added: list[Tensor | None] = [None] * len(pools)  # coverage penalty of each row, for each scorer
             if looking:
                 before = attended or tuple(map(torch.zeros_like, weights))
                 attended = tuple(a + w for a, w in zip(before, weights, strict=True))
@@ -185,13 +196,14 @@ class _Search:
             totals, order = self._sorted(totals, added[0], step + 1)
             if progress is not None:
                 totals, order = progress.allocate(totals, order)
+            # At most `beam` of the extensions end, so 2 * beam of them always leave `beam` to continue.
             totals, order = totals[:, : 2 * beam], order[:, : 2 * beam]
-            ended = order % choices == 0  # the end symbol stands in the first column
+            ended = order % choices == 0  # the first column of the candidates is the end symbol
             rows = order // choices + torch.arange(len(live), device=device).unsqueeze(1) * width
 
             finished = totals[:, :beam].masked_fill(~ended[:, :beam], _NEVER)
             if bool((finished > _NEVER).any()):
-                # A hypothesis that is cut has no end symbol to count.
+                # A hypothesis that is truncated at the maximum length has no end symbol to count.
                 lengths = (step + 1 - self.rules.is_cut(step)[live].long()).unsqueeze(1).expand_as(finished)
                 for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
                     ranked = scorer(finished, lengths)
@@ -199,6 +211,7 @@ class _Search:
                     pool.add(live, ranked, step, rows[:, :beam], values[:, 0])
 
             width = min(beam, width * (choices - 1))
+            # A stable sort moves finished extensions to the end and keeps the ranking of the others.
             chosen = ended.to(torch.int8).argsort(dim=1, stable=True)[:, :width]
             scores, order, rows = (item.gather(1, chosen) for item in (totals, order, rows))
             for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
@@ -214,7 +227,7 @@ class _Search:
                 live, scores, order, rows = (item[keep] for item in (live, scores, order, rows))
                 moved = True
 
-            # `order` counts within a sentence's rows of this step, `rows` over the whole batch.
+            # `order` indexes the candidates of one sentence at this step, `rows` the rows of the whole batch.
             rows = rows.flatten()
             columns = (order % choices).flatten()
             tokens = ids[rows, columns]
@@ -236,7 +249,7 @@ class _Search:
     def _sorted(
         self, totals: Float[Tensor, "n c"], added: Float[Tensor, "R"] | None, length: int
     ) -> tuple[Float[Tensor, "n c"], Int[Tensor, "n c"]]:
-        """Continuations, best first: by log-probability, or by score where that is asked for."""
+        """Return the extensions sorted by log-probability, or by score with `coverage_penalty.unfinished`."""
         if added is None or not self.config.coverage_penalty.unfinished:
             return totals.sort(dim=1, descending=True, stable=True)
         own = added.view(len(totals), -1)
@@ -254,7 +267,7 @@ class _Search:
         live: Int[Tensor, "n"],
         pool: Pool,
     ) -> Float[Tensor, "n"]:
-        """What the best unfinished hypothesis of each sentence comes to: as it stands, or at most."""
+        """Return the highest score that each sentence's unfinished hypotheses have, or could reach."""
         if self.config.scheme.stop == "certain" and scorer.alpha >= 0:
             ends = 1 - self.rules.is_cut(self.rules.longest)[live].long()
             found = scorer(scores.amax(dim=1), self.rules.limits[live] + ends)
@@ -264,20 +277,20 @@ class _Search:
             found = (scorer(scores, length) + added[rows]).amax(dim=1)
         if self.config.scheme.stop == "full":
             found = found.masked_fill(pool.worst(live) > _NEVER, _NEVER)
-        # Hypotheses that the next step cuts are finished already.
+        # Hypotheses that the next step truncates still have to enter the pool, so the sentence is not done.
         cut = self.rules.is_cut(length)[live] & (scores > _NEVER).any(dim=1)
         return found.masked_fill(cut, float("inf"))
 
     def _hypotheses(self, pool: Pool) -> list[list[Hypothesis]]:
-        """Read off what is in the pool."""
+        """Return the hypotheses in the pool, with tokens and attention from the trace."""
         scores = pool.scores[:, : self.config.nbest].cpu()
         found = scores > _NEVER
         sentence, _ = found.nonzero(as_tuple=True)
         if len(sentence) == 0 or not found[:, 0].all():
             number = int((~found[:, 0]).nonzero()[0, 0]) + 1
             raise RegardError(
-                f"the model's probabilities are not numbers (sentence {number} of a batch): "
-                "its weights are damaged, or its training diverged"
+                f"the model's log-probabilities are NaN (sentence {number} of a batch): its weights are "
+                "damaged or training diverged; train again with a lower learning rate"
             )
         paths = self.trace.paths(
             pool.steps[:, : self.config.nbest].cpu()[found].numpy(),

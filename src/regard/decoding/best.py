@@ -1,4 +1,4 @@
-"""The most probable tokens of each row of a large vocabulary."""
+"""Top-k selection of tokens over a large vocabulary."""
 
 from regard.kernels.largest import fits, largest
 from regard.types import Float, Int, Tensor
@@ -6,22 +6,24 @@ from regard.types import Float, Int, Tensor
 __all__ = ["best_tokens"]
 
 MANY = 128
-"""The kernel's time grows with the vocabulary times the count; for more than these PyTorch's is faster."""
+"""Largest `count` for the custom kernel. Its time grows with vocabulary size times `count`; `torch.topk` is
+faster for larger counts.
+"""
 
 
 def best_tokens(
     log_probs: Float[Tensor, "R V"], count: int
 ) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-    """The `count` best tokens of each row, best first, or all where the vocabulary is smaller.
+    """Return the `count` top-scoring tokens of each row, best first; all if the vocabulary is smaller.
 
-    Of equal ones any may come, but always the same for the same row.
+    The order of equal scores is not defined, but it is the same for equal rows.
 
     Args:
-        log_probs: A number for each token.
-        count: How many are wanted.
+        log_probs: Score of each token.
+        count: Number of tokens per row.
 
     Returns:
-        Their log-probabilities, and the tokens.
+        Log-probabilities and token ids.
     """
     count = min(count, log_probs.shape[1])
     kernel = count <= MANY and fits(log_probs)

@@ -1,4 +1,4 @@
-"""Lines in blocks, blocks in batches: bounded memory, little padding, results in the order of the lines."""
+"""Blocks of lines and batches of similar length: bounded memory, little padding, results in input order."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -10,13 +10,13 @@ from regard.errors import RegardError
 __all__ = ["blocks", "sorted_batches", "too_long"]
 
 T = TypeVar("T")
-_CHARACTERS = 100  # of a line for each token it may have: longer ones are not even tokenised
+_CHARACTERS = 100  # maximum characters per allowed token; longer lines are rejected without tokenization
 
 
 def blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of `size`, read no sooner than needed.
+    """Yield the items in lists of `size`. Items are read only when needed.
 
-    A user's mistake in reading them is raised after what came before it was given out.
+    If reading an item raises a `RegardError`, the items before it are yielded first.
     """
     iterator = iter(items)
     while True:
@@ -36,31 +36,31 @@ def blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def too_long(line: str, tokens: int | None, longest: int) -> str | None:
-    """Why a line is refused; none where it is not.
+    """Return why a line is too long, or None if it is not.
 
     Args:
         line: The line.
-        tokens: How many tokens it has; none where that is not known yet.
-        longest: The most it may have.
+        tokens: Number of its tokens; None before tokenization.
+        longest: Maximum number of tokens.
     """
     if tokens is None:
         if len(line) > _CHARACTERS * longest:
-            return f"{len(line)} characters are more than {longest} tokens can be"
+            return f"the line has {len(line)} characters, too many for the maximum of {longest} tokens"
         return None
-    return f"{tokens} tokens, the longest line allowed has {longest}" if tokens > longest else None
+    return f"the line has {tokens} tokens; the maximum is {longest}" if tokens > longest else None
 
 
 def sorted_batches(lengths: Sequence[int], config: SearchBatchConfig) -> Iterator[list[int]]:
-    """Which items go together: sorted by length, at most so many sentences and tokens, padding included.
+    """Yield batches of item indices, sorted by length, within the limits on sentences and padded tokens.
 
     Args:
-        lengths: The length of each item; items of length 0 are left out.
-        config: The limits; a sentence beyond them is a batch of its own.
+        lengths: Length of each item. Items of length 0 are omitted.
+        config: Batch limits. A sentence that exceeds them forms its own batch.
     """
     order = sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])
     batch: list[int] = []
     for item in order:
-        # The first is the longest.
+        # The first item is the longest and determines the padded length.
         padded = lengths[batch[0]] * (len(batch) + 1) if batch else 0
         if len(batch) == config.sentences or padded > config.tokens:
             yield batch

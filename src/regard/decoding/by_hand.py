@@ -1,4 +1,4 @@
-"""Fertilities that a person gives: for the tokens of a line, or for a word wherever it stands."""
+"""User-specified fertilities, for the tokens of a line or for all occurrences of a word."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,26 +15,27 @@ __all__ = ["check_bounded", "given_fertilities", "is_bounded"]
 
 
 def check_bounded(model: object, text: TextPair, name: str) -> None:
-    """See that fertilities given would bound something.
+    """Check that user-specified fertilities have an effect on a model.
 
     Args:
         model: The model.
-        text: How its two sides are written.
-        name: What to call it.
+        text: Text processing of both sides.
+        name: Name of the model, for messages.
 
     Raises:
-        UsageError: if it has no fertilities, or no attention that keeps within them.
+        UsageError: if the model has no fertilities or no constrained attention.
     """
     if text.budget is None:
         raise UsageError(
-            f"fertilities bound the attention of models trained with data.fertility; {name} was not"
+            f"fertilities bound the attention of models trained with data.fertility; {name} was not trained "
+            "with it"
         )
     if not is_bounded(model):
-        raise UsageError(f"fertilities bound constrained attention; {name} has none")
+        raise UsageError(f"fertilities bound constrained attention, and {name} has no constrained attention")
 
 
 def is_bounded(model: object) -> bool:
-    """Whether some of a model's attention keeps within fertilities."""
+    """Return whether any attention layer of a model respects fertilities."""
     parts = model.modules() if isinstance(model, nn.Module) else ()
     return any(isinstance(part, Attention) and part.bounded for part in parts)
 
@@ -46,17 +47,18 @@ def given_fertilities(
     by_word: Mapping[str, tuple[float, float]],
     where: str,
 ) -> Fertilities | None:
-    """What the tokens of a sentence must and may receive, where somebody said so.
+    """Return the user-specified bounds on the attention to each token, or None if there are none.
 
     Args:
         tokens: The sentence.
-        side: How it is written.
-        line: A field for each token or word (see `read_fertilities`), or an empty line: nothing is said.
-        by_word: The least and the most for words, each of whose pieces gets them; goes before `line`.
+        side: Text processing of the source.
+        line: One field per token or word (see `read_fertilities`). An empty line specifies nothing.
+        by_word: Minimum and maximum for words, applied to each of their subword tokens. Takes precedence over
+            `line`.
         where: File and line, for messages.
 
     Raises:
-        DataError: if the line does not fit the sentence.
+        DataError: if the line does not match the sentence.
     """
     words = side.word_ids(tokens) if line.strip() or by_word else []
     found = list(read_fertilities(line, words, where)) if line.strip() else None
@@ -65,6 +67,7 @@ def given_fertilities(
             places = [i for i, word in enumerate(words) if word == number]
             bounds = by_word.get(side.tokenizer.decode([tokens[i] for i in places]).strip(SPACES))
             if bounds is not None:
+                # A NaN maximum keeps the model's own fertility.
                 found = [(0.0, math.nan)] * len(tokens) if found is None else found
                 for i in places:
                     found[i] = bounds

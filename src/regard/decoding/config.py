@@ -1,4 +1,4 @@
-"""What a search is told: how wide, how long, what it must not say, how many sentences at once."""
+"""Settings of decoding: beam search, penalties, sampling, batches, and the attention used for word links."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -20,11 +20,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Limits:
-    """The most tokens of a line.
+    """Maximum numbers of tokens in a sentence pair.
 
     Attributes:
-        source: Of its source, without a sink.
-        target: Of its translation, without the end symbol.
+        source: Maximum for the source, without a sink.
+        target: Maximum for the translation, without the end symbol.
     """
 
     source: int
@@ -33,28 +33,36 @@ class Limits:
 
 @config
 class SearchBatchConfig:
-    """How many sentences are translated at once; the translations do not depend on it."""
+    """Batch limits for decoding. The translations do not depend on them."""
 
-    sentences: int = option(default=32, help="The most sentences in a batch.", ge=1, le=100_000)
+    sentences: int = option(default=32, help="Maximum number of sentences in a batch.", ge=1, le=100_000)
     tokens: int = option(
-        default=4096, help="The most source tokens in a batch, padding included.", ge=1, le=100_000_000
+        default=4096,
+        help="Maximum number of source tokens in a batch, including padding.",
+        ge=1,
+        le=100_000_000,
     )
     longest: int = option(
         default=1000,
-        help="A source sentence of more tokens is refused: an empty line, and a warning.",
+        help="Maximum number of tokens in a source sentence. A longer sentence yields an empty line and a "
+        "warning.",
         ge=1,
         le=100_000,
     )
     block: int = option(
-        default=1024, help="How many lines are read, sorted by length and held at once.", ge=1, le=10_000_000
+        default=1024,
+        help="Number of lines that are read, sorted by length and held in memory at once.",
+        ge=1,
+        le=10_000_000,
     )
 
     def limits(self, longest: int | None, sinks: int) -> Limits:
-        """The most tokens of lines that a model can read.
+        """Return the maximum numbers of tokens in sentences that a model can process.
 
         Args:
-            longest: The most tokens that it can read, with sinks or the end symbol; none: any number.
-            sinks: How many sinks it reads after a source.
+            longest: Maximum number of tokens in the model's input, including sinks or the end symbol. None
+                for no limit.
+            sinks: Number of sinks appended to the source.
         """
         if longest is None:
             return Limits(self.longest, self.longest)
@@ -63,133 +71,144 @@ class SearchBatchConfig:
 
 @config
 class CoveragePenaltyConfig:
-    """The coverage penalty of Wu et al. (2016): source words that get little attention cost something."""
+    """Coverage penalty of Wu et al. (2016): a lower score if source words receive little attention."""
 
-    weight: float = option(default=0.0, help="Beta, what it weighs; 0 turns it off.", ge=0, le=1e6)
+    weight: float = option(
+        default=0.0, help="Weight (beta) of the coverage penalty. 0 disables it.", ge=0, le=1e6
+    )
     floor: float = option(
         default=0.1,
-        help="Epsilon: a word with less attention than this costs as much as one with it.",
+        help="Lower limit (epsilon) on the attention of a source word inside the logarithm. It bounds the "
+        "penalty of words with little or no attention.",
         gt=0,
         le=1,
     )
     unfinished: bool = option(
-        default=False, help="Rank unfinished hypotheses by it too, and not finished ones alone."
+        default=False,
+        help="Rank unfinished hypotheses by the penalized score as well. Default: the penalty ranks only "
+        "finished hypotheses.",
     )
 
 
 @config
 class SearchSchemeConfig:
-    """When a search stops, and whether it counts as `generate` of Hugging Face's transformers does.
+    """Stopping criterion of search, and compatibility with `generate` of Hugging Face's transformers.
 
-    There lengths count the tokens that stand before a translation (start symbol, language) and its end
-    symbol. The length penalty divides log-probabilities by length^alpha, the start symbol not counted, and
-    alpha may be negative. As many finished hypotheses are kept as the beam holds.
+    In transformers, the length of a translation includes its prefix (start symbol, language code) and its end
+    symbol. The length penalty divides log-probabilities by length^alpha, where length does not count the
+    start symbol and alpha may be negative. The number of finished hypotheses that are stored equals the beam
+    size.
     """
 
     stop: Literal["likely", "certain", "full"] = option(
         default="likely",
-        help="A sentence is done when no unfinished hypothesis beats the n-best finished ones as it "
-        "stands (likely), or could if it went on to the maximum length at no cost (certain; slow), or as "
-        "soon as there are N finished ones (full).",
+        help="Criterion for stopping the search of a sentence. likely: no unfinished hypothesis scores "
+        "higher than the n-best finished ones. certain: none could score higher even at the maximum length "
+        "without further loss of probability (slow). full: N hypotheses are finished.",
     )
     transformers: bool = option(
         default=False,
-        help="Count lengths, score and stop as `generate` of transformers does; a Hugging Face directory is "
-        "searched so.",
+        help="Compute lengths and scores and stop as `generate` of transformers does. Models loaded from a "
+        "Hugging Face directory use this.",
     )
     forced_end: bool = option(
         default=False,
-        help="Of `transformers`: a translation at its maximum length ends there at no cost "
-        "(`forced_eos_token_id`). Default: it is cut there, and its score leaves the end symbol out.",
+        help="Only with `transformers`: append the end symbol at no cost to a translation at its maximum "
+        "length (`forced_eos_token_id`). Default: the translation is truncated, and its score does not "
+        "include the end symbol.",
     )
     renormalize: bool = option(
         default=False,
-        help="Of `transformers`: divide probabilities by the sum of those of allowed tokens before they are "
-        "compared (`renormalize_logits`).",
+        help="Only with `transformers`: renormalize the probabilities over the allowed tokens before "
+        "hypotheses are compared (`renormalize_logits`).",
     )
     suppress: bool = option(
         default=True,
-        help="Of `transformers`: never generate the tokens and sequences that the model's directory excludes "
-        "(`bad_words_ids`, `suppress_tokens`, `begin_suppress_tokens`).",
+        help="Only with `transformers`: never generate the tokens and sequences that the model's directory "
+        "excludes (`bad_words_ids`, `suppress_tokens`, `begin_suppress_tokens`).",
     )
 
     def __post_init__(self) -> None:
-        """Refuse parts of the library's way without the rest."""
+        """Reject options that have an effect only with `transformers`."""
         if not self.transformers and (self.forced_end or self.renormalize):
-            raise ValueError("forced_end and renormalize are for transformers = true")
+            raise ValueError("forced_end and renormalize require transformers = true")
 
 
 @config
 class AlignmentConfig:
-    """The attention that word links are made from, and that is shown as a model's one attention map.
+    """The attention that word links are extracted from and that is shown as the model's attention map.
 
-    See `regard.decoding.linking`, which alone reads it.
+    Only `regard.decoding.linking` interprets these settings.
     """
 
     layer: int | None = option(
         default=None,
-        help="Which of the layers that attend to the source, from 0; -1 is the last. Default: the layer that "
-        "guided alignment taught (guided.layer), or the last.",
+        help="Index of the attention layer to the source, counted from 0; -1 is the last. Default: the layer "
+        "that guided alignment trained (guided.layer), or the last.",
         ge=-256,
         le=255,
     )
     heads: tuple[Annotated[int, Field(ge=-256, le=255)], ...] = option(
         default=(),
-        help="Which of its heads, from 0; their mean is taken. Default: the heads that guided alignment "
-        "taught (guided.heads), or all.",
+        help="Indices of the heads in that layer, counted from 0. Their attention is averaged. Default: the "
+        "heads that guided alignment trained (guided.heads), or all.",
     )
     shift: bool = option(
         default=False,
-        help="Take the attention of a token from the time step that has the token as its input, the one "
-        "after it was generated.",
+        help="Use the attention of the time step whose input is the token, one step after the token was "
+        "generated.",
     )
     replace_unknown: bool = option(
-        default=False, help="Put the source word that an unknown word is linked to in its place."
+        default=False, help="Replace each unknown token by the source word that it is linked to."
     )
 
     def record(self) -> dict[str, Any]:
-        """Return the layer, the heads (none: all) and the shift, as JSON can hold them."""
+        """Return the layer, the heads (an empty list means all) and the shift as JSON values."""
         layer = -1 if self.layer is None else self.layer
         return {"layer": layer, "heads": list(self.heads), "shift": self.shift}
 
 
 @config
 class SearchConfig:
-    """Beam search; greedy search is a beam of 1."""
+    """Settings of beam search. Greedy search is beam search with a beam of 1."""
 
     beam: int = option(
-        default=5, help="Hypotheses kept alive for each sentence; 1 is greedy search.", ge=1, le=1_000
+        default=5, help="Number of unfinished hypotheses per sentence. 1 is greedy search.", ge=1, le=1_000
     )
     nbest: int = option(
         default=1,
-        help="How many translations of each sentence are returned, at most the beam.",
+        help="Number of translations returned per sentence, at most the beam size.",
         ge=1,
         le=1_000,
     )
     length_penalty: float = option(
         default=1.0,
-        help="Alpha of the length penalty ((5 + length) / 6)^alpha of Wu et al. (2016); 0 turns it off. With "
-        "`scheme.transformers` it is length^alpha.",
+        help="Exponent alpha of the length penalty ((5 + length) / 6)^alpha of Wu et al. (2016); 0 disables "
+        "it. With `scheme.transformers`, the penalty is length^alpha.",
         ge=-100,
         le=100,
     )
-    coverage_penalty: CoveragePenaltyConfig = option(
-        default=CoveragePenaltyConfig, help="What neglected source words cost."
-    )
+    coverage_penalty: CoveragePenaltyConfig = option(default=CoveragePenaltyConfig, help="Coverage penalty.")
     min_length: int = option(
-        default=0, help="The least tokens of a translation, end symbol left out.", ge=0, le=100_000
+        default=0, help="Minimum number of tokens in a translation, without the end symbol.", ge=0, le=100_000
     )
     max_length_ratio: float = option(
-        default=2.0, help="The most tokens of a translation for each source token.", ge=0, le=1_000
+        default=2.0,
+        help="Maximum length of a translation in tokens, as a multiple of the source length.",
+        ge=0,
+        le=1_000,
     )
     max_length_extra: int = option(
-        default=10, help="The most tokens of a translation beyond that.", ge=1, le=100_000
+        default=10, help="Number of tokens added to that maximum length.", ge=1, le=100_000
     )
     no_repeat_ngram: int = option(
-        default=0, help="No n-gram of this length is said twice; 0 allows it.", ge=0, le=1_000
+        default=0,
+        help="Size of the n-grams that may not occur twice in a translation. 0 allows repetition.",
+        ge=0,
+        le=1_000,
     )
     scheme: SearchSchemeConfig = option(
-        default=SearchSchemeConfig, help="When a search stops, and how it counts."
+        default=SearchSchemeConfig, help="Stopping criterion and scoring scheme."
     )
     forbid_unknown: bool | None = option(
         default=None,
@@ -198,29 +217,31 @@ class SearchConfig:
     )
     alignment: AlignmentConfig = option(
         default=AlignmentConfig,
-        help="The attention that word links are made from, and unknown words replaced by.",
+        help="The attention used for word links and for the replacement of unknown tokens.",
     )
-    batch: SearchBatchConfig = option(
-        default=SearchBatchConfig, help="How many sentences are translated at once."
-    )
+    batch: SearchBatchConfig = option(default=SearchBatchConfig, help="Batch limits.")
 
     def __post_init__(self) -> None:
-        """Refuse to return more than is kept, and rewards of short translations by our length penalty."""
+        """Reject an n-best list larger than the beam, and an invalid negative length penalty."""
         if self.nbest > self.beam:
-            raise ValueError(f"nbest = {self.nbest} translations cannot come from a beam of {self.beam}")
+            raise ValueError(
+                f"nbest = {self.nbest} translations require a beam of at least {self.nbest}, not {self.beam}"
+            )
         if self.length_penalty < 0 and not self.scheme.transformers:
-            raise ValueError(f"length_penalty = {self.length_penalty}: expected 0 or more")
+            raise ValueError(
+                f"length_penalty = {self.length_penalty}: must be at least 0 without scheme.transformers"
+            )
 
     @property
     def kept(self) -> int:
-        """How many finished hypotheses of each sentence are kept until it is done."""
+        """Return the number of finished hypotheses that are stored per sentence during search."""
         return self.beam if self.scheme.transformers else self.nbest
 
     def for_text(self, subword: bool) -> "SearchConfig":
-        """Return these settings with `forbid_unknown` decided.
+        """Return a copy of these settings with `forbid_unknown` resolved to true or false.
 
         Args:
-            subword: Whether the target tokenizer cuts words into subword tokens.
+            subword: Whether the target tokenizer splits words into subword tokens.
         """
         if self.forbid_unknown is not None:
             return self
@@ -229,20 +250,30 @@ class SearchConfig:
 
 @config
 class SamplingConfig:
-    """Translations drawn from the model instead of searched for."""
+    """Settings of sampling translations from the model."""
 
     temperature: float = option(
-        default=1.0, help="Divides the logits: below 1 sharper, above 1 flatter.", gt=0, le=1e6
+        default=1.0,
+        help="Divisor of the logits. Values below 1 sharpen the distribution, values above 1 flatten it.",
+        gt=0,
+        le=1e6,
     )
     top_k: int = option(
-        default=0, help="Draw from this many most probable tokens only; 0: from all.", ge=0, le=10_000_000
+        default=0,
+        help="Number of most probable tokens to sample from. 0 means all tokens.",
+        ge=0,
+        le=10_000_000,
     )
     top_p: float = option(
-        default=1.0, help="Draw from the fewest tokens that hold this much probability.", gt=0, le=1
+        default=1.0,
+        help="Cumulative probability of the smallest set of most probable tokens to sample from. 1 means all "
+        "tokens.",
+        gt=0,
+        le=1,
     )
     seed: int = option(
         default=1,
-        help="Seed; each sentence's draw depends on it and on its line number alone.",
+        help="Random seed. The samples of a sentence depend only on the seed and the line number.",
         ge=0,
         le=9_223_372_036_854_775_807,
     )

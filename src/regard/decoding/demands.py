@@ -1,4 +1,4 @@
-"""The terms that a line asks its translation to hold: which can be said, and which were."""
+"""Required terms of input lines: which ones can be enforced, and which ones a translation contains."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ __all__ = ["Demands"]
 
 @dataclass(frozen=True)
 class Demands:
-    """What lines demand of a target side; the terms of a line have a tab between two.
+    """Required terms of a target language. The terms of a line are separated by tabs.
 
     Attributes:
-        target: The target side.
+        target: Text processing of the target side.
     """
 
     target: Side
 
     @cached_property
     def boundaries(self) -> Boundaries:
-        """Where words begin and end."""
+        """Return the word boundaries of the target vocabulary."""
         return Boundaries.of(self.target)
 
     def sayable(self, terms: str, room: int) -> list[list[int]]:
-        """The tokens of those terms that the model has words for and a translation has room for.
+        """Return the token ids of the terms that are in the vocabulary and fit into a translation.
 
         Args:
-            terms: Those of a line.
-            room: The most tokens of a translation.
+            terms: Terms of a line.
+            room: Maximum number of tokens in a translation.
         """
         found: list[list[int]] = []
         for tokens in self._tokens(terms).values():
@@ -42,32 +42,32 @@ class Demands:
         return found
 
     def lacking(self, terms: str, translations: Sequence[Sequence[int]]) -> tuple[str, ...]:
-        """The terms that one of some translations does not hold, for people.
+        """Return messages about the terms that at least one of several translations does not contain.
 
         Args:
-            terms: Those of a line.
-            translations: The tokens of each.
+            terms: Terms of a line.
+            translations: Token ids of each translation.
         """
         found: list[str] = []
         for term, tokens in self._tokens(terms).items():
             if UNK in tokens:
-                found.append(f"{term!r}: the model cannot write it")
+                found.append(f"{term!r}: it contains tokens outside the target vocabulary")
             elif not all(holds(one, tokens, self.boundaries) for one in translations):
                 found.append(repr(term))
         return tuple(found)
 
     def held(self, terms: str, translation: Sequence[int]) -> str | None:
-        """The terms that a translation holds; none where it holds all that can be written.
+        """Return the tab-separated terms that a translation contains, or None if no possible term is missing.
 
         Args:
-            terms: Those of a line.
-            translation: Its tokens.
+            terms: Terms of a line.
+            translation: Its token ids.
         """
         written = {term: tokens for term, tokens in self._tokens(terms).items() if UNK not in tokens}
         found = [term for term, tokens in written.items() if holds(translation, tokens, self.boundaries)]
         return None if len(found) == len(written) else "\t".join(found)
 
     def _tokens(self, terms: str) -> dict[str, list[int]]:
-        """The terms and their tokens."""
+        """Return the token ids of each term."""
         whole = (join_spaces(term) for term in terms.split("\t")) if terms else ()
         return {term: self.target.encode(term) for term in whole if term}
