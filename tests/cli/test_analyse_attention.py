@@ -280,7 +280,7 @@ def test_gold_links_of_another_text_are_named(models, files):
 def test_a_model_that_attends_to_nothing_is_refused(files, tmp_path):
     folder = save_model(tmp_path / "blind")
     with_attention(folder, NoAttentionConfig())
-    with pytest.raises(UsageError, match="blind attends to nothing"):
+    with pytest.raises(UsageError, match="blind has no attention to the source"):
         analyse([folder], files)
 
 

@@ -165,7 +165,9 @@ def test_a_given_translation_beyond_the_fertilities_is_refused_by_its_token(buil
         np.testing.assert_array_less(words, 3 + 1e-4)
     for line in (beyond, far):
         assert line.hypothesis is None
-        assert "sum to 3, and each target token takes 1: nothing is left for target token 3" in line.problem
+        assert (
+            "sum to 3, and each target token uses 1: no attention is left for target token 3" in line.problem
+        )
     assert "'G'" in beyond.problem and beyond.problem in caplog.text
     assert [line is None for line in force_lines(model, text, pairs, SearchBatchConfig())] == [
         False,

@@ -43,7 +43,7 @@ class ForcedLine:
         target: Words of the translation.
         source_words: Word index of each source token, counted from 0; -1 for the sink.
         target_words: Word index of each token of the translation, without the end symbol.
-        right: Whether the most probable token of each step (a vocabulary entry) equals the reference token.
+        right: Whether the top-scoring token of each step (a vocabulary entry) equals the reference token.
         log_probs: Log-probabilities of the reference tokens, in nats.
         weights: Attention weights of each attention layer, before each token is known (prior).
         beliefs: Attention of each layer after each token is known (posterior).
@@ -87,8 +87,8 @@ class ForcedLine:
     def links(self, config: AlignmentConfig, prior: bool = False, name: str = "the model") -> Links:
         """Return the word links of the translation. The arguments are those of `map`.
 
-        With hard attention, the prior weights of all selected words are equal. The most probable word is then
-        taken from the posterior even if `prior` is set.
+        With hard attention, the prior weights of all selected words are equal. Their
+        order is then taken from the posterior even if `prior` is set.
         """
         # Equal weights have no maximum, so links of a selection always come from the posterior.
         alike = prior and not is_selection(chosen_heads(self.weights, config, name))

@@ -1,10 +1,10 @@
-"""Several models as one: the mean of their probabilities at every step.
+"""Ensembles: the mean of the probabilities of several models at every time step.
 
     log p(y_t | y_<t, x) = log (1/n sum_i p_i(y_t | y_<t, x))
 
-The attention of an ensemble is that of all its models, unaveraged: where they have as many layers each, the
-heads of a layer are those of the first model, then of the second...; else it is all layers of the first, then
-of the next.
+The attention of an ensemble is the attention of all its models, not averaged. If all models have the same
+number of attention layers, layer l of the ensemble contains the heads of layer l of the first model, then of
+the second, and so on. Otherwise the layers of all models are concatenated, the first model's first.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ __all__ = ["Ensemble"]
 
 @dataclass(frozen=True)
 class _States(Rows):
-    """The decoder state of each model, and how many memories each has."""
+    """Decoder state of each model, and the number of memories of each model."""
 
     states: tuple[Rows, ...]
     counts: tuple[int, ...]
@@ -35,27 +35,27 @@ class _States(Rows):
 
 @dataclass(frozen=True)
 class _Pending(Rows):
-    """What each model predicted, until the token is known."""
+    """Prediction of each model, before the next token is known."""
 
     predictions: tuple[Prediction, ...]
     counts: tuple[int, ...]
 
 
 class Ensemble(TranslationModel):
-    """Models of the same vocabularies that vote.
+    """Ensemble of models that share their vocabularies.
 
     Args:
-        models: One or more.
+        models: One or more models.
 
     Raises:
-        UsageError: if there is none.
+        UsageError: if there is no model.
     """
 
     def __init__(self, models: Sequence[TranslationModel]) -> None:
-        """Take the models in."""
+        """Store the models."""
         super().__init__()
         if not models:
-            raise UsageError("an ensemble needs at least one model")
+            raise UsageError("an ensemble needs at least one model, but none is given")
         self.models = nn.ModuleList(models)
 
     def _members(self) -> list[TranslationModel]:
@@ -63,13 +63,13 @@ class Ensemble(TranslationModel):
 
     @property
     def longest(self) -> int | None:
-        """The least of its models'."""
+        """Return the smallest maximum length of the models, or None if none has a limit."""
         found = [model.longest for model in self._members()]
         return min((one for one in found if one is not None), default=None)
 
     @property
     def constraints(self) -> Constraints:
-        """The first model's, whose search settings are the ensemble's."""
+        """Return the constraints of the first model, whose search settings the ensemble uses."""
         return self._members()[0].constraints
 
     def begin(
@@ -85,7 +85,7 @@ class Ensemble(TranslationModel):
         return flat, _States(tuple(state for _, state in begun), counts)
 
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: Rows) -> Prediction:
-        """Average what the models predict; see `TranslationModel.step`."""
+        """Average the models' probabilities of the next token; see `TranslationModel.step`."""
         assert isinstance(state, _States)
         predictions: list[Prediction] = []
         start = 0
@@ -98,16 +98,16 @@ class Ensemble(TranslationModel):
         return Prediction(log_probs, None, readings, _Pending(tuple(predictions), state.counts), ending)
 
     def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> _States:
-        """Tell every model; see `TranslationModel.observe`."""
+        """Pass the chosen tokens to every model; see `TranslationModel.observe`."""
         pending = prediction.state
         assert isinstance(pending, _Pending)
         pairs = zip(self._members(), pending.predictions, strict=True)
         return _States(tuple(model.observe(own, rows, tokens) for model, own in pairs), pending.counts)
 
     def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
-        """The ensemble's probability of given targets; see `TranslationModel.forward`.
+        """Compute the ensemble's log-probabilities of given targets; see `TranslationModel.forward`.
 
-        `Outcome.average` is not known of an ensemble and stays zero: it is not trained.
+        `Outcome.average` is zero, because an ensemble is not trained.
         """
         outcomes: list[Outcome] = [model(batch, look=look) for model in self.models]
         first = outcomes[0]
@@ -119,25 +119,26 @@ class Ensemble(TranslationModel):
         return Outcome(found, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights, beliefs)
 
     def flops(self, batch: Batch) -> float:
-        """The sum of the models'."""
+        """Return the sum of the models' floating-point operations."""
         return sum(model.flops(batch) for model in self._members())
 
 
 def _mean_log(log_probs: list[Tensor]) -> Tensor:
+    """Return the logarithm of the mean of the models' probabilities."""
     if len(log_probs) == 1:
         return log_probs[0]
     return torch.logsumexp(torch.stack(log_probs), dim=0) - math.log(len(log_probs))
 
 
 def _side_by_side(weights: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """Several models' weights, [..., H, S] for each of their layers, as one model's."""
+    """Combine several models' weights, [..., H, S] per layer, as described in the module docstring."""
     if len({len(layers) for layers in weights}) > 1:
         return tuple(layer for layers in weights for layer in layers)
     return tuple(torch.cat(layer, dim=-2) for layer in zip(*weights, strict=True))
 
 
 def _joined(readings: Sequence[tuple[Reading, ...]]) -> tuple[Reading, ...]:
-    """A reading for each layer of `_side_by_side`; what else it holds, nobody asks an ensemble for."""
+    """Return one `Reading` per combined layer. Only its weights are meaningful for an ensemble."""
     every = [reading for own in readings for reading in own]
     weights = _side_by_side([tuple(reading.weights for reading in own) for own in readings])
     return tuple(

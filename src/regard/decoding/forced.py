@@ -1,4 +1,4 @@
-"""Forced decoding: what a model thinks of translations that are given."""
+"""Forced decoding: log-probabilities and attention of given translations."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,12 +19,12 @@ __all__ = ["believe", "force", "likeliest"]
 
 
 def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -> list[Hypothesis]:
-    """The log-probability and the attention of given translations.
+    """Compute the log-probability and the attention of given translations.
 
     Args:
         model: The model.
-        batch: Sources and targets (each ending in the end symbol), on the model's device.
-        scorer: What makes scores of log-probabilities and attention; without it scores are log-probabilities.
+        batch: Sources and targets, each target ending in the end symbol, on the model's device.
+        scorer: Computes scores from log-probabilities and attention. Default: scores are log-probabilities.
     """
     if batch.target is None:
         raise ValueError("forced decoding needs a batch with targets")
@@ -52,15 +52,19 @@ def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -
 def believe(
     model: TranslationModel, batch: Batch, found: Sequence[Sequence[Hypothesis]]
 ) -> list[list[Hypothesis]]:
-    """The hypotheses with their `beliefs`, for which a model that has any is led through them once more.
+    """Return the hypotheses with their posterior attention (`beliefs`).
+
+    A model whose posterior differs from its attention weights is run once more with forced decoding. Other
+    models return the hypotheses unchanged.
 
     Args:
-        model: What found them.
+        model: The model that generated the hypotheses.
         batch: The sentences, on the model's device.
-        found: The hypotheses of each.
+        found: Hypotheses of each sentence.
     """
     made = [list(own) for own in found]
     device = batch.source.tokens.device
+    # Hypotheses of the same rank are batched: the i-th iteration takes the i-th hypothesis of each sentence.
     for place in range(max(map(len, made), default=0) if _has_posterior(model) else 0):
         rows = [row for row, own in enumerate(made) if place < len(own)]
         index = torch.tensor(rows, device=device)
@@ -74,11 +78,11 @@ def believe(
 
 
 def likeliest(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
-    """The likeliest token after each prefix of the given translations.
+    """Return the top-scoring token after each prefix of the given translations.
 
     Args:
         model: The model.
-        batch: Sources and targets (each ending in the end symbol), on the model's device.
+        batch: Sources and targets, each target ending in the end symbol, on the model's device.
     """
     if batch.target is None:
         raise ValueError("forced decoding needs a batch with targets")
@@ -96,12 +100,12 @@ def likeliest(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
 
 
 def _has_posterior(model: TranslationModel) -> bool:
-    """Whether any of its attention is another than what it read by (see `Attention.has_posterior`)."""
+    """Return whether the posterior of any attention layer differs from its weights; see `has_posterior`."""
     return any(isinstance(part, Attention) and part.has_posterior for part in model.modules())
 
 
 def _added(scorer: Scorer, batch: Batch, outcome: Outcome) -> list[float]:
-    """What the attention adds to each score."""
+    """Return the coverage penalty of each hypothesis."""
     real = outcome.mask[:, :, None, None]
     attended = tuple(layer.masked_fill(~real, 0.0).sum(dim=1) for layer in outcome.weights)
     added = scorer.added(attended, batch.source.words)

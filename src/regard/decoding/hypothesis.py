@@ -1,4 +1,4 @@
-"""What every kind of search returns: a translation with its probabilities and all its attention."""
+"""The result of every kind of search: a translation with its probabilities and attention."""
 
 from dataclasses import dataclass
 
@@ -13,18 +13,18 @@ class Hypothesis:
     """One finished translation of one sentence.
 
     Attributes:
-        tokens: Its token ids, without start and end symbol; an end symbol follows them always.
-        score: What search ranks by: the log-probability over the length penalty, and what else was asked
-            for.
-        log_probability: log p(tokens, end | source) under the model, in nats.
-        token_log_probs: Its parts: one for each token and one for the end symbol.
-        attention: For each attending layer the weights [T, H, S] in float32: T steps, the last one that of
-            the end symbol; H heads; S source tokens, without padding.
-        beliefs: Its posterior, the same once its tokens were known, where that is another (for hard attention
-            the probabilities behind the selection); else none. Of what was searched for, the `Translator`
-            says it.
-        cut: Of one that was drawn: whether its end was no draw, nothing else being allowed there (it is as
-            long as may be, or its attention is used up).
+        tokens: Token ids, without start and end symbol. An end symbol always follows them.
+        score: Score that search ranks by: the log-probability divided by the length penalty, plus the
+            coverage penalty.
+        log_probability: log p(tokens, end symbol | source) under the model, in nats.
+        token_log_probs: Log-probability of each token and, last, of the end symbol, in nats.
+        attention: Weights [T, H, S] of each attention layer in float32: T time steps including that of the
+            end symbol, H heads, S source tokens without padding.
+        beliefs: Posterior attention in the same form, after each token is known. Empty if it equals
+            `attention`. With hard attention, it holds the probability of each selection. Search itself leaves
+            it empty; `Translator` fills it in.
+        cut: Of a sampled hypothesis: whether the end symbol was forced, because the maximum length was
+            reached or no attention was left.
     """
 
     tokens: tuple[int, ...]
@@ -37,5 +37,5 @@ class Hypothesis:
 
     @property
     def believed(self) -> tuple[Float[np.ndarray, "T _ S"], ...]:
-        """Where each token was read from, as far as that is known: `beliefs`, else `attention`."""
+        """Return the posterior attention of each token: `beliefs`, or `attention` if they are equal."""
         return self.beliefs or self.attention

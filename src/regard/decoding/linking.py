@@ -1,16 +1,16 @@
-"""The attention that word links are made from: the one definition that all commands and the Python API use.
+"""The attention used for word links. All commands and the Python API use this definition.
 
-A model attends in several layers and heads. `AlignmentConfig` names a layer and some of its heads, whose mean
-is the attention map of a translation. The map is of the posterior, the attention once each token is known
-(`State.belief`): of soft attention the weights themselves, of posterior attention the weights corrected by
-Bayes' rule, of hard attention the probability of each selection.
+A model has attention in several layers and heads. `AlignmentConfig` selects a layer and some of its heads,
+whose mean is the attention map of a translation. The map shows the posterior, which is the attention after
+each token is known (`State.belief`). For soft attention the posterior equals the weights; for posterior
+attention it is given by Bayes' rule; for hard attention it is the probability of each selection.
 
-With `shift` the row of token t is that of time step t + 1, whose input is token t; without it that of step t,
-which generated the token. The row of the end symbol belongs to no token.
+With `shift`, the row of token t is that of time step t + 1, whose input is token t. Without it, the row is
+that of step t, which generates the token. The row of the end symbol belongs to no token.
 
-Each target word is linked to the source word that it attends to most (`links_from_weights`), among the source
-tokens whose prior weight is above 0: the posterior of the others is 0 too, or hard attention did not select
-them. A target word that attends to the sink most is not linked.
+Each target word is linked to the source word with the highest attention (`links_from_weights`) among the
+source tokens whose prior weight is above 0. The posterior of other tokens is 0, or hard attention did not
+select them. A target word whose highest attention is on the sink is not linked.
 """
 
 from collections.abc import Sequence
@@ -27,16 +27,17 @@ from regard.types import Float
 __all__ = ["Layers", "TokenWords", "attention_links", "attention_map", "chosen_heads", "selection_links"]
 
 Layers = Sequence[Float[np.ndarray, "T _ S"]]
-"""For each attending layer the attention of all T time steps, the end symbol's the last."""
+"""Attention of each layer at all T time steps, the last of which is that of the end symbol."""
 
 
 @dataclass(frozen=True)
 class TokenWords:
-    """Which word each token is part of, counted from 0.
+    """Word index of each token, counted from 0.
 
     Attributes:
-        source: Of the source tokens; -1 for the sink, -2 for a symbol around the line.
-        target: Of the target tokens, without the end symbol.
+        source: Indices of the source tokens; -1 for the sink, -2 for a symbol that the tokenizer adds to the
+            line.
+        target: Indices of the target tokens, without the end symbol.
     """
 
     source: Sequence[int]
@@ -49,15 +50,15 @@ def chosen_heads(
     """Return the attention of the chosen layer and heads, of all time steps.
 
     Args:
-        layers: The attention of a translation.
-        config: Which layer and heads.
-        name: What to call the model in messages.
+        layers: Attention of a translation.
+        config: Layer and heads.
+        name: Name of the model, for messages.
 
     Raises:
-        UsageError: if the model has no such layer or head, or attends to nothing.
+        UsageError: if the model has no attention, or no such layer or head.
     """
     if not layers:
-        raise UsageError(f"{name} attends to nothing: it has no attention to make links from")
+        raise UsageError(f"{name} has no attention to the source, so no links can be extracted")
     place = -1 if config.layer is None else config.layer
     if not -len(layers) <= place < len(layers):
         raise UsageError(
@@ -77,15 +78,15 @@ def chosen_heads(
 def attention_map(
     layers: Layers, config: AlignmentConfig, name: str = "the model"
 ) -> Float[np.ndarray, "N S"]:
-    """Return the one attention map of a translation: a row for each of its T tokens, the end symbol left out.
+    """Return the attention map of a translation: one row for each of its T tokens, without the end symbol.
 
     Args:
-        layers: The attention of a translation, T + 1 time steps.
-        config: Which layer, heads and step.
-        name: What to call the model in messages.
+        layers: Attention of a translation at T + 1 time steps.
+        config: Layer, heads and shift.
+        name: Name of the model, for messages.
 
     Raises:
-        UsageError: if the model has no such layer or head, or attends to nothing.
+        UsageError: if the model has no attention, or no such layer or head.
     """
     weights = chosen_heads(layers, config, name).mean(axis=1)
     return weights[1:] if config.shift else weights[:-1]
@@ -94,14 +95,14 @@ def attention_map(
 def attention_links(
     priors: Layers, posteriors: Layers, config: AlignmentConfig, words: TokenWords, name: str = "the model"
 ) -> Links:
-    """Link each target word to the source word that it attends to most, both counted from 0.
+    """Link each target word to the source word with the highest attention. Both are counted from 0.
 
     Args:
-        priors: The attention before each token was known.
-        posteriors: The same once it is known.
-        config: Which layer, heads and step.
-        words: The words of the tokens.
-        name: What to call the model in messages.
+        priors: Attention before each token is known.
+        posteriors: Attention after each token is known.
+        config: Layer, heads and shift.
+        words: Word indices of the tokens.
+        name: Name of the model, for messages.
 
     Raises:
         UsageError: if the model has no such layer or head.
@@ -119,13 +120,13 @@ def selection_links(
     """Link each target word to every source word that hard attention selected for it.
 
     Args:
-        priors: The attention before each token was known, a selection: 0 or 1 for each source token.
-        config: Which layer, heads and step.
-        words: The words of the tokens.
-        name: What to call the model in messages.
+        priors: Attention before each token is known. For hard attention, it is 0 or 1 for each source token.
+        config: Layer, heads and shift.
+        words: Word indices of the tokens.
+        name: Name of the model, for messages.
 
     Returns:
-        The links; none where the attention is no selection.
+        The links, or None if the attention is not a selection.
 
     Raises:
         UsageError: if the model has no such layer or head.

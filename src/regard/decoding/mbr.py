@@ -1,12 +1,13 @@
-"""Minimum Bayes risk decoding: the translation that is best on average if any of the others may be right.
+"""Minimum Bayes risk decoding: choose the candidate with the highest expected utility.
 
-Kumar & Byrne (2004), over an n-best list; Eikema & Aziz (2020), over samples:
+Kumar & Byrne (2004) apply it to n-best lists, Eikema & Aziz (2020) to samples:
 
     y* = argmax_y sum_y' w(y') u(y, y'),
 
-y and y' going over the same candidates, itself included, u one of `regard.metrics.utility`. Each sample
-weighs the same: one drawn twice counts twice. A hypothesis of an n-best list weighs what it has of the list's
-probability; where samples are to weigh that, one drawn twice counts once.
+where y and y' run over the same candidates, including y' = y, and u is a function of
+`regard.metrics.utility`. By default, samples have equal weights, and a translation that is sampled twice
+counts twice. The weight of a hypothesis in an n-best list is its share of the list's probability. If samples
+are weighted by probability, repeated samples count once.
 """
 
 from collections.abc import Sequence
@@ -24,58 +25,63 @@ from regard.types import Float
 __all__ = ["MbrConfig", "expected_utilities", "rank"]
 
 _SAMPLES = 32
-_EQUAL = 9  # digits to which expected utilities are compared: sums of the same numbers are equal in any order
+_EQUAL = 9  # decimals for comparing expected utilities, so that ties do not depend on the order of summation
 
 
 @config
 class MbrConfig:
-    """Minimum Bayes risk decoding."""
+    """Settings of minimum Bayes risk decoding."""
 
     utility: Literal["bleu", "chrf", "rep"] = option(
-        default="chrf", help="BLEU and chrF of a sentence, or 100 less the repetitions per 100 words (rep)."
+        default="chrf",
+        help="Utility of a candidate given a reference: sentence-level BLEU or chrF, or 100 minus the REP "
+        "score (rep).",
     )
     candidates: int = option(
         default=0,
-        help="How many translations are compared; 0: all of the beam, or 32 samples.",
+        help="Number of candidates. 0 means the beam size, or 32 samples.",
         ge=0,
         le=1_000,
     )
     weights: Literal["auto", "uniform", "probability"] = option(
         default="auto",
-        help="What a candidate weighs as a reference: the same as the others, or its share of their "
-        "probability; auto: the same for samples, its share for n-best lists.",
+        help="Weights of the candidates as references: equal (uniform) or proportional to their probability. "
+        "auto: uniform for samples, probability for n-best lists.",
     )
 
     def search(self, search: SearchConfig, sampled: bool) -> SearchConfig:
-        """How to find the candidates.
+        """Return the search settings that generate the candidates.
 
         Args:
-            search: How to search, where it is only one translation that is wanted.
-            sampled: Whether they are drawn.
+            search: Search settings for a single translation.
+            sampled: Whether the candidates are sampled.
 
         Raises:
-            UsageError: if there are to be more of them than the beam holds, or one, which is nothing to
-                choose from.
+            UsageError: if there are fewer than two candidates, or more than the beam size.
         """
         count = max(self.candidates or (_SAMPLES if sampled else search.beam), search.nbest)
         if count < 2:
-            raise UsageError("minimum Bayes risk compares translations: one has nothing to be compared with")
+            raise UsageError(
+                "minimum Bayes risk decoding needs at least 2 candidates: raise the number of candidates or "
+                "the beam size"
+            )
         if sampled:
             return replace(search, nbest=count, beam=max(search.beam, count))
         if count > search.beam:
-            raise UsageError(f"{count} candidates cannot come from a beam of {search.beam}")
+            raise UsageError(f"{count} candidates require a beam of at least {count}, not {search.beam}")
         return replace(search, nbest=count)
 
     def weigh(self, log_probs: Sequence[float], sampled: bool) -> Float[np.ndarray, "n"]:
-        """What each candidate weighs as a reference; the sum is 1.
+        """Return the weight of each candidate as a reference. The weights sum to 1.
 
         Args:
-            log_probs: The log-probability of each.
-            sampled: Whether they were drawn.
+            log_probs: Log-probability of each candidate, in nats.
+            sampled: Whether the candidates were sampled.
         """
         logs = np.array(log_probs, dtype=np.float64)
         if self.weights == "uniform" or (self.weights == "auto" and sampled):
             return np.full(len(logs), 1 / len(logs))
+        # Subtract the maximum to avoid underflow.
         shares = np.exp(logs - logs.max())
         return shares / shares.sum()
 
@@ -83,12 +89,12 @@ class MbrConfig:
 def expected_utilities(
     texts: Sequence[str], weights: Float[np.ndarray, "n"], utility: Literal["bleu", "chrf", "rep"]
 ) -> Float[np.ndarray, "n"]:
-    """The mean utility of each candidate against all.
+    """Return the expected utility of each candidate, with all candidates as references.
 
     Args:
         texts: The candidates.
-        weights: What each weighs as a reference; their sum is 1.
-        utility: Which utility.
+        weights: Weight of each candidate as a reference; they sum to 1.
+        utility: Name of the utility.
     """
     return utilities(utility, texts) @ weights
 
@@ -96,13 +102,14 @@ def expected_utilities(
 def rank(
     texts: Sequence[str], log_probs: Sequence[float], config: MbrConfig, sampled: bool
 ) -> list[tuple[int, float]]:
-    """The candidates with different texts and their expected utility, best first; of equal ones the first.
+    """Return the distinct candidates (index, expected utility), best first. Ties keep the input order.
 
     Args:
         texts: The candidates, at least one.
-        log_probs: The log-probability of each; of one that was drawn several times, each time its part.
+        log_probs: Log-probability of each candidate. The probability of a candidate that was sampled several
+            times is divided among its copies.
         config: Utility and weights.
-        sampled: Whether they were drawn.
+        sampled: Whether the candidates were sampled.
     """
     expected = expected_utilities(texts, config.weigh(log_probs, sampled), config.utility)
     order: list[int] = np.argsort(-expected.round(_EQUAL), kind="stable").tolist()

@@ -1,4 +1,4 @@
-"""Sentence pairs as a model reads them, in blocks of bounded memory and batches of little padding."""
+"""Tokenized sentence pairs in blocks of bounded memory and batches with little padding."""
 
 import logging
 import math
@@ -24,13 +24,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class KeptPair:
-    """A line and its translation with the tokens that they had.
+    """A line and its translation, together with the tokens of a previous decoding run.
 
     Attributes:
-        text: The source line.
+        text: Source line.
         translation: Its translation.
-        source: The source's tokens, without a sink; none: it is tokenised.
-        target: The translation's tokens, as they were generated.
+        source: Source tokens without a sink. None to tokenize `text`.
+        target: Tokens of the translation as they were generated.
     """
 
     text: str
@@ -41,15 +41,15 @@ class KeptPair:
 
 @dataclass(frozen=True)
 class TokenPair:
-    """A line of a text and its translation.
+    """A tokenized line and its tokenized translation.
 
     Attributes:
-        number: The line, counted from 1.
-        source: Its tokens; none where it cannot be read.
-        target: The translation's tokens; an end symbol follows them.
-        problem: Why it cannot be read (no source, too long, not of the tokenizer's form,
-            beyond its fertilities); empty where it can.
-        resegmented: Whether kept tokens are other ones than those of the text when it is read again.
+        number: Line number, counted from 1.
+        source: Source tokens. Empty if there is a problem.
+        target: Tokens of the translation. An end symbol follows them.
+        problem: Why the pair cannot be processed (empty source, too long, wrong format for the tokenizer,
+            fertilities exceeded). Empty if it can.
+        resegmented: Whether tokenizing the text again gives other tokens than the kept ones.
     """
 
     number: int
@@ -65,15 +65,15 @@ def pair_blocks(
     config: SearchBatchConfig,
     model: TranslationModel,
 ) -> Iterator[list[TokenPair]]:
-    """Lines and their translations as tokens, a block at a time.
+    """Yield blocks of tokenized lines and translations.
 
-    Where the model writes actions and a translation has no step, a warning says so, once.
+    If the model generates actions and a translation contains no step action, a single warning is logged.
 
     Args:
-        text: How the two sides are written.
-        pairs: Source lines and their translations; kept tokens are taken as they are.
-        config: The size of a block, and the length of the longest line.
-        model: What is to read them.
+        text: Text processing of both sides.
+        pairs: Source lines and their translations. Kept tokens are not tokenized again.
+        config: Block size and maximum length of a line.
+        model: The model that will process the pairs.
     """
     limits = config.limits(model.longest, len(text.sink))
     bounded = text.budget is not None and not text.sink and is_bounded(model)
@@ -84,10 +84,10 @@ def pair_blocks(
             found = _within_fertilities(found, text)
         plain = next((pair for pair in found if not pair.problem and STEP not in pair.target), None)
         if actions and plain is not None:
-            actions = False  # said once
+            actions = False  # warn only once
             _log.warning(
-                "line %d: the model writes actions, and there is no step (%s) in %r: "
-                "`regard actions` makes them of plain text",
+                "line %d: the model generates actions, but there is no step action (%s) in %r; "
+                "convert plain text to actions with `regard actions`",
                 plain.number,
                 STEP,
                 "".join(plain.target),
@@ -98,12 +98,12 @@ def pair_blocks(
 def pair_batches(
     text: TextPair, block: Sequence[TokenPair], config: SearchBatchConfig
 ) -> Iterator[tuple[list[int], Batch]]:
-    """The pairs of a block that can be read, in batches, with their places in the block.
+    """Yield batches of the valid pairs of a block, with their indices in the block.
 
     Args:
-        text: How the two sides are written.
+        text: Text processing of both sides.
         block: The pairs.
-        config: The size of a batch.
+        config: Batch limits.
     """
     lengths = [0 if pair.problem else max(len(pair.source), len(pair.target) + 1) for pair in block]
     for rows in sorted_batches(lengths, config):
@@ -113,9 +113,9 @@ def pair_batches(
 
 
 def _within_fertilities(pairs: Sequence[TokenPair], text: TextPair) -> list[TokenPair]:
-    """The pairs, those with a problem whose translation needs more attention than the source may give.
+    """Mark pairs whose translation needs more attention than the source words' fertilities provide.
 
-    Each token takes one unit of it. The end symbol takes what is left.
+    Each target token uses one unit of attention. The end symbol uses the rest.
     """
     assert text.budget is not None
     readable = [pair for pair in pairs if not pair.problem]
@@ -128,9 +128,9 @@ def _within_fertilities(pairs: Sequence[TokenPair], text: TextPair) -> list[Toke
         enough = math.floor(min(whole, len(pair.target)) + (1 - ENOUGH))
         if enough < len(pair.target):
             problem = (
-                f"its source words' fertilities sum to {whole:g}, and each target token takes 1: nothing is "
-                f"left for target token {enough} (counted from 0), {pair.target[enough]!r}; a model with "
-                "data.fertility.sink = true has no such limit"
+                f"the fertilities of the source words sum to {whole:g}, and each target token uses 1: no "
+                f"attention is left for target token {enough} (counted from 0), {pair.target[enough]!r}; a "
+                "model trained with data.fertility.sink = true has no such limit"
             )
             pair = TokenPair(pair.number, (), (), problem)
         found.append(pair)
@@ -138,17 +138,20 @@ def _within_fertilities(pairs: Sequence[TokenPair], text: TextPair) -> list[Toke
 
 
 def _read(number: int, pair: tuple[str, str] | KeptPair, text: TextPair, limits: Limits) -> TokenPair:
+    """Tokenize a pair, or state why it cannot be processed."""
     kept = pair if isinstance(pair, KeptPair) else None
     source, target = (pair.text, pair.translation) if isinstance(pair, KeptPair) else pair
     sides = (text.source, source), (text.target, target)
     problem = too_long(source, None, limits.source) or too_long(target, None, limits.target)
     problem = problem or next(filter(None, (side.problem(line) for side, line in sides)), None)
     if problem is None:
-        words, said = text.source.tokenize(source), text.target.tokenize(target)
-        read = [*words], [*said]
+        words, produced = text.source.tokenize(source), text.target.tokenize(target)
+        read = [*words], [*produced]
         if kept is not None:
-            words, said = [*(words if kept.source is None else kept.source)], [*kept.target]
-        problem = too_long(source, len(words), limits.source) or too_long(target, len(said), limits.target)
+            words, produced = [*(words if kept.source is None else kept.source)], [*kept.target]
+        problem = too_long(source, len(words), limits.source) or too_long(
+            target, len(produced), limits.target
+        )
         if problem is None and words:
-            return TokenPair(number, tuple(words), tuple(said), resegmented=read != (words, said))
+            return TokenPair(number, tuple(words), tuple(produced), resegmented=read != (words, produced))
     return TokenPair(number, (), (), problem or "the source is empty")

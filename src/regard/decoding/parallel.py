@@ -1,10 +1,10 @@
-"""Several batches at a time on a CPU.
+"""Concurrent search of several batches on a CPU.
 
-A step of search is a few large products and many small operations between them, during which all but one of
-the threads wait. So two batches are searched side by side, each with half of the threads, which translates
-about a sixth more sentences a second (`benchmarks/RESULTS.md`). More batches than two would wait for each
-other in Python, whose interpreter one thread at a time may use: a product is done in much less than the 5 ms
-that a thread may keep it by default while another waits.
+A decoding step consists of a few large matrix multiplications and many small operations, during which all but
+one thread are idle. Therefore two batches are searched concurrently, each with half of the threads, which
+gives about a sixth more sentences per second (`benchmarks/RESULTS.md`). More than two batches would wait for
+Python's global interpreter lock: by default a thread may hold the lock for 5 ms while another waits, which is
+much longer than one matrix multiplication.
 """
 
 import sys
@@ -24,19 +24,19 @@ __all__ = ["each_batch"]
 T = TypeVar("T")
 R = TypeVar("R")
 
-TURN = 2e-4  # seconds of Python at a time
+TURN = 2e-4  # seconds, maximum time a thread holds the interpreter lock while another waits
 
 _starting = Lock()
 _turns: list[float] = []
 
 
 def each_batch(model: nn.Module, batches: Sequence[T], function: Callable[[T], R]) -> list[R]:
-    """What a function makes of each batch, in their order.
+    """Apply a function to each batch and return the results in order.
 
     Args:
-        model: What it searches with.
+        model: The model that the function uses.
         batches: The batches.
-        function: Called in other threads, with the autocast of this one.
+        function: Called in other threads, with the autocast settings of the calling thread.
     """
     threads = torch.get_num_threads()
     first = next(model.parameters(), None)
@@ -49,7 +49,7 @@ def each_batch(model: nn.Module, batches: Sequence[T], function: Callable[[T], R
         with torch.autocast(device, half, enabled=half is not None):
             return function(batch)
 
-    # Out here, because a search leaves the model in the mode in which it found it.
+    # Set evaluation mode once for both threads: each search restores the mode that it found.
     with evaluating(model), _short_turns(), ThreadPoolExecutor(2, "search") as pool:
         _share(pool, threads)
         return list(pool.map(search, batches))
@@ -57,7 +57,7 @@ def each_batch(model: nn.Module, batches: Sequence[T], function: Callable[[T], R
 
 @contextmanager
 def _short_turns() -> Iterator[None]:
-    """Have threads take shorter turns in the interpreter; the last to leave sets what the first one found."""
+    """Shorten the interpreter's switch interval; the last context to exit restores the original one."""
     with _starting:
         _turns.append(sys.getswitchinterval() if not _turns else _turns[0])
         sys.setswitchinterval(min(TURN, _turns[0]))
@@ -71,11 +71,12 @@ def _short_turns() -> Iterator[None]:
 
 
 def _share(pool: ThreadPoolExecutor, threads: int) -> None:
-    """Give each thread of a pool half of so many: as sums hang on it, both have the same."""
+    """Set half of the threads for each worker of a pool. Results depend on this number, so both get the same."""
     both = Barrier(3)
 
     def take() -> None:
-        torch.get_num_threads()  # a thread's first question takes the number set last anywhere for its own
+        # A thread's first call adopts the last number set in any thread, so it must precede the setter.
+        torch.get_num_threads()
         torch.set_num_threads(threads // 2)
         both.wait()
 
@@ -83,4 +84,4 @@ def _share(pool: ThreadPoolExecutor, threads: int) -> None:
         for _ in range(2):
             pool.submit(take)
         both.wait()
-        torch.set_num_threads(threads)  # of threads to come; this one has so many
+        torch.set_num_threads(threads)  # restores the default for new threads

@@ -1,16 +1,17 @@
-"""The score of a hypothesis: its log-probability, made fair to long ones, and what its attention adds.
+"""Scores of hypotheses: log-probability, length penalty and coverage penalty.
 
 Wu et al. (2016), Eq. 14:
 
     score = log P(y | x) / lp(y) + cp(x, y),   lp(y) = ((5 + |y|) / 6)^alpha,
     cp(x, y) = beta sum_j log max(eps, min(1, sum_t a_tj)),
 
-|y| counting the end symbol, j going over the real words (neither padding nor a sink), t over all steps, that
-of the end symbol too. The floor eps is that of Malaviya et al. (2018), footnote 5: sparse attention leaves
-words with nothing, whose logarithm there is not. What attention adds is never above zero, so that search
-knows the best a hypothesis can still come to.
+where |y| includes the end symbol, j runs over the source tokens (without padding and sink) and t over all
+time steps including that of the end symbol. The floor eps is that of Malaviya et al. (2018), footnote 5: with
+sparse attention the total attention of a word may be 0, whose logarithm is not finite. The coverage penalty
+is at most 0, so search can bound the score that a hypothesis may still reach.
 
-Hugging Face's library divides by |y|^alpha instead, and counts tokens that are forced at the start too.
+Hugging Face's transformers divides by |y|^alpha instead, and |y| includes tokens that are forced at the
+start.
 """
 
 import math
@@ -25,18 +26,19 @@ __all__ = ["AttentionScore", "CoveragePenalty", "Scorer", "length_penalty"]
 
 
 def length_penalty(length: Any, alpha: float) -> Any:
-    """((5 + length) / 6)^alpha, the end symbol counted in `length`, a number or a tensor of them."""
+    """Return ((5 + length) / 6)^alpha for a number or a tensor. `length` includes the end symbol."""
     return ((5 + length) / 6) ** alpha
 
 
 AttentionScore = Callable[[tuple[Tensor, ...], Tensor], Tensor]
-"""What attention adds to the scores of hypotheses: from the weights [N, H, S] of each layer, summed over all
-steps, and the mask [N, S] of real source words, to a number at most zero for each."""
+"""Function from attention to a term of the score. Its arguments are the weights [N, H, S] of each layer,
+summed over all time steps, and the mask [N, S] of source tokens. It returns [N] numbers that are at most 0.
+"""
 
 
 @dataclass(frozen=True)
 class CoveragePenalty:
-    """What neglected source words cost: an `AttentionScore` of the last layer, the mean of its heads.
+    """Coverage penalty, computed from the mean of the heads of the last layer. It is an `AttentionScore`.
 
     Attributes:
         weight: beta.
@@ -49,20 +51,20 @@ class CoveragePenalty:
     def __call__(
         self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
     ) -> Float[Tensor, "N"]:
-        """The penalty of each hypothesis."""
+        """Return the penalty of each hypothesis."""
         received = attention[-1].mean(dim=1).clamp(self.floor, 1.0)
         return self.weight * received.log().masked_fill(~words, 0.0).sum(dim=-1)
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """Scores hypotheses.
+    """Scoring function of hypotheses.
 
     Attributes:
-        alpha: Exponent of the length penalty; 0 turns it off.
-        additions: What the attention adds.
-        power: Whether the length penalty is |y|^alpha instead.
-        forced: How many tokens forced at the start |y| counts then.
+        alpha: Exponent of the length penalty. 0 disables it.
+        additions: Terms computed from the attention.
+        power: Whether the length penalty is |y|^alpha, as in transformers.
+        forced: Number of tokens forced at the start that |y| then includes.
     """
 
     alpha: float = 0.0
@@ -72,11 +74,11 @@ class Scorer:
 
     @classmethod
     def of(cls, config: SearchConfig, before: int = 1) -> "Scorer":
-        """The scorer that search settings describe.
+        """Return the scorer that search settings describe.
 
         Args:
-            config: The settings.
-            before: How many tokens stand before every translation of the model, the start symbol included.
+            config: Search settings.
+            before: Number of tokens before every translation of the model, including the start symbol.
         """
         coverage = config.coverage_penalty
         additions = (CoveragePenalty(coverage.weight, coverage.floor),) if coverage.weight else ()
@@ -85,36 +87,36 @@ class Scorer:
         return cls(config.length_penalty, additions, power=True, forced=before - 1)
 
     def penalty(self, length: Any) -> Any:
-        """What log-probabilities are divided by, the end symbol counted in `length`."""
+        """Return the divisor of log-probabilities. `length` includes the end symbol."""
         return (length + self.forced) ** self.alpha if self.power else length_penalty(length, self.alpha)
 
     def __call__(
         self, log_probability: Float[Tensor, "*N"], length: int | Int[Tensor, "*N"]
     ) -> Float[Tensor, "*N"]:
-        """The scores of hypotheses, without what the attention adds.
+        """Return the scores of hypotheses without the terms from attention.
 
         Args:
             log_probability: log P(y | x), in nats.
-            length: |y|, the end symbol counted.
+            length: |y|, including the end symbol.
         """
         return log_probability / self.penalty(length)
 
     def added(
         self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
     ) -> Float[Tensor, "N"] | None:
-        """What the attention adds to the scores, at most zero; none where it adds nothing.
+        """Return the sum of the terms from attention (at most 0), or None if there is no such term.
 
         Args:
-            attention: The weights of each layer, summed over all steps.
-            words: True at real source words, see `Sequences.words`.
+            attention: Weights of each layer, summed over all time steps.
+            words: True at source tokens other than padding and sink; see `Sequences.words`.
         """
         found = [addition(attention, words) for addition in self.additions]
         return sum(found[1:], start=found[0]) if found else None
 
     def one(self, token_log_probs: Sequence[float]) -> float:
-        """The score of one hypothesis, without what the attention adds.
+        """Return the score of one hypothesis without the terms from attention.
 
         Args:
-            token_log_probs: The log-probability of each token and of the end symbol.
+            token_log_probs: Log-probability of each token and of the end symbol, in nats.
         """
         return math.fsum(token_log_probs) / self.penalty(len(token_log_probs))

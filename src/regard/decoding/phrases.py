@@ -1,8 +1,9 @@
-"""From lines of text to their translations by a phrase-based system, in the form of `Translator`'s.
+"""Translation of text lines with a phrase-based system, through the interface of `Translator`.
 
-What a neural model attends to is here what its phrases say: a target word gives each source word that it
-is linked to within its phrase the same weight, 1 in all; one without links, and the end symbol, give none.
-Scores are weighted sums of features, not normalised: they rank translations of one sentence.
+The attention of a translation is derived from the word links within its phrase pairs. A target word
+distributes a total weight of 1 evenly over the source words that it is linked to. Target words without links
+and the end symbol have no attention. Scores are weighted sums of features and not normalized, so they rank
+only translations of the same sentence.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,9 +31,9 @@ class PhraseTranslator:
 
     Attributes:
         model: The system.
-        search: Its `beam` is the number of hypotheses of a stack that are extended, its `nbest` how many
-            translations are returned; of the rest the limits of `batch` alone count.
-        threads: On the CPU; 0: as many as there are processors. The translations do not depend on it.
+        search: Search settings. `beam` is the number of hypotheses per stack that are extended, and `nbest`
+            the number of translations returned. Apart from these, only the limits of `batch` have an effect.
+        threads: Number of CPU threads. 0 means one per processor. The translations do not depend on it.
     """
 
     model: PhraseModel
@@ -41,7 +42,7 @@ class PhraseTranslator:
 
     @property
     def text(self) -> TextPair:
-        """How the two sides are written."""
+        """Return the text processing of both sides."""
         return self.model.text
 
     @cached_property
@@ -50,7 +51,7 @@ class PhraseTranslator:
         return replace(decoder, beam=replace(decoder.beam, stack=self.search.beam))
 
     def as_written(self) -> "PhraseTranslator":
-        """The same for tokenised text, which is taken as it stands."""
+        """Return a copy for text that is already tokenized, which is not tokenized again."""
         return replace(self, model=replace(self.model, text=self.text.as_written()))
 
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
@@ -61,7 +62,7 @@ class PhraseTranslator:
                 yield result
 
     def block(self, lines: Sequence[Line]) -> list[LineResult]:
-        """Translate lines held together."""
+        """Translate the lines of one block."""
         results = [self._read(line) for line in lines]
         sources = [self.model.source_ids(list(result.source_tokens)) for result in results]
         found = self._decoder.translate(sources, self.search.nbest, self.threads or available_processors())
@@ -71,11 +72,11 @@ class PhraseTranslator:
         ]
 
     def _read(self, line: Line) -> LineResult:
-        """Tokenise a line, or refuse it."""
+        """Tokenize a line, or reject it."""
         longest, side = self.search.batch.longest, self.text.source
         refused = too_long(line.text, None, longest) or side.problem(line.text)
         if line.prefix or line.terms or line.fertility:
-            refused = "a phrase-based system takes no prefix, terms or fertilities"
+            refused = "a phrase-based system does not support prefixes, terms or fertilities"
         if refused is None:
             tokens = side.tokenize(line.text)
             refused = too_long(line.text, len(tokens), longest)
@@ -84,16 +85,17 @@ class PhraseTranslator:
         return LineResult(line, refused=refused)
 
     def _write(self, result: LineResult, found: Found) -> Translation:
-        """A translation as text, with the links of its phrases as attention."""
+        """Convert a translation to text, with the word links of its phrases as attention."""
         source, target = self.text.source, self.text.target
         words = found.words
         weights = np.zeros((len(words) + 1, 1, len(result.source_tokens)), dtype=np.float32)
-        said: list[str] = []
+        written: list[str] = []
+        # Within a phrase, target positions count from the number of words before it.
         for piece in found.pieces:
             for i, j in piece.links:
-                weights[len(said) + j, 0, i] = 1
+                weights[len(written) + j, 0, i] = 1
             known = target.vocabulary.strings([word for word in piece.words if word != COPIED])
-            said += known or [result.source_tokens[piece.start]]
+            written += known or [result.source_tokens[piece.start]]
         sums = weights.sum(axis=2, keepdims=True)
         hypothesis = Hypothesis(
             tokens=tuple(UNK if word == COPIED else word for word in words),
@@ -103,10 +105,10 @@ class PhraseTranslator:
             attention=(weights / np.maximum(sums, 1),),
         )
         return Translation(
-            text=target.tokenizer.decode(said),
-            tokens=tuple(said),
+            text=target.tokenizer.decode(written),
+            tokens=tuple(written),
             hypothesis=hypothesis,
             source_words=tuple(source.word_ids(result.source_tokens)),
-            target_words=tuple(target.word_ids(said)),
+            target_words=tuple(target.word_ids(written)),
             alignment=self.search.alignment,
         )

@@ -1,4 +1,4 @@
-"""The finished hypotheses of a search, sentence by sentence."""
+"""Storage for the finished hypotheses of each sentence during search."""
 
 import torch
 
@@ -10,44 +10,45 @@ _NEVER = -float("inf")
 
 
 class Pool:
-    """The best finished hypotheses of each sentence, best first; minus infinity marks an empty place.
+    """The best finished hypotheses of each sentence, best first. Empty slots have the score minus infinity.
 
-    A sentence that is done for one scorer may go on for another: its pool is closed.
+    If several scorers share a search, a sentence may be done for one scorer while another continues. The pool
+    of the first scorer is then closed for that sentence.
 
     Args:
-        sentences: How many sentences.
-        size: How many hypotheses of each are kept.
-        device: Where.
+        sentences: Number of sentences.
+        size: Number of hypotheses stored per sentence.
+        device: Device of the tensors.
     """
 
     def __init__(self, sentences: int, size: int, device: torch.device) -> None:
-        """Start empty."""
+        """Create an empty pool."""
         self.scores = torch.full((sentences, size), _NEVER, dtype=torch.float64, device=device)
-        self.last = torch.zeros_like(self.scores)  # log-probability of the end symbol
+        self.last = torch.zeros_like(self.scores)  # log-probability of the end symbol, in nats
         self.steps = torch.zeros_like(self.scores, dtype=torch.long)
         self.rows = torch.zeros_like(self.steps)
         self.closed = torch.zeros(sentences, dtype=torch.bool, device=device)
 
     def close(self, sentences: Int[Tensor, "n"], ceiling: Float[Tensor, "n"]) -> None:
-        """Let nothing more in for sentences whose unfinished hypotheses will not beat what is here.
+        """Close the pool for sentences whose unfinished hypotheses cannot exceed the worst stored score.
 
         Args:
-            sentences: The sentences in the batch.
-            ceiling: What their unfinished hypotheses may still come to.
+            sentences: Indices of the sentences in the batch.
+            ceiling: Highest score that their unfinished hypotheses may reach.
         """
-        # Written so that what is not a number counts as done.
+        # The negated comparison treats NaN as done, so that search terminates.
         self.closed[sentences] |= ~(ceiling > self.worst(sentences))
 
     def worst(self, sentences: Int[Tensor, "n"]) -> Float[Tensor, "n"]:
-        """What a hypothesis must beat to get in."""
+        """Return the lowest stored score, which a new hypothesis must exceed."""
         return self.scores[sentences, -1]
 
     def empty(self, sentences: Int[Tensor, "n"]) -> Bool[Tensor, "n"]:
-        """Whether nothing is in."""
+        """Return whether no hypothesis is stored."""
         return ~(self.scores[sentences, 0] > _NEVER)
 
     def ends(self) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"]]:
-        """The steps and rows in which the hypotheses ended."""
+        """Return the time steps and rows in which the stored hypotheses ended."""
         found = self.scores > _NEVER
         return self.steps[found], self.rows[found]
 
@@ -59,14 +60,14 @@ class Pool:
         rows: Int[Tensor, "n k"],
         ends: Float[Tensor, "R"],
     ) -> None:
-        """Let hypotheses in that ended.
+        """Add hypotheses that ended at this step and keep the best ones.
 
         Args:
-            sentences: The sentences in the batch.
-            scores: Up to k hypotheses of each; minus infinity where there is none.
-            step: The step of all.
-            rows: The row of each.
-            ends: The end symbol's log-probability in every row.
+            sentences: Indices of the sentences in the batch.
+            scores: Scores of up to k hypotheses per sentence; minus infinity for unused slots.
+            step: Time step of all hypotheses.
+            rows: Row of each hypothesis.
+            ends: Log-probability of the end symbol in every row.
         """
         size = self.scores.shape[1]
         scores = scores.masked_fill(self.closed[sentences].unsqueeze(1), _NEVER)
