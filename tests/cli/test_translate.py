@@ -229,7 +229,10 @@ def test_prefixes_come_first(model, tmp_path):
 
 @pytest.mark.parametrize(
     ("prefixes", "message"),
-    [("A\n", "prefix.txt: ends after line 1; there is a line 2"), ("\n" * 7, "prefix.txt: more lines .*6")],
+    [
+        ("A\n", "prefix.txt ends after line 1, but .* has a line 2"),
+        ("\n" * 7, "prefix.txt has more lines .*6"),
+    ],
 )
 def test_a_file_of_prefixes_that_does_not_fit_is_named(model, tmp_path, prefixes, message):
     path = tmp_path / "prefix.txt"

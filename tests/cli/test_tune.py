@@ -107,5 +107,5 @@ def test_links_of_given_translations_are_those_of_translate(model, files, tmp_pa
 def test_a_bleu_that_is_no_number_is_never_the_best():
     trials = [Trial(0.0, 0.0, math.nan), Trial(1.0, 0.0, 3.0), Trial(2.0, 0.0, math.nan)]
     assert best_trial(trials) == trials[1]
-    with pytest.raises(RegardError, match="no pair of penalties"):
+    with pytest.raises(RegardError, match="BLEU is NaN for all pairs of penalties"):
         best_trial(trials[:1])

@@ -41,11 +41,11 @@ def force(model: TranslationModel, batch: Batch, scorer: Scorer | None = None) -
     for row, (steps, words) in enumerate(lengths):
         tokens = tuple(batch.target.tokens[row, : steps - 1].tolist())
         log_probs = tuple(found[row][:steps])
-        attention, believed = (
+        attention, posteriors = (
             tuple(layer[row, :steps, :, :words].copy() for layer in layers) for layers in (weights, beliefs)
         )
         made = Path(tokens, log_probs, attention).hypothesis(scorer.one(log_probs) + added[row])
-        results.append(replace(made, beliefs=believed))
+        results.append(replace(made, beliefs=posteriors))
     return results
 
 

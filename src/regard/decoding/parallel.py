@@ -71,7 +71,7 @@ def _short_turns() -> Iterator[None]:
 
 
 def _share(pool: ThreadPoolExecutor, threads: int) -> None:
-    """Set half of the threads for each worker of a pool. Results depend on this number, so both get the same."""
+    """Give each worker of a pool half of the threads; both get the same number, as results depend on it."""
     both = Barrier(3)
 
     def take() -> None:

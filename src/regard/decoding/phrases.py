@@ -51,7 +51,7 @@ class PhraseTranslator:
         return replace(decoder, beam=replace(decoder.beam, stack=self.search.beam))
 
     def as_written(self) -> "PhraseTranslator":
-        """Return a copy for text that is already tokenized, which is not tokenized again."""
+        """Return a copy for pretokenized text, whose words are used unchanged."""
         return replace(self, model=replace(self.model, text=self.text.as_written()))
 
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:

@@ -1,8 +1,9 @@
-"""What a hypothesis may say next.
+"""Constraints on the next token of each hypothesis.
 
-Padding, start and sink are never said; the unknown word, repeated n-grams, an early or a late end are
-forbidden where that is asked for; a forced prefix leaves one choice. Rules are applied to the few best
-tokens of each row, so that they never take a pass over the vocabulary (blocking n-grams does).
+Padding, start symbol and sink are never generated. Depending on the settings, the unknown token, repeated
+n-grams, and end symbols before the minimum or after the maximum length are excluded. A forced prefix leaves
+only one token. The constraints are applied to the top-scoring tokens of each row, to avoid passes over the
+whole vocabulary (only n-gram blocking needs one).
 """
 
 from collections.abc import Sequence
@@ -22,19 +23,19 @@ from regard.types import Bool, Float, Int, Tensor
 __all__ = ["Candidates", "Rules"]
 
 _NEVER = -float("inf")
-_SPECIALS = SINK + 1  # PAD, UNK, BOS, EOS and SINK are the first ids
+_SPECIALS = SINK + 1  # number of special tokens: PAD, UNK, BOS, EOS and SINK have the first ids
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """What rows may go on with.
+    """Candidate next tokens of each row.
 
     Attributes:
-        values: Log-probabilities, minus infinity where a token may not follow.
-        tokens: The tokens: the end symbol in the first column, the others from the best down (all: in the
-            vocabulary's order), then what is wanted and not among them.
-        mass: The log of the sum of the probabilities of all allowed tokens, where search divides by it.
-        free: Rows that end at their maximum length at no cost.
+        values: Log-probabilities, minus infinity for excluded tokens.
+        tokens: Token ids: the end symbol in the first column, then the top-scoring others, best first (all
+            tokens in vocabulary order if no count is given), then the tokens that required terms need.
+        mass: Log of the total probability of all allowed tokens, if search renormalizes by it.
+        free: True for rows that end at the maximum length at no cost.
     """
 
     values: Float[Tensor, "R C"]
@@ -44,7 +45,7 @@ class Candidates:
 
     @property
     def ranked(self) -> Float[Tensor, "R C"]:
-        """What search adds to the scores of hypotheses."""
+        """Return the values that search adds to the scores of hypotheses."""
         values = self.values if self.mass is None else self.values - self.mass.unsqueeze(1)
         if self.free is None:
             return values
@@ -52,19 +53,19 @@ class Candidates:
 
 
 class Rules:
-    """The rules of one batch.
+    """Constraints of one batch.
 
     Args:
-        config: Which rules.
+        config: Search settings.
         source: The batch.
-        prefixes: The tokens that the translation of each sentence must start with.
-        longest: The most tokens that the model can read, the end symbol included; none: any number.
-        room: How many tokens each translation must have room for beyond its prefix; none: no more.
-        constraints: What the model's directory prescribes; none: nothing.
+        prefixes: Token ids that the translation of each sentence must start with.
+        longest: Maximum number of tokens the model can process, including the end symbol. None for no limit.
+        room: Number of tokens that each translation must be able to hold beyond its prefix. Default: 0.
+        constraints: Constraints from the model's directory. Default: no constraints.
 
     Attributes:
-        longest: The most tokens of a translation in the batch.
-        limits: The most tokens of each, [B].
+        longest: Maximum number of tokens in any translation of the batch.
+        limits: Maximum number of tokens in each translation, [B].
         remembers: Whether the tokens of the hypotheses are needed.
     """
 
@@ -77,16 +78,16 @@ class Rules:
         room: Sequence[int] | None = None,
         constraints: Constraints | None = None,
     ) -> None:
-        """Work out the limits of each sentence."""
+        """Compute the length limits of each sentence."""
         self.config = config
         constraints = constraints if constraints is not None else Constraints()
         self._before = constraints.before
         self._suppressed = Suppressed(constraints, config, source.tokens.device)
         scheme = config.scheme
-        # What transformers counts among a translation's tokens, and we do not.
+        # transformers includes the tokens before a translation (and the forced end symbol) in its length.
         counted = len(self._before) if scheme.transformers else 0
         self._min_length = max(config.min_length - counted, 0)
-        least = 0 if scheme.transformers else self._min_length
+        minimum = 0 if scheme.transformers else self._min_length
         counted += int(scheme.forced_end)
         device = source.tokens.device
         prefixes = prefixes if prefixes is not None else [()] * len(source)
@@ -94,7 +95,7 @@ class Rules:
         limits = [
             max(
                 int(config.max_length_ratio * length) + config.max_length_extra - counted,
-                least,
+                minimum,
                 len(prefix) + more,
             )
             for length, prefix, more in zip(source.lengths.tolist(), prefixes, room, strict=True)
@@ -110,11 +111,11 @@ class Rules:
         self.remembers = config.no_repeat_ngram > 0 or bool(self._suppressed.sequences)
 
     def history(self, rows: int) -> Int[Tensor, "R T"]:
-        """What stands before the translations of rows."""
+        """Return the tokens before the translations, for each row."""
         return torch.tensor(self._before, device=self.limits.device).expand(rows, -1)
 
     def is_cut(self, step: int) -> Bool[Tensor, "B"]:
-        """Whether a sentence's hypotheses of `step` tokens are cut there, as none may be longer."""
+        """Return whether each sentence's hypotheses are truncated at `step` tokens, their maximum length."""
         scheme = self.config.scheme
         return (self.limits <= step) & (scheme.transformers and not scheme.forced_end)
 
@@ -128,17 +129,17 @@ class Rules:
         ending: Ending | None = None,
         wanted: Int[Tensor, "R K"] | None = None,
     ) -> Candidates:
-        """The end symbol and the best `count` other tokens of each row, or all.
+        """Return the end symbol and the `count` top-scoring other tokens of each row.
 
         Args:
-            log_probs: What the model says.
-            count: How many tokens are wanted; there may be more, and at the end of a small vocabulary fewer.
-                None: all.
-            step: How many tokens each row has.
-            sentences: The sentence of each row.
-            history: Those tokens after what stands before them, where `remembers`; see `history`.
-            ending: Where the model's attention leaves no choice but to end, or forbids it.
-            wanted: Tokens that are candidates however unlikely; `PAD` is none.
+            log_probs: Log-probabilities of the model.
+            count: Number of other tokens. There may be more, or fewer if the vocabulary is small. None for
+                all tokens.
+            step: Number of tokens in each row.
+            sentences: Sentence index of each row.
+            history: Tokens of each row, after those of `history`, if `remembers` is set.
+            ending: Rows in which the model's attention requires or excludes the end symbol.
+            wanted: Tokens that are candidates regardless of their probability. `PAD` marks unused entries.
         """
         allowed = self._suppressed.masked(log_probs, step, history)
         size = self.config.no_repeat_ngram
@@ -147,6 +148,7 @@ class Rules:
         if count is None:
             values, tokens = allowed, torch.arange(allowed.shape[1], device=allowed.device).expand_as(allowed)
         else:
+            # Special tokens may be among the best and are excluded below.
             values, tokens = best_tokens(allowed, count + _SPECIALS)
         if wanted is not None:
             values, tokens = _with_wanted(values, tokens, allowed, wanted)
@@ -162,7 +164,8 @@ class Rules:
         if step >= self._shortest:
             values = values.masked_fill(full.unsqueeze(1), _NEVER)
         if step < self._min_length:
-            # Where blocked n-grams or what the model can read leave nothing else to say, the end comes early.
+            # If blocked n-grams or the model's maximum length exclude all other tokens, the end symbol is
+            # allowed before the minimum length.
             ends = ends.masked_fill((values > _NEVER).any(dim=1, keepdim=True), _NEVER)
         mass = self._mass(allowed, ends) if self.config.scheme.renormalize else None
         if step < self._prefix_end:
@@ -183,7 +186,7 @@ class Rules:
         values: Float[Tensor, "R C"],
         tokens: Int[Tensor, "R C"],
     ) -> tuple[Float[Tensor, "R 1"], Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-        """Ends and other candidates, the forced token alone where the prefix goes on."""
+        """Replace the candidates by the prefix token in rows whose prefix has not ended."""
         forced = self._prefixes[sentences, step].unsqueeze(1)
         bound = forced != PAD
         values = values.masked_fill(bound, _NEVER)
@@ -195,11 +198,11 @@ class Rules:
         )
 
     def _mass(self, allowed: Float[Tensor, "R V"], ends: Float[Tensor, "R 1"]) -> Float[Tensor, "R"]:
-        """The log of the sum of the probabilities of allowed tokens."""
+        """Return the log of the total probability of the allowed tokens."""
         hidden = [PAD, UNK, EOS] if self.config.forbid_unknown else [PAD, EOS]
         others = allowed.index_fill(1, torch.tensor(hidden, device=allowed.device), _NEVER)
         found = torch.logsumexp(torch.cat([others, ends], dim=1), dim=1)
-        return found.clamp_min(torch.finfo(found.dtype).min)  # of rows in which nothing is allowed
+        return found.clamp_min(torch.finfo(found.dtype).min)  # finite for rows without any allowed token
 
 
 def _with_wanted(
@@ -208,7 +211,7 @@ def _with_wanted(
     log_probs: Float[Tensor, "R V"],
     wanted: Int[Tensor, "R K"],
 ) -> tuple[Float[Tensor, "R D"], Int[Tensor, "R D"]]:
-    """Candidates and those that are wanted, padding in the place of what is there already."""
+    """Append the wanted tokens to the candidates, with padding for those that are already candidates."""
     known = torch.cat([tokens, wanted], dim=1)
     before = torch.ones_like(known[0], dtype=torch.bool).expand(wanted.shape[1], -1).tril(tokens.shape[1] - 1)
     again = ((wanted.unsqueeze(2) == known.unsqueeze(1)) & before).any(dim=2)
@@ -219,9 +222,9 @@ def _with_wanted(
 def _block_repeats(
     log_probs: Float[Tensor, "R V"], history: Int[Tensor, "R T"], size: int
 ) -> Float[Tensor, "R V"]:
-    """The same with minus infinity at every token that would end an n-gram the row has said before."""
+    """Set the log-probability of every token that would repeat an n-gram of its row to minus infinity."""
     windows = history.unfold(1, size, 1)  # (R, T - size + 1, size)
     recent = history[:, history.shape[1] - size + 1 :].unsqueeze(1)
-    said = (windows[:, :, :-1] == recent).all(dim=2)
-    # Padding is never said, so it takes the writes of windows that do not match.
-    return log_probs.scatter(1, torch.where(said, windows[:, :, -1], PAD), _NEVER)
+    matches = (windows[:, :, :-1] == recent).all(dim=2)
+    # Padding is excluded anyway, so the writes of windows that do not match go there.
+    return log_probs.scatter(1, torch.where(matches, windows[:, :, -1], PAD), _NEVER)

@@ -21,17 +21,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LineScore:
-    """What the model thinks of a line's translation.
+    """Score of one line's translation.
 
     Attributes:
-        number: The line, counted from 1.
-        source_tokens: The tokens of the source.
-        tokens: The tokens of the translation; an end symbol follows them.
-        hypothesis: Their probabilities and attention; none where there is a problem.
-        links: The most attended source word of each target word, both counted from 0; see
+        number: Line number, counted from 1.
+        source_tokens: Tokens of the source.
+        tokens: Tokens of the translation. An end symbol follows them.
+        hypothesis: Probabilities and attention. None if there is a problem.
+        links: For each target word the source word with the highest attention, both counted from 0; see
             `regard.decoding.linking`.
-        problem: Why it has no score; empty where it has one.
-        resegmented: Whether kept tokens are other ones than those of the text when it is read again.
+        problem: Why there is no score. Empty if there is one.
+        resegmented: Whether tokenizing the text again gives other tokens than the kept ones.
     """
 
     number: int
@@ -49,17 +49,18 @@ def score_lines(
     pairs: Iterable[tuple[str, str] | KeptPair],
     search: SearchConfig,
 ) -> Iterator[LineScore]:
-    """Score translations that are given.
+    """Score given translations.
 
     Args:
         model: The model.
-        text: How its two sides are written.
-        pairs: Source lines and their translations; kept tokens are scored as they are.
-        search: Its length and coverage penalties make the score, its batch settings bound memory, and links
-            are made from its alignment attention.
+        text: Text processing of both sides.
+        pairs: Source lines and their translations. Kept tokens are not tokenized again.
+        search: Length and coverage penalty define the score, the batch limits bound memory, and the alignment
+            settings select the attention for the links.
 
     Yields:
-        One result a pair, in order; a pair that cannot be scored has none, with a warning.
+        One result per pair, in order. A pair that cannot be scored yields a result without a hypothesis, and
+        a warning is logged.
     """
     scorer = Scorer.of(search, len(model.constraints.before))
     device = next(model.parameters()).device
@@ -78,7 +79,7 @@ def score_lines(
 
 
 def _links(pair: TokenPair, found: Hypothesis, text: TextPair, config: AlignmentConfig) -> Links:
-    """The links of the attention."""
+    """Return the word links of a scored pair."""
     source_words = (*text.source.word_ids(pair.source), *text.sink_words)
     words = TokenWords(source_words, text.target.word_ids(pair.target))
     return attention_links(found.attention, found.believed, config, words)

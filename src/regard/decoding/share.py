@@ -1,7 +1,7 @@
-"""Translating with several processes: the first reads and writes, all translate.
+"""Translation with several processes. Rank 0 reads and writes lines, and all processes translate.
 
-The first process reads a block of lines, hands each process its share (striped by length, so that the shares
-take equally long), gathers the results and yields them in order.
+Rank 0 reads a block of lines, scatters it (striped by length, so that all shares take about the same time),
+gathers the results and yields them in order.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,15 +18,15 @@ __all__ = ["BlockTranslator", "translate_shared"]
 
 @runtime_checkable
 class BlockTranslator(Protocol):
-    """A `Translator`, or what translates blocks of lines as it does."""
+    """A `Translator`, or another object with the same interface for blocks of lines."""
 
     @property
     def search(self) -> SearchConfig:
-        """How it searches."""
+        """Return the search settings."""
         ...
 
     def block(self, lines: Sequence[Line]) -> list[LineResult]:
-        """Translate lines held together."""
+        """Translate the lines of one block."""
         ...
 
 
@@ -34,14 +34,14 @@ def translate_shared(translator: BlockTranslator, lines: Iterable[Line]) -> Iter
     """Translate lines with all processes of the default process group.
 
     Args:
-        translator: The same on every process.
-        lines: Read by the first process alone.
+        translator: The translator, the same on every process.
+        lines: Lines to translate. Only rank 0 reads them.
 
     Yields:
-        The results in order on the first process, nothing on the others. Whatever ends the first process's
-        loop (an error in the input, a closed output) ends the others' too.
+        The results in order on rank 0, nothing on other ranks. If the loop on rank 0 ends early (an error in
+        the input, a closed output), the other processes end too.
     """
-    # Lines and results live on the CPU, whatever the models run on.
+    # Lines and results are Python objects, so gloo is used even if the models run on GPUs.
     group: Any = dist.new_group(backend="gloo")
     if dist.get_rank() == 0:
         yield from _lead(translator, lines, group)
@@ -52,7 +52,7 @@ def translate_shared(translator: BlockTranslator, lines: Iterable[Line]) -> Iter
 
 def _lead(translator: BlockTranslator, lines: Iterable[Line], group: Any) -> Iterator[LineResult]:
     count = dist.get_world_size()
-    waiting = True  # whether the others wait for a share: a failed search leaves them to torchrun
+    waiting = True  # whether other ranks wait for a share; after a failed search, torchrun ends them
     try:
         for block in blocks(lines, translator.search.batch.block * count):
             by_length = sorted(block, key=lambda line: len(line.text))
@@ -71,7 +71,7 @@ def _lead(translator: BlockTranslator, lines: Iterable[Line], group: Any) -> Ite
 
 
 def _hand_out(shares: Sequence[list[Line] | None] | None, group: Any) -> list[Line] | None:
-    """Give each process its share; none says that there is no more to do."""
+    """Scatter the shares from rank 0. A share of None ends the loop of the receiving process."""
     own: list[list[Line] | None] = [None]
     dist.scatter_object_list(own, None if shares is None else list(shares), src=0, group=group)
     return own[0]

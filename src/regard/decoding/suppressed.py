@@ -1,8 +1,8 @@
-"""Tokens and sequences of tokens that are never generated, as a model's directory lists them.
+"""Tokens and sequences of tokens that a model's directory excludes from generation.
 
-The semantics are those of `bad_words_ids`, `suppress_tokens` and `begin_suppress_tokens` of transformers: a
-sequence is suppressed by its last token where the hypothesis ends in the others and at least one token stands
-before them.
+The semantics are those of `bad_words_ids`, `suppress_tokens` and `begin_suppress_tokens` of transformers. The
+last token of a sequence is excluded if the hypothesis ends in the other tokens of the sequence and at least
+one token precedes them.
 """
 
 import torch
@@ -17,19 +17,19 @@ _NEVER = -float("inf")
 
 
 class Suppressed:
-    """What a model's directory excludes from its translations.
+    """Tokens and sequences excluded from the translations of a model.
 
     Args:
         constraints: The tokens and sequences.
-        config: Whether they are suppressed.
-        device: Where the log-probabilities are.
+        config: Search settings, which may turn suppression off.
+        device: Device of the log-probabilities.
 
     Attributes:
         sequences: Sequences of two or more tokens.
     """
 
     def __init__(self, constraints: Constraints, config: SearchConfig, device: torch.device) -> None:
-        """Take what applies."""
+        """Store the tokens and sequences that apply."""
         on = config.scheme.transformers and config.scheme.suppress
         never = constraints.never if on else ()
         self._never = torch.tensor(never, dtype=torch.long, device=device)
@@ -41,14 +41,14 @@ class Suppressed:
     def masked(
         self, log_probs: Float[Tensor, "R V"], step: int, history: Int[Tensor, "R T"] | None
     ) -> Float[Tensor, "R V"]:
-        """The same with minus infinity at every token that would complete one of them."""
+        """Set the log-probabilities of tokens that would complete an excluded sequence to minus infinity."""
         never = self._first if step == 0 else self._never
         if len(never):
             log_probs = log_probs.index_fill(1, never, _NEVER)
         for sequence in self.sequences:
             size = len(sequence) - 1
             if history is not None and history.shape[1] > size:
-                said = (history[:, -size:] == sequence[:-1]).all(dim=1)
+                matches = (history[:, -size:] == sequence[:-1]).all(dim=1)
                 log_probs = log_probs.clone()
-                log_probs[said, sequence[-1]] = _NEVER
+                log_probs[matches, sequence[-1]] = _NEVER
         return log_probs

@@ -1,15 +1,16 @@
-"""Terms that a translation must hold: lexically constrained search with dynamic beam allocation.
+"""Lexically constrained beam search with dynamic beam allocation: terms that a translation must contain.
 
-Post & Vilar (2018), after Hokamp & Liu (2017). The continuations of a row are its likeliest tokens and the
-next token of every term it lacks. Those of a sentence lie in banks, by how many tokens of its terms they
-hold, and the beam is shared out evenly: first to the best of each bank, fullest bank first, then to the
-second best of each... A hypothesis ends only when it holds all terms. So the fullest bank grows by a token a
-step, and every term is said, unless something forbids it: where no hypothesis can go on or end, those that
-hold most of the terms end without the rest.
+Post & Vilar (2018), after Hokamp & Liu (2017). The extensions of a row are its top-scoring tokens and the
+next token of every term that it does not contain yet. The extensions of a sentence are divided into banks by
+the number of tokens of its terms that they contain. The beam is allocated evenly: first to the best extension
+of each bank, starting with the fullest bank, then to the second best of each bank, and so on. A hypothesis
+ends only when it contains all terms. The fullest bank therefore grows by one token per time step, and all
+terms are generated unless other constraints exclude them. If no hypothesis can continue or end, the
+hypotheses with the largest number of term tokens end without the rest.
 
-A term is held where its tokens stand side by side between two word boundaries: `Bank` not by `Bankett`. In
-scripts that put no spaces between words, every place between two letters is one. Terms may overlap, and one
-that is demanded twice need be said once.
+A term is contained in a translation if its tokens are adjacent and lie between two word boundaries: `Bank` is
+not contained in `Bankett`. In scripts without spaces between words, there is a boundary between any two
+letters. Terms may overlap. A term that is required twice needs to occur only once.
 """
 
 import unicodedata
@@ -28,18 +29,18 @@ __all__ = ["Boundaries", "Progress", "Terms", "holds"]
 
 _NEVER = -float("inf")
 _UNSPACED = frozenset("BOPOMOFO CJK HIRAGANA IDEOGRAPHIC KATAKANA KHMER LAO MYANMAR THAI YI".split())
-"""Scripts written without spaces between words: the first words of their characters' names in Unicode."""
+"""Scripts without spaces between words, as the first word of their characters' names in Unicode."""
 
 
 @dataclass(frozen=True)
 class Boundaries:
-    """Between which tokens a word ends and another begins.
+    """Word boundaries between tokens of a vocabulary.
 
     Attributes:
-        glued: Tokens that join whatever follows: `low@@`.
-        ends: Other tokens that a word may end with, whatever follows: a space, a full stop.
-        opens: Tokens that open a word, unless what stands before is glued.
-        space: The token of a space, where it is one; else `PAD`.
+        glued: Tokens that join with the token after them, such as `low@@`.
+        ends: Other tokens after which a word may always end, such as a space or a full stop.
+        opens: Tokens that begin a word, unless the token before is glued.
+        space: Id of the space token if spaces are tokens, else `PAD`.
     """
 
     glued: Bool[Tensor, "V"]
@@ -49,10 +50,10 @@ class Boundaries:
 
     @classmethod
     def of(cls, side: Side) -> "Boundaries":
-        """Those of a vocabulary, as its tokenizer joins tokens.
+        """Return the word boundaries of a vocabulary, according to its tokenizer.
 
         Args:
-            side: The target side.
+            side: Text processing of the target side.
         """
         tokens, words = side.vocabulary.tokens, side.tokenizer.word_ids
         glued = torch.tensor([len(set(words([token, SPACE]))) == 1 for token in tokens])
@@ -64,27 +65,27 @@ class Boundaries:
         return cls(glued, ends & ~glued, opens | ~joins, space)
 
     def to(self, device: torch.device) -> "Boundaries":
-        """The same on another device."""
+        """Return a copy on another device."""
         return Boundaries(self.glued.to(device), self.ends.to(device), self.opens.to(device), self.space)
 
     def between(self, before: Int[Tensor, "*#N"], after: Int[Tensor, "*#N"]) -> Bool[Tensor, "*#N"]:
-        """Whether there is one between two tokens."""
+        """Return whether there is a word boundary between two tokens."""
         return ~self.glued[before] & (self.ends[before] | self.opens[after])
 
 
 def _joins(character: str) -> bool:
-    """Whether it makes a word with letters beside it: letters, digits and marks of scripts with spaces."""
+    """Return whether a character joins with adjacent letters: letters, digits and marks of spaced scripts."""
     script = unicodedata.name(character, "").split(" ")[0].split("-")[0]
     return unicodedata.category(character)[0] in "LMN" and script not in _UNSPACED
 
 
 def holds(tokens: Sequence[int], term: Sequence[int], boundaries: Boundaries) -> bool:
-    """Whether a finished translation holds a term.
+    """Return whether a finished translation contains a term.
 
     Args:
-        tokens: The translation.
-        term: At least one token.
-        boundaries: Those of the vocabulary.
+        tokens: Token ids of the translation.
+        term: Token ids of the term, at least one.
+        boundaries: Word boundaries of the vocabulary.
     """
     if len(tokens) < len(term):
         return False
@@ -97,23 +98,23 @@ def holds(tokens: Sequence[int], term: Sequence[int], boundaries: Boundaries) ->
 
 
 class Terms:
-    """The terms of the sentences of a batch.
+    """Required terms of the sentences of a batch, with an automaton for each term.
 
     Args:
-        terms: For each sentence the tokens of its terms, each at least one; one sentence has a term.
-        boundaries: Those of the target vocabulary, on the batch's device.
+        terms: Token ids of each term of each sentence. At least one sentence has a term.
+        boundaries: Word boundaries of the target vocabulary, on the batch's device.
 
     Attributes:
-        room: How many tokens say the terms of each sentence, spaces where they are tokens.
-        lengths: The tokens of each term [B, K]; 0 where there is none.
-        tokens: These tokens [B, K, L + 1], padded.
-        alphabet: The tokens that the terms of a sentence are made of [B, M], padded with -1.
-        moves: From how many tokens of a term a hypothesis ends in, to how many after each token of the
-            alphabet, and (last) after another one [B, K, L + 1, M + 1].
+        room: Number of tokens needed for the terms of each sentence, including spaces if they are tokens.
+        lengths: Number of tokens of each term [B, K]; 0 for unused entries.
+        tokens: Token ids of the terms [B, K, L + 1], padded.
+        alphabet: Distinct tokens of the terms of each sentence [B, M], padded with -1.
+        moves: Transitions [B, K, L + 1, M + 1]: the matched prefix length of a term after each token of the
+            alphabet and (last) after any other token, given the matched prefix length before.
     """
 
     def __init__(self, terms: Sequence[Sequence[Sequence[int]]], boundaries: Boundaries) -> None:
-        """Work out how every token moves every term."""
+        """Compute the transitions of every term."""
         self.boundaries = boundaries
         spaced = int(boundaries.space != PAD)
         self.room = [sum(len(term) + spaced for term in own) for own in terms]
@@ -136,21 +137,22 @@ class Terms:
         self.alphabet, self.moves = alphabet.to(device), moves.to(device)
 
     def start(self) -> "Progress":
-        """How far empty hypotheses have come, one for each sentence."""
+        """Return the state of empty hypotheses, one per sentence."""
         nothing = torch.zeros_like(self.lengths)
         return Progress(self, self.lengths == 0, nothing, nothing.sum(dim=1))
 
 
 @dataclass(frozen=True)
 class Progress(Rows):
-    """How far hypotheses have come with their terms.
+    """Matching state of hypotheses with respect to their terms.
 
     Attributes:
         terms: The terms.
-        held: Which of them each holds, whatever comes next.
-        said: How many tokens of each it ends in; all of them: held, unless the next token joins the last.
-        bank: How many tokens of its terms it holds: of those it has said whole, and of the one it has said
-            most of, since what it ends in may begin several.
+        held: Whether each term is contained, independently of the next token.
+        said: Number of tokens of each term that the hypothesis ends in. If it is the whole term, the term is
+            contained unless the next token joins the last word.
+        bank: Number of term tokens in the hypothesis: those of the completed terms, plus those of the longest
+            partial match. Only one partial match counts, because the last tokens may begin several terms.
     """
 
     terms: Terms
@@ -159,11 +161,11 @@ class Progress(Rows):
     bank: Int[Tensor, "R"]
 
     def wanted(self, last: Int[Tensor, "R"], sentences: Int[Tensor, "R"]) -> Int[Tensor, "R K"]:
-        """The next token of each term that a row lacks, `PAD` where there is none.
+        """Return the next token of each term that a row does not contain yet; `PAD` for the others.
 
         Args:
-            last: The last token of each row.
-            sentences: Its sentence.
+            last: Last token of each row.
+            sentences: Sentence index of each row.
         """
         boundaries = self.terms.boundaries
         found = self.terms.tokens[sentences].gather(2, self.said.unsqueeze(2)).squeeze(2)
@@ -174,12 +176,12 @@ class Progress(Rows):
     def after(
         self, last: Int[Tensor, "R"], tokens: Int[Tensor, "R C"], sentences: Int[Tensor, "R"]
     ) -> "Progress":
-        """How far every continuation of every row has come: C rows for each.
+        """Return the state of all extensions of all rows: C rows per row.
 
         Args:
-            last: The last token of each row.
-            tokens: What it may go on with.
-            sentences: Its sentence.
+            last: Last token of each row.
+            tokens: Tokens that extend the row.
+            sentences: Sentence index of each row.
         """
         terms = self.terms
         boundary = terms.boundaries.between(last.unsqueeze(1), tokens).unsqueeze(2)  # (R, C, 1)
@@ -189,6 +191,7 @@ class Progress(Rows):
         places = torch.arange(self.said.shape[1], device=last.device)
         moves = terms.moves[sentences.unsqueeze(1), places, self.said]  # (R, K, M + 1)
         said = moves.gather(2, letter.unsqueeze(1).expand(-1, len(places), -1)).transpose(1, 2)
+        # A term can only begin at the beginning of a word.
         said = said.masked_fill((said == 1) & ~boundary, 0)
         held = self.held.unsqueeze(1) | ((self.said.unsqueeze(1) == lengths) & boundary)
         full = held | (said == lengths)
@@ -198,17 +201,18 @@ class Progress(Rows):
     def hold_back(
         self, totals: Float[Tensor, "n c"], choices: int, empty: Bool[Tensor, "n"]
     ) -> Float[Tensor, "n c"]:
-        """The same, minus infinity where a hypothesis would end without its terms.
+        """Set the log-probability of extensions that end without all terms to minus infinity.
 
         Args:
-            totals: The log-probabilities of the continuations of each sentence, row by row.
-            choices: How many continuations a row has, the first of them the end symbol.
-            empty: Sentences for which there is no finished hypothesis yet.
+            totals: Log-probabilities of the extensions of each sentence, row by row.
+            choices: Number of extensions per row. The first of them is the end symbol.
+            empty: Sentences that do not have a finished hypothesis yet.
         """
         ends = totals[:, ::choices]
         complete = self.held.all(dim=1).view(totals.shape)[:, ::choices]
         kept = totals.clone()
         kept[:, ::choices] = ends.masked_fill(~complete, _NEVER)
+        # If no extension is possible, the rows with the largest bank may end without all terms.
         stuck = empty & ~(kept > _NEVER).any(dim=1)
         bank = self.bank.view(totals.shape)[:, ::choices].masked_fill(~(ends > _NEVER), -1)
         last = stuck.unsqueeze(1) & (bank == bank.amax(dim=1, keepdim=True))
@@ -218,28 +222,30 @@ class Progress(Rows):
     def allocate(
         self, totals: Float[Tensor, "n c"], order: Int[Tensor, "n c"]
     ) -> tuple[Float[Tensor, "n c"], Int[Tensor, "n c"]]:
-        """The continuations of each sentence in the order in which they get a place in the beam.
+        """Sort the extensions of each sentence in the order in which they are assigned to the beam.
 
         Args:
             totals: Their log-probabilities, best first.
-            order: Which continuation of the sentence each is.
+            order: Index of each extension within its sentence.
         """
         bank = self.bank.view(totals.shape).gather(1, order)
         banks = int(bank.max()) + 1
         before = torch.nn.functional.one_hot(bank, banks).cumsum(dim=1)
-        rank = before.gather(2, bank.unsqueeze(2)).squeeze(2)  # in its bank, from 1
+        rank = before.gather(2, bank.unsqueeze(2)).squeeze(2)  # rank within its bank, from 1
         place = (rank * banks - bank).masked_fill(~(totals > _NEVER), totals.shape[1] * (banks + 1))
         found = place.argsort(dim=1, stable=True)
         return totals.gather(1, found), order.gather(1, found)
 
 
 def _moves(term: Sequence[int], alphabet: Sequence[int], boundaries: Boundaries) -> list[list[int]]:
-    """How many tokens of a term a hypothesis ends in, after so many and each token.
+    """Return the matched prefix length of a term after each token, for each matched prefix length before.
 
-    Whether a word begins at the newest token is not known here: where it is the term's first.
+    Whether the newest token begins a word is not known here. `Progress.after` corrects matches of the first
+    token.
     """
     whole = torch.tensor(term, device=boundaries.glued.device)
-    starts = boundaries.between(whole[:-1], whole[1:]).tolist()  # of words, at the second token, the third...
+    # Entry i states whether a word begins at token i + 1.
+    starts = boundaries.between(whole[:-1], whole[1:]).tolist()
 
     def move(said: int, token: int) -> int:
         now = [*term[:said], token]

@@ -1,4 +1,4 @@
-"""From lines of text to translations of them, in order and in bounded memory."""
+"""Translation of text lines, in order and in bounded memory."""
 
 import logging
 import math
@@ -43,13 +43,13 @@ class Line:
     """A line to translate.
 
     Attributes:
-        number: Counted from 1.
-        text: Its text.
-        prefix: The text its translation must start with.
-        fertility: How much attention each of its tokens must and may receive, in a line as `read_fertilities`
-            reads it, for models with a budget; empty: as the model has it.
-        terms: The words and phrases its translation must hold, a tab between two.
-        fertility_name: Where the fertilities come from, for messages.
+        number: Line number, counted from 1.
+        text: Source text.
+        prefix: Text that the translation must start with.
+        fertility: Minimum and maximum attention of the tokens, in the format of `read_fertilities`, for
+            models with fertilities. Empty to use the model's own.
+        terms: Words and phrases that the translation must contain, separated by tabs.
+        fertility_name: Origin of the fertilities, for messages.
     """
 
     number: int
@@ -65,12 +65,12 @@ class Translation:
     """One translation of a line.
 
     Attributes:
-        text: Its text.
-        tokens: Its tokens, as the model said them.
-        hypothesis: Its scores and its attention.
-        source_words: The word that each source token is part of.
-        target_words: The same of `tokens`.
-        alignment: The attention that its links are made from.
+        text: The translated text.
+        tokens: Tokens as the model generated them.
+        hypothesis: Scores and attention.
+        source_words: Word index of each source token.
+        target_words: Word index of each token of `tokens`.
+        alignment: Settings of the attention used for the links.
     """
 
     text: str
@@ -82,32 +82,33 @@ class Translation:
 
     @property
     def score(self) -> float:
-        """What search ranks by."""
+        """Return the score that search ranks by."""
         return self.hypothesis.score
 
     @cached_property
     def weights(self) -> Float[np.ndarray, "T S"]:
-        """The attention map that the links are made from; see `regard.decoding.linking`."""
+        """Return the attention map used for the links; see `regard.decoding.linking`."""
         return attention_map(self.hypothesis.believed, self.alignment)
 
     @cached_property
     def links(self) -> Links:
-        """The most attended source word of each target word, both counted from 0."""
+        """Return for each target word the source word with the highest attention, both counted from 0."""
         found, words = self.hypothesis, TokenWords(self.source_words, self.target_words)
         return attention_links(found.attention, found.believed, self.alignment, words)
 
 
 @dataclass(frozen=True)
 class LineResult:
-    """What became of a line.
+    """Result of translating one line.
 
     Attributes:
         line: The line.
-        source_tokens: Its tokens, as the model read them: with its sink, once there are translations.
-        translations: Best first; none for a line that is empty or refused.
-        refused: Why the line was refused; none where it was not.
-        fertilities: What its tokens must and may receive, where somebody said so.
-        lacking: The terms that one of the translations does not hold, with the reason where it is known.
+        source_tokens: Source tokens. They include the sink once there are translations.
+        translations: Translations, best first. Empty if the line is empty or rejected.
+        refused: Why the line was rejected, or None.
+        fertilities: User-specified minimum and maximum attention of the tokens.
+        lacking: Required terms that at least one of the translations does not contain, with the reason if it
+            is known.
     """
 
     line: Line
@@ -119,36 +120,36 @@ class LineResult:
 
     @property
     def text(self) -> str:
-        """The best translation, or an empty line."""
+        """Return the text of the best translation, or an empty string."""
         return self.translations[0].text if self.translations else ""
 
     @property
     def unmet(self) -> list[tuple[int, float]]:
-        """The source tokens that were to receive more than the best translation gave, and what it gave.
+        """Return the source tokens with less attention than their minimum, and the attention received.
 
-        As in search, half a unit less is enough, and heads count by their mean. A translation that reached
-        its greatest length, or had nothing left to attend with, ends with what is demanded or without.
+        As in search, the total may be half a unit below the minimum, and attention is averaged over heads.
+        The minimum may be violated if a translation reaches its maximum length or if no attention is left.
         """
         if self.fertilities is None or not self.translations:
             return []
         received = self.translations[0].hypothesis.attention[-1].mean(axis=1).sum(0).tolist()
-        least = [low for low, _ in self.fertilities]
-        pairs = zip(received, least, strict=False)
+        minimum = [low for low, _ in self.fertilities]
+        pairs = zip(received, minimum, strict=False)
         return [(place, got) for place, (got, low) in enumerate(pairs) if got < low - HALF]
 
 
 @dataclass(frozen=True)
 class Translator:
-    """A model with its text handling and search settings.
+    """A model with its text processing and search settings.
 
     Attributes:
         model: The model, or an ensemble.
-        text: How its two sides are written.
-        search: How to search.
-        sampling: How to draw translations; without it they are searched for.
-        fertilities: The least and the most attention for words, for models with a budget.
-        mbr: How to choose among translations by expected utility, which is their score then; without it they
-            come as found.
+        text: Text processing of both sides.
+        search: Search settings.
+        sampling: Sampling settings. Default: translations are searched for, not sampled.
+        fertilities: Minimum and maximum attention for words, for models with fertilities.
+        mbr: Settings of minimum Bayes risk decoding, which replaces scores by expected utilities. Default:
+            translations are ranked by search.
     """
 
     model: TranslationModel
@@ -159,17 +160,17 @@ class Translator:
     mbr: MbrConfig | None = None
 
     def __post_init__(self) -> None:
-        """Decide what the settings leave to the tokenizer."""
+        """Resolve settings that depend on the tokenizer."""
         object.__setattr__(self, "search", self.search.for_text(self.text.target.tokenizer.subword))
 
     def as_written(self) -> "Translator":
-        """The same for tokenised text, which is taken as it stands."""
+        """Return a copy for pretokenized text, whose words are used unchanged."""
         return replace(self, text=self.text.as_written())
 
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
-        """Translate lines, a block of `search.batch.block` at a time; results come in order.
+        """Translate lines in blocks of `search.batch.block` lines and yield the results in order.
 
-        A line that is too long is refused with a warning.
+        A line that is too long is rejected with a warning.
         """
         for block in blocks(lines, self.search.batch.block):
             for result in self.block(block):
@@ -177,7 +178,7 @@ class Translator:
                 yield result
 
     def block(self, lines: Sequence[Line]) -> list[LineResult]:
-        """Translate lines held together."""
+        """Translate the lines of one block."""
         results = [self._read(line) for line in lines]
         lengths = [0 if result.refused else len(result.source_tokens) for result in results]
         batches = list(sorted_batches(lengths, self.search.batch))
@@ -188,13 +189,16 @@ class Translator:
                 result = results[row]
                 written = self._chosen([self._write(result, hypothesis) for hypothesis in found])
                 read = (*result.source_tokens, *self.text.sink)
-                said = [one.hypothesis.tokens for one in written]
-                lacking = self._demands.lacking(result.line.terms, said)
+                generated = [one.hypothesis.tokens for one in written]
+                lacking = self._demands.lacking(result.line.terms, generated)
                 results[row] = LineResult(result.line, read, written, None, result.fertilities, lacking)
         return [self._without_terms(result) if result.lacking else result for result in results]
 
     def _without_terms(self, result: LineResult) -> LineResult:
-        """The translation without the terms that the best one lacks: what runs on for them is none."""
+        """Translate a line again without the terms that its best translation does not contain.
+
+        A search for impossible terms may produce a degenerate translation.
+        """
         held = self._demands.held(result.line.terms, result.translations[0].hypothesis.tokens)
         if held is None:
             return result
@@ -202,14 +206,16 @@ class Translator:
         return replace(found, line=result.line, lacking=result.lacking)
 
     def variants(self, lines: Sequence[Line], scorers: Sequence[Scorer]) -> list[list[str]]:
-        """The best translations of lines held together under each of several scorers, from one search.
+        """Translate a block of lines and return the best translations under each of several scorers.
+
+        All scorers share one search.
 
         Args:
-            lines: The lines; a refused one has an empty translation.
-            scorers: How finished hypotheses are ranked; see `beam_searches`.
+            lines: The lines. A rejected line has an empty translation.
+            scorers: Rank the finished hypotheses; see `beam_searches`.
 
         Returns:
-            For each scorer the text of each line's translation.
+            For each scorer, the translation of each line.
         """
         results = [self._read(line) for line in lines]
         lengths = [0 if result.refused else len(result.source_tokens) for result in results]
@@ -232,13 +238,13 @@ class Translator:
         return texts
 
     def _texts(self, result: LineResult, found: Sequence[Hypothesis]) -> list[str]:
-        """Hypotheses of a line as text, of which most are the same."""
+        """Convert hypotheses of a line to text. Equal hypotheses are converted only once."""
         known = {one.tokens: one for one in found}
         written = {tokens: self._write(result, one).text for tokens, one in known.items()}
         return [written[one.tokens] for one in found]
 
     def _read(self, line: Line) -> LineResult:
-        """Tokenise a line, or refuse it."""
+        """Tokenize a line, or reject it."""
         limits = self._limits
         refused = too_long(line.text, None, limits.source) or self.text.source.problem(line.text)
         if refused is None:
@@ -256,7 +262,7 @@ class Translator:
         return LineResult(line, refused=refused)
 
     def _batch(self, read: Sequence[LineResult]) -> tuple[Batch, list[list[int]] | None]:
-        """Lines as a batch on the model's device, and the tokens that their translations start with."""
+        """Return a batch of lines on the model's device, and the prefixes of their translations."""
         ids = [self.text.source.vocabulary.ids(result.source_tokens) for result in read]
         numbers = [result.line.number for result in read]
         device = next(self.model.parameters()).device
@@ -267,7 +273,10 @@ class Translator:
         return batch, [self.text.target.encode(result.line.prefix) for result in read]
 
     def _search(self, read: Sequence[LineResult]) -> Callable[[], list[list[Hypothesis]]]:
-        """What searches for a batch of lines, or draws: all text is read here, in one thread."""
+        """Return a function that searches or samples for a batch of lines.
+
+        Text is processed here, in the calling thread.
+        """
         batch, prefixes = self._batch(read)
         source, bounds = batch.source, (batch.upper, batch.lower)
         search = self.search
@@ -277,7 +286,7 @@ class Translator:
         demanded = [self._demands.sayable(result.line.terms, room) for result in read]
         if self.sampling is not None:
             if any(demanded):
-                raise UsageError("translations that are drawn cannot be made to hold terms")
+                raise UsageError("required terms cannot be combined with sampling: use beam search")
             numbers = [result.line.number for result in read]
             way = partial(sample, self.model, source, search, self.sampling, numbers, prefixes, *bounds)
         else:
@@ -287,10 +296,10 @@ class Translator:
         return lambda: believe(self.model, batch, way())
 
     def _chosen(self, found: Sequence[Translation]) -> tuple[Translation, ...]:
-        """Translations as search ranks them, or those of the highest expected utility."""
+        """Return the translations as ranked by search, or by expected utility."""
         if self.mbr is None:
             return tuple(found)
-        times = Counter(one.hypothesis.tokens for one in found)  # drawn so often: each time a part of it
+        times = Counter(one.hypothesis.tokens for one in found)  # a repeated sample shares its probability
         log_probs = [one.hypothesis.log_probability - math.log(times[one.hypothesis.tokens]) for one in found]
         ranked = rank([one.text for one in found], log_probs, self.mbr, self.sampling is not None)
         return tuple(
@@ -307,24 +316,24 @@ class Translator:
         return Demands(self.text.target)
 
     def _write(self, result: LineResult, hypothesis: Hypothesis) -> Translation:
-        """A hypothesis as text."""
+        """Convert a hypothesis to text."""
         target = self.text.target
         source_words = (*self.text.source.word_ids(result.source_tokens), *self.text.sink_words)
-        said = target.vocabulary.strings(hypothesis.tokens)
-        # A forced prefix is written as it was given, be its words known or not.
+        generated = target.vocabulary.strings(hypothesis.tokens)
+        # A forced prefix is written as given, even if its words are not in the vocabulary.
         given = target.tokenize(result.line.prefix) if result.line.prefix else []
-        written = [*given, *said[len(given) :]]
+        written = [*given, *generated[len(given) :]]
         if self.search.alignment.replace_unknown and UNK in hypothesis.tokens[len(given) :]:
             unknown = [token == UNK and i >= len(given) for i, token in enumerate(hypothesis.tokens)]
-            tokens = TokenWords(source_words, range(len(said)))
+            tokens = TokenWords(source_words, range(len(generated)))
             links = attention_links(hypothesis.attention, hypothesis.believed, self.search.alignment, tokens)
             written = replace_unknown(unknown, written, links, result.source_tokens, self.text)
         return Translation(
             text=target.tokenizer.decode(written),
-            tokens=tuple(said),
+            tokens=tuple(generated),
             hypothesis=hypothesis,
             source_words=source_words,
-            target_words=tuple(target.word_ids(said)),
+            target_words=tuple(target.word_ids(generated)),
             alignment=self.search.alignment,
         )
 
@@ -338,16 +347,16 @@ def number_lines(
     terms: Iterable[str] | None = None,
     terms_name: str = "the terms",
 ) -> Iterator[Line]:
-    """Lines with their numbers, and what stands beside them: prefixes, fertilities, terms.
+    """Yield numbered lines with their prefixes, fertilities and required terms.
 
     Args:
         lines: The lines.
-        prefixes: As many prefixes.
-        name: Where the prefixes come from, for messages.
-        fertilities: As many lines of fertilities.
-        fertilities_name: Where they come from.
-        terms: As many lines of terms.
-        terms_name: Where they come from.
+        prefixes: One prefix per line.
+        name: Origin of the prefixes, for messages.
+        fertilities: One line of fertilities per line.
+        fertilities_name: Origin of the fertilities, for messages.
+        terms: One line of terms per line.
+        terms_name: Origin of the terms, for messages.
 
     Raises:
         DataError: if the numbers of lines differ.
@@ -357,34 +366,37 @@ def number_lines(
         "fertility": (fertilities, fertilities_name),
         "terms": (terms, terms_name),
     }
-    beside = {key: (iter(given), where) for key, (given, where) in files.items() if given is not None}
+    parallel = {key: (iter(given), where) for key, (given, where) in files.items() if given is not None}
     number = 0
     for number, text in enumerate(lines, 1):
-        given = {key: _beside(*one, number) for key, one in beside.items()}
+        given = {key: _beside(*one, number) for key, one in parallel.items()}
         yield Line(number, text, **given, fertility_name=fertilities_name)
-    for rest, where in beside.values():
+    for rest, where in parallel.values():
         if next(rest, None) is not None:
-            raise DataError(f"{where}: more lines than there are to translate ({number})")
+            raise DataError(f"{where} has more lines than the text to translate, which has {number}")
 
 
 def _beside(given: Iterator[str], where: str, number: int) -> str:
-    """The next line of a file beside the text."""
+    """Return the next line of a file that is parallel to the text."""
     found = next(given, None)
     if found is None:
-        raise DataError(f"{where}: ends after line {number - 1}; there is a line {number} to translate")
+        raise DataError(
+            f"{where} ends after line {number - 1}, but the text to translate has a line {number}: both must "
+            "have the same number of lines"
+        )
     return found
 
 
 def warn_refused(result: LineResult) -> None:
-    """Tell of a line that was refused, or of one whose translation lacks what it was to hold or to attend."""
+    """Log warnings if a line was rejected or its translation violates required terms or minimum attention."""
     if result.refused:
-        _log.warning("line %d refused, its translation is left empty: %s", result.line.number, result.refused)
+        _log.warning("line %d is rejected, its translation is empty: %s", result.line.number, result.refused)
     for term in result.lacking:
-        _log.warning("line %d: translated without the term %s", result.line.number, term)
+        _log.warning("line %d: the translation does not contain the term %s", result.line.number, term)
     for place, received in result.unmet:
         _log.warning(
-            "line %d: source token %d (from 0), %r, received %.2f of attention, less than its fertility "
-            "demands",
+            "line %d: source token %d (from 0), %r, received %.2f of attention, less than the minimum of its "
+            "fertility",
             result.line.number,
             place,
             result.source_tokens[place],

@@ -1,9 +1,10 @@
-"""Which length and coverage penalties translate a text best, by BLEU.
+"""Tuning of the length and coverage penalties by BLEU.
 
-Each pair of penalties is judged by what beam search finds with it. Unless unfinished hypotheses are ranked by
-coverage too, the penalties decide between finished hypotheses and when to stop, and one search finds what a
-search with each of the pairs would (`regard.decoding.beam.beam_searches`). This is not the rescoring of one
-n-best list: each pair stops where it would stop.
+Each pair of penalties is evaluated with its own beam search. Unless unfinished hypotheses are ranked by the
+coverage penalty as well, the penalties affect only the ranking of finished hypotheses and the time at which
+search stops. A single search then returns the exact results for all pairs
+(`regard.decoding.beam.beam_searches`). This differs from rescoring one n-best list, because each pair has its
+own stopping time.
 """
 
 import dataclasses
@@ -24,12 +25,12 @@ __all__ = ["Trial", "best_trial", "tune"]
 
 @dataclass(frozen=True)
 class Trial:
-    """What a pair of penalties came to.
+    """Result of a pair of penalties.
 
     Attributes:
         length_penalty: alpha.
         coverage_penalty: beta.
-        bleu: Of the translations found with them.
+        bleu: BLEU of the translations found with them, 0 to 100.
     """
 
     length_penalty: float
@@ -47,21 +48,21 @@ def tune(
     lowercase: bool = False,
     tick: Callable[[int], None] = lambda lines: None,
 ) -> list[Trial]:
-    """Try all pairs of penalties.
+    """Evaluate all pairs of penalties.
 
     Args:
-        translator: The model and how it searches, but for the penalties.
-        sources: The lines to translate.
-        references: Their translations.
-        alphas: Length penalties to try.
-        betas: Coverage penalties to try.
-        tokenize: As `regard.metrics.translation.bleu` takes it.
+        translator: The model and its search settings; the penalties are replaced.
+        sources: Lines to translate.
+        references: Their reference translations.
+        alphas: Length penalties.
+        betas: Coverage penalties.
+        tokenize: Tokenizer of `regard.metrics.translation.bleu`.
         lowercase: Whether BLEU ignores case.
-        tick: Told how many lines were translated since it was last told; in all `len(sources)`, or so many
-            for each pair where every pair takes a search of its own.
+        tick: Callback that receives the number of lines translated since its last call. In total, it receives
+            `len(sources)`, or `len(sources)` per pair if each pair needs its own search.
 
     Returns:
-        A trial for each pair, by alpha and then by beta.
+        One trial per pair, ordered by alpha, then by beta.
     """
     pairs = list(product(alphas, betas))
     settings = [_with(translator.search, alpha, beta) for alpha, beta in pairs]
@@ -76,14 +77,14 @@ def tune(
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial:
-    """That of the highest BLEU; of equal ones that of the least coverage penalty, then length penalty.
+    """Return the trial with the highest BLEU. Ties go to the lower coverage penalty, then length penalty.
 
     Raises:
-        RegardError: if no trial has a BLEU that is a number.
+        RegardError: if the BLEU of every trial is NaN.
     """
     numbers = [trial for trial in trials if not math.isnan(trial.bleu)]
     if not numbers:
-        raise RegardError("no pair of penalties has a BLEU that is a number: the model's training diverged")
+        raise RegardError("BLEU is NaN for all pairs of penalties: the model's training diverged")
     return max(numbers, key=lambda trial: (trial.bleu, -trial.coverage_penalty, -trial.length_penalty))
 
 
@@ -95,7 +96,7 @@ def _with(search: SearchConfig, alpha: float, beta: float) -> SearchConfig:
 def _translated(
     translator: Translator, lines: list[Line], settings: list[SearchConfig], tick: Callable[[int], None]
 ) -> list[list[str]]:
-    """The translations of lines under each of several settings."""
+    """Return the translations of lines under each of several settings."""
     if not translator.search.coverage_penalty.unfinished:
         before = len(translator.model.constraints.before)
         found = translator.variants(lines, [Scorer.of(search, before) for search in settings])

@@ -1,7 +1,7 @@
-"""Unknown words replaced through the attention: a name the model cannot say is copied from the source.
+"""Replacement of unknown tokens by source words through the attention.
 
-Luong et al. (2015), Section 4, after Jean et al. (2015): the source word attended to most at the step that
-said the unknown word takes its place.
+Luong et al. (2015), Section 4, after Jean et al. (2015): each unknown token is replaced by the source word
+with the highest attention at the time step that generated it.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ def replace_unknown(
     source_tokens: Sequence[str],
     text: TextPair,
 ) -> list[str]:
-    """The tokens of a translation, source words standing for its unknown words.
+    """Return the tokens of a translation with unknown tokens replaced by source words.
 
     Args:
-        unknown: Which tokens to replace; one that is linked to nothing stays.
-        tokens: The translation.
-        links: The source word of each token, both counted from 0; see `regard.decoding.linking`.
-        source_tokens: The source tokens.
-        text: How both sides are written.
+        unknown: Which tokens to replace. Tokens without a link are kept.
+        tokens: Tokens of the translation.
+        links: Source word of each token, both counted from 0; see `regard.decoding.linking`.
+        source_tokens: Source tokens.
+        text: Text processing of both sides.
     """
     own = text.source.word_ids(source_tokens)
     words = {token: word for word, token in links}
@@ -36,7 +36,9 @@ def replace_unknown(
         if word is None:
             written.append(token)
             continue
-        pieces = [piece for piece, number in zip(source_tokens, own, strict=True) if number == word]
-        # In the target side's own pieces, so that they join and detokenise with what stands around them.
-        written += text.target.tokenizer.encode(text.source.tokenizer.decode(pieces))
+        subwords = [
+            token_of_word for token_of_word, number in zip(source_tokens, own, strict=True) if number == word
+        ]
+        # Encode with the target tokenizer, so that the word detokenizes correctly in its context.
+        written += text.target.tokenizer.encode(text.source.tokenizer.decode(subwords))
     return written
