@@ -310,7 +310,7 @@ def test_a_broken_link_is_named_with_its_line(files):
         (["--gold", "x", "--links", "y", "--other", "z"], "--other"),
         (["hyp", "ref", "--metric", "bleu,comet"], "bleu, chrf, ter, rep, drop, meteor"),
         (["hyp", "ref", "--metric", ","], "bleu, chrf, ter, rep, drop, meteor"),
-        (["hyp", "ref", "ref2", "--metric", "rep"], "one reference, 2 were given"),
+        (["hyp", "ref", "ref2", "--metric", "rep"], "only one set of references, 2 were given"),
         (["hyp", "ref", "--metric", "drop", "--links-output", "x"], "needs --links-reference"),
         (["hyp", "ref", "--metric", "drop", "--links-reference", "x"], "needs --links-output"),
         (["hyp", "ref", "--links-output", "x"], "--links-output is of no use without --metric drop"),

@@ -31,7 +31,7 @@ def test_each_line_says_the_terms_of_its_line(model, tmp_path):
 
 def test_a_file_of_terms_has_a_line_for_each_line(model, tmp_path):
     terms = write(tmp_path / "terms.txt", ["A"] * (len(LINES) - 1))
-    with pytest.raises(DataError, match=rf"terms\.txt: ends after line {len(LINES) - 1}"):
+    with pytest.raises(DataError, match=rf"terms\.txt ends after line {len(LINES) - 1}"):
         translate(model, "--terms", terms)
     with pytest.raises(UsageError, match="--sample"):
         translate(model, "--terms", terms, "--sample")

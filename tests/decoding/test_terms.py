@@ -164,7 +164,7 @@ def test_damaged_weights_are_an_error_with_terms_too(build, batch):
     model = build()
     with torch.no_grad():
         model.output_bias.fill_(torch.nan)
-    with pytest.raises(RegardError, match="not numbers"):
+    with pytest.raises(RegardError, match="log-probabilities are NaN"):
         beam_search(model, batch([[5], [6]]), config(beam=3), terms=Terms([[[6]], []], whole()))
 
 
@@ -278,9 +278,9 @@ def test_a_term_that_cannot_be_said_is_warned_of(build, caplog):
 
 
 def test_terms_must_be_as_many_as_lines_and_are_not_for_samples(build):
-    with pytest.raises(DataError, match=r"terms\.txt: ends after line 1"):
+    with pytest.raises(DataError, match=r"terms\.txt ends after line 1"):
         list(number_lines(["a", "b"], terms=["A"], terms_name="terms.txt"))
-    with pytest.raises(DataError, match=r"terms\.txt: more lines"):
+    with pytest.raises(DataError, match=r"terms\.txt has more lines"):
         list(number_lines(["a"], terms=["A", "B"], terms_name="terms.txt"))
     text = TextPair(words("a b c d e f g"), words("A B C D E F G"))
     with pytest.raises(UsageError, match="terms"):

@@ -202,7 +202,7 @@ def test_lines_alone_and_together_are_translated_alike(folder: Path) -> None:
     "options", [("--sample",), ("--length-penalty", 1), ("--mbr", "chrf"), ("--set", "seed=2")]
 )
 def test_what_needs_a_neural_model_is_refused(folder: Path, options: tuple[object, ...]) -> None:
-    with pytest.raises(UsageError, match=f"{options[0]}: not for phrase-based models"):
+    with pytest.raises(UsageError, match=f"{options[0]}: not available for phrase-based models"):
         run("translate", folder / "model", *options, input="a\n")
 
 
@@ -255,8 +255,8 @@ def test_loaded_in_python_it_says_what_the_command_says(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda model: model.score("ein Hund", "a dog"), "no probability"),
-        (lambda model: model.translate("ein Hund", look="all"), "no attention to itself"),
+        (lambda model: model.score("ein Hund", "a dog"), "cannot compute the probability"),
+        (lambda model: model.translate("ein Hund", look="all"), "no self-attention"),
         (lambda model: model.translate("ein Hund", length_penalty=1.0), "length_penalty"),
         (lambda model: model.translate("ein Hund", fertilities={"Hund": 1}), "fertilities"),
     ],
@@ -270,18 +270,18 @@ def test_a_prefix_and_terms_are_refused_line_by_line(folder: Path) -> None:
     model = regard.load(folder / "model")
     for asked in ({"prefix": "a"}, {"terms": ["dog"]}):
         (result,) = model.translate(["ein Hund"], **asked)
-        assert "no prefix" in (result.refused or "")
+        assert "does not support prefixes" in (result.refused or "")
 
 
 def test_it_is_not_loaded_with_what_it_has_not(folder: Path) -> None:
-    with pytest.raises(UsageError, match="no ensembles"):
+    with pytest.raises(UsageError, match="ensembles of phrase-based models are not supported"):
         regard.load(folder / "model", folder / "model")
     with pytest.raises(UsageError, match="settings"):
         regard.load(folder / "model", settings=["model.attention.contexts=0"])
 
 
 def test_forced_decoding_is_refused(folder: Path) -> None:
-    with pytest.raises(UsageError, match="no probability"):
+    with pytest.raises(UsageError, match="cannot compute the probability"):
         run("score", folder / "model", folder / "test.de", folder / "test.en")
 
 

@@ -1,1 +1,1 @@
-"""regard from Python: `load` a model and translate with it, `evaluate` what came out."""
+"""Python API of regard: `load` a model and translate with it, `evaluate` translations."""

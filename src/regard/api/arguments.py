@@ -1,4 +1,4 @@
-"""What a person hands over in Python, checked: texts, and values for one of them, for all or for each."""
+"""Validation of arguments of the Python API: texts, and values for one sentence, for all or for each."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,73 +9,75 @@ __all__ = ["as_list", "for_each", "lines_of", "sentences", "terms_line"]
 
 
 def as_list(given: Any, name: str) -> list[Any]:
-    """What can be gone through, as a list.
+    """Return the items of an iterable as a list.
 
     Raises:
-        UsageError: if it cannot.
+        UsageError: if the argument is not iterable.
     """
     try:
         return list(given)
     except TypeError:
-        raise UsageError(f"{name}: {given!r}; expected a list") from None
+        raise UsageError(f"{name}: expected a list, got {given!r}") from None
 
 
 def sentences(given: Any, name: str) -> list[str]:
-    """Texts that can be written down.
+    """Return the items as a list of strings that can be encoded as UTF-8.
 
     Raises:
-        UsageError: if one is none.
+        UsageError: if an item is not such a string.
     """
     texts = as_list(given, name)
     for text in texts:
         if not isinstance(text, str):
-            raise UsageError(f"{name}: {text!r}; expected a text")
+            raise UsageError(f"{name}: expected a string, got {text!r}")
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise UsageError(f"{name}: {text!r}: character {error.start + 1} stands for nothing") from None
+            raise UsageError(
+                f"{name}: character {error.start + 1} of {text!r} is not valid Unicode"
+            ) from None
     return texts
 
 
 def lines_of(given: Iterable[Any], name: str) -> list[str]:
-    """Texts, or the texts of results.
+    """Return a list of strings from strings or from objects with a `text` attribute.
 
     Raises:
-        UsageError: if it is a single text, or something else is among them.
+        UsageError: if the argument is a single string, or contains other items.
     """
     if isinstance(given, str):
-        raise UsageError(f"{name}: a single text; expected a list of sentences")
+        raise UsageError(f"{name}: expected a list of sentences, got a single string")
     return sentences([getattr(line, "text", line) for line in as_list(given, name)], name)
 
 
 def for_each(value: Any, alike: bool, count: int, name: str) -> list[Any]:
-    """A value for each of some sentences.
+    """Return one value for each sentence.
 
     Args:
-        value: The value, or one a sentence.
-        alike: Whether all get the same one.
-        count: How many sentences there are.
-        name: What the values are, for messages.
+        value: A single value, or one value per sentence.
+        alike: Whether `value` is a single value for all sentences.
+        count: Number of sentences.
+        name: Name of the argument, for messages.
 
     Raises:
-        UsageError: if there are not as many.
+        UsageError: if the number of values differs from the number of sentences.
     """
     if alike:
         return [value] * count
     found = as_list(value, name)
     if len(found) != count:
-        raise UsageError(f"{name}: {len(found)} for {count} sentences; expected one a sentence")
+        raise UsageError(f"{name}: {len(found)} for {count} sentences; expected one per sentence")
     return found
 
 
 def terms_line(phrases: Any) -> str:
-    """Words and phrases as a line to translate carries them.
+    """Return required terms as a tab-separated line.
 
     Raises:
-        UsageError: if one is no text, or holds a tab.
+        UsageError: if a term is not a string or contains a tab.
     """
     found = sentences(phrases, "terms")
     for phrase in found:
         if "\t" in phrase:
-            raise UsageError(f"terms: {phrase!r} holds a tab")
+            raise UsageError(f"terms: {phrase!r} contains a tab; pass each term as an item of its own")
     return "\t".join(found)

@@ -1,4 +1,4 @@
-"""`regard.evaluate`: what translations score against references, as a text and sentence by sentence.
+"""Evaluation of translations against references: `regard.evaluate`, with corpus and sentence scores.
 
 result = regard.evaluate(outputs, references)
 result.bleu
@@ -34,17 +34,17 @@ LABELS = {
     "accuracy": "accuracy %",
     "edits": "edits",
 }
-"""The metrics as they are printed."""
+"""Labels of the metrics in tables."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Another system beside this one.
+    """Comparison with another system.
 
     Attributes:
-        other: Its score.
-        difference: Its score less this one's.
-        p_value: Two-sided, of the difference.
+        other: Score of the other system.
+        difference: Score of the other system minus that of this one.
+        p_value: Two-sided p-value of the difference.
     """
 
     other: Estimate
@@ -54,17 +54,17 @@ class Comparison:
 
 @dataclass(frozen=True)
 class MetricScore:
-    """One metric of a text.
+    """Score of a text by one metric.
 
     Attributes:
-        name: As `LABELS` has it.
-        label: As it is printed.
-        score: Of the whole text, as the metric's own scale has it; mostly out of 100.
-        low: Lower end of its 95 % interval.
-        high: Upper end.
-        signature: The line of settings and version that makes the score comparable.
-        each: [n], of each sentence, as that of a text with no other.
-        comparison: With another system, where there is one.
+        name: Name of the metric, a key of `LABELS`.
+        label: Label in tables.
+        score: Score of the whole text, on the scale of the metric (mostly 0 to 100).
+        low: Lower end of the 95 % interval.
+        high: Upper end of the 95 % interval.
+        signature: Settings and version that make the score comparable.
+        each: [n], score of each sentence, computed as if it were the whole text.
+        comparison: Comparison with another system, if there is one.
     """
 
     name: str
@@ -77,7 +77,7 @@ class MetricScore:
     comparison: Comparison | None = None
 
     def record(self) -> dict[str, Any]:
-        """A row of a table; `each` is left out."""
+        """Return one row of a table, without `each`."""
         single = ("label", "score", "low", "high")
         row: dict[str, Any] = {"metric": self.name} | {name: getattr(self, name) for name in single}
         if self.comparison is not None:
@@ -94,15 +94,17 @@ class MetricScore:
 
 @dataclass(frozen=True)
 class Evaluation(Mapping[str, MetricScore]):
-    """The scores of a text, by the names of metrics: `result["bleu"].low`; `result.bleu` is the score alone.
+    """Scores of a text, a mapping from metric names to `MetricScore`.
+
+    `result["bleu"].low` is the lower end of an interval, and `result.bleu` is the score alone.
 
     Attributes:
-        scores: By metric, in the order they were asked for.
+        scores: Score by metric, in the requested order.
         outputs: The translations.
         references: One or more sets of references.
-        sources: The source text, where it was given.
-        resamples: Test sets that the bootstrap drew.
-        seed: Of the draws.
+        sources: The source text, if given.
+        resamples: Number of bootstrap samples.
+        seed: Random seed of the bootstrap.
     """
 
     scores: dict[str, MetricScore]
@@ -113,37 +115,37 @@ class Evaluation(Mapping[str, MetricScore]):
     seed: int
 
     def __getitem__(self, name: str) -> MetricScore:
-        """A metric by its name."""
+        """Return the score by a metric."""
         return self.scores[name]
 
     def __iter__(self) -> Iterator[str]:
-        """The names of metrics."""
+        """Iterate over the names of the metrics."""
         return iter(self.scores)
 
     def __len__(self) -> int:
-        """How many metrics."""
+        """Return the number of metrics."""
         return len(self.scores)
 
     def __getattr__(self, name: str) -> float:
-        """The score of a metric."""
+        """Return the score by a metric as a number."""
         if name in LABELS and name in self.__dict__.get("scores", {}):
             return self.scores[name].score
         known = ", ".join(self.__dict__.get("scores", {}))
-        raise AttributeError(f"no {name!r} in this evaluation; there is: {known}")
+        raise AttributeError(f"no {name!r} in this evaluation; available metrics: {known}")
 
     def __dir__(self) -> list[str]:
-        """Its attributes, the metrics' names among them."""
+        """Return the attributes, including the names of the metrics."""
         return sorted({*super().__dir__(), *self.scores})
 
     def records(self) -> list[dict[str, Any]]:
-        """A row a metric: its name, score, interval and signature, and the comparison where there is one."""
+        """Return one row per metric: name, score, interval, signature, and the comparison if there is one."""
         return [score.record() for score in self.scores.values()]
 
     def sentences(self) -> list[dict[str, Any]]:
-        """A row a sentence: its number from 1, its texts, and its own score by each metric.
+        """Return one row per sentence: its number (from 1), its texts, and its score by each metric.
 
-        Of several references the first is shown. BLEU of a sentence of fewer than four words is 0, as that of
-        a text with no other sentence would be.
+        Of several references, the first is shown. The BLEU of a sentence of fewer than four words is 0, as
+        for a corpus that consists of this sentence.
         """
         rows = []
         for i, output in enumerate(self.outputs):
@@ -154,7 +156,7 @@ class Evaluation(Mapping[str, MetricScore]):
         return rows
 
     def __repr__(self) -> str:
-        """The scores."""
+        """Return a summary of the scores."""
         shown = ", ".join(f"{score.label} {score.score:.2f}" for score in self.scores.values())
         return f"Evaluation({shown}; {len(self.outputs)} sentences)"
 
@@ -174,47 +176,53 @@ def evaluate(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Evaluation:
-    """Score translations as `regard evaluate` does, with 95 % intervals (Koehn 2004).
+    """Score translations with 95 % confidence intervals (Koehn 2004), as `regard evaluate` does.
 
     Args:
-        outputs: Translations, as texts or as what `Model.translate` returned.
-        references: A reference for each; or several sets of references, a list each.
-        sources: The source text: it goes into the rows of sentences, and word links beyond it are refused.
-        metrics: Some of bleu, chrf, ter, rep, drop, meteor (English, needs Java), accuracy (exactly right)
-            and edits (characters to change); a list, or names separated by commas.
-        other: Translations of another system to compare with, in pairs.
-        tokenize: For BLEU and REP: `13a`, `none` (the text is tokenised), `intl`, `char`, `zh`...
-        lowercase: Ignore case; TER and METEOR always do.
-        repetition: For REP: words of an n-gram, what one said too often weighs, what a doubled word weighs.
-        links: For DROP: the word links (source, target) of each source sentence with its reference, and with
-            its translation, all by the same aligner; sets, or arrays as `TranslationResult.alignment`.
-        other_links: The same with the other system's translation.
-        resamples: Test sets the bootstrap draws.
-        seed: Of the draws.
+        outputs: Translations, as strings or as results of `Model.translate`.
+        references: One reference per translation, or several sets of references as a list of lists.
+        sources: Source text. It is included in the rows of sentences, and word links are checked against it.
+        metrics: Names of metrics, as a list or separated by commas: bleu, chrf, ter, rep, drop, meteor
+            (English, needs Java), accuracy (exact matches) and edits (character edits).
+        other: Translations of another system, for a paired comparison.
+        tokenize: Tokenizer for BLEU and REP: `13a`, `none` (for tokenized text), `intl`, `char`, `zh`...
+        lowercase: Whether to ignore case. TER and METEOR always do.
+        repetition: For REP: n-gram size, weight of an excess n-gram, weight of an immediately repeated word.
+        links: For DROP: word links (source, target) of each source sentence with its reference, and with its
+            translation, computed by the same aligner. Sets of pairs, or arrays as in
+            `TranslationResult.alignment`.
+        other_links: For DROP: word links of each source sentence with the other system's translation.
+        resamples: Number of bootstrap samples.
+        seed: Random seed of the bootstrap.
 
     Raises:
-        DataError: if the numbers of sentences differ, there is none, or a link points beyond its sentence.
-        UsageError: if a metric or the tokenizer is not known, or needs what was not given or not installed.
+        DataError: if the numbers of sentences differ, there is no sentence, or a link points beyond its
+            sentence.
+        UsageError: if a metric or the tokenizer is unknown, or needs an argument or a package that is
+            missing.
     """
     names = _metrics(metrics)
-    said = lines_of(outputs, "outputs")
+    translations = lines_of(outputs, "outputs")
     truths = _references(references)
-    systems = [said] if other is None else [said, lines_of(other, "other")]
+    systems = [translations] if other is None else [translations, lines_of(other, "other")]
     given = None if sources is None else lines_of(sources, "sources")
-    for name, lines in (("other", systems[-1]), ("sources", said if given is None else given)):
-        if len(lines) != len(said):
-            raise DataError(f"{name}: {len(lines)} sentences, outputs: {len(said)}; expected as many")
+    for name, lines in (("other", systems[-1]), ("sources", translations if given is None else given)):
+        if len(lines) != len(translations):
+            raise DataError(
+                f"{name} has {len(lines)} sentences but outputs has {len(translations)}: both must have the "
+                "same number"
+            )
     if resamples < 2:
         raise UsageError(f"resamples={resamples}: expected at least 2")
     if len(truths) > 1 and {"rep", "drop"} & set(names):
-        raise UsageError(f"REP and DROP are of one reference, {len(truths)} were given")
+        raise UsageError(f"REP and DROP support only one set of references, {len(truths)} were given")
     as_tokenizer(tokenize)
-    drops = _drops("drop" in names, links, other_links, other is not None, given, len(said))
+    drops = _drops("drop" in names, links, other_links, other is not None, given, len(translations))
     scores = score_systems(
         names, systems, truths, tokenize, lowercase, drops, resamples, seed, repetition=repetition
     )
     texts = None if given is None else tuple(given)
-    return Evaluation(scores, tuple(said), tuple(map(tuple, truths)), texts, resamples, seed)
+    return Evaluation(scores, tuple(translations), tuple(map(tuple, truths)), texts, resamples, seed)
 
 
 def score_systems(
@@ -228,22 +236,22 @@ def score_systems(
     seed: int,
     repetition: tuple[int, float, float] = REPETITION,
 ) -> dict[str, MetricScore]:
-    """The scores of one system, or of one compared with another.
+    """Return the scores of one system, or of one system compared with another.
 
     Args:
-        names: Of metrics.
-        systems: The translations of one or two systems, of as many sentences.
+        names: Names of metrics.
+        systems: Translations of one or two systems, with the same number of sentences.
         references: One or more sets of references.
-        tokenize: For BLEU and REP.
-        lowercase: Ignore case.
-        drops: For DROP: links of the references and of the outputs, the other system's after the first's.
-        resamples: Test sets the bootstrap draws.
-        seed: Of the draws.
+        tokenize: Tokenizer for BLEU and REP.
+        lowercase: Whether to ignore case.
+        drops: For DROP: links of the references and of the outputs, first those of the first system.
+        resamples: Number of bootstrap samples.
+        seed: Random seed of the bootstrap.
         repetition: For REP: n, lambda1, lambda2.
 
     Raises:
-        DataError: if the numbers of sentences differ or there is none.
-        UsageError: if what a metric needs is not there.
+        DataError: if the numbers of sentences differ or there is no sentence.
+        UsageError: if a metric needs an argument or a package that is missing.
     """
     found: dict[str, MetricScore] = {}
     sentences = len(systems[0])
@@ -279,7 +287,10 @@ def _count(
     drops: tuple[Sequence[Links], Sequence[Links]] | None,
     repetition: tuple[int, float, float],
 ) -> SentenceCounts:
-    """The counts of one system's sentences after the other's: at one go, as METEOR takes long to start."""
+    """Return the counts of the sentences of one system, followed by those of the other.
+
+    Both are counted in one call because METEOR takes long to start.
+    """
     outputs = [line for lines in systems for line in lines]
     truths = [list(lines) * len(systems) for lines in references]
     if name == "meteor":
@@ -305,9 +316,11 @@ def _metrics(given: str | Iterable[str]) -> list[str]:
 
 
 def _references(given: Iterable[Any]) -> list[list[str]]:
-    """One or more sets of references."""
+    """Return one or more sets of references."""
     if isinstance(given, str):
-        raise UsageError("references: a single text; expected a list of sentences, or of lists of them")
+        raise UsageError(
+            "references: expected a list of sentences or a list of such lists, got a single string"
+        )
     found = as_list(given, "references")
     if found and all(isinstance(each, list | tuple) for each in found):
         return [lines_of(each, f"reference {number}") for number, each in enumerate(found, 1)]
@@ -322,23 +335,25 @@ def _drops(
     sources: Sequence[str] | None,
     sentences: int,
 ) -> tuple[list[Links], list[Links]] | None:
-    """The links of the references, once a system, and of the systems' outputs, joined."""
+    """Return the links of the references, repeated per system, and the links of all outputs."""
     for name, given, needed in (
         ("links", links, wanted),
         ("other_links", other_links, wanted and compared),
     ):
         if needed != (given is not None):
-            need = "is needed for DROP" if needed else "is of no use without metric drop and what it compares"
-            raise UsageError(f"{name} {need}: word links of the source with each text, by one aligner")
+            need = "is needed for DROP" if needed else "has no effect without the metric drop and its outputs"
+            raise UsageError(f"{name} {need}: word links of the source with each text, by the same aligner")
     if links is None:
         return None
     parts = [*links, *(() if other_links is None else (other_links,))]
     checked = [[frozenset((int(i), int(j)) for i, j in each) for each in part] for part in parts]
     for part in checked:
         if len(part) != sentences:
-            raise DataError(f"links of {len(part)} sentences, outputs: {sentences}; expected as many")
+            raise DataError(
+                f"links of {len(part)} sentences, but there are {sentences} outputs: they must match"
+            )
         for number, own in enumerate(part, 1):
             words = None if sources is None else len(split_at_spaces(sources[number - 1]))
             check_links(own, {"source": words, "target": None}, f"links of sentence {number}")
-    wanted_links, *said = checked
-    return wanted_links * len(said), [own for part in said for own in part]
+    wanted_links, *translations = checked
+    return wanted_links * len(translations), [own for part in translations for own in part]

@@ -1,4 +1,4 @@
-"""Fertilities that a person gives in Python, in the form that lines carry them."""
+"""User-specified fertilities of the Python API, converted to the format of fertility files."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,21 +12,21 @@ from regard.errors import UsageError
 __all__ = ["Given", "Wanted", "fertility_line"]
 
 Given = float | tuple[float | None, float | None]
-"""The most attention a word may receive; or the least and the most, none where nothing is said."""
+"""Maximum attention that a word may receive, or (minimum, maximum), where None keeps the default."""
 Wanted = Mapping[str, Given] | Sequence[Given | None]
-"""For words wherever they stand, or for each word of a text in turn (none: as the model has it)."""
+"""Fertilities of words by spelling, or one for each word of a text (None keeps the model's own)."""
 
 
 def fertility_line(text: str, side: Side, wanted: Wanted | None) -> str:
-    """What is wanted of a text's words as a field for each of its tokens; see `read_fertilities`.
+    """Return a line with the fertilities of each token of a text; see `read_fertilities`.
 
     Args:
         text: The text.
-        side: How it is written.
-        wanted: For its words, each of whose pieces gets it.
+        side: Text processing of the source.
+        wanted: Fertilities of its words, applied to each of their subword tokens.
 
     Raises:
-        UsageError: if it does not fit the text, or is no fertility.
+        UsageError: if they do not match the text or are not valid fertilities.
     """
     if not wanted or side.problem(text):
         return ""
@@ -36,32 +36,38 @@ def fertility_line(text: str, side: Side, wanted: Wanted | None) -> str:
         found = given_fertilities(tokens, side, "", by_word, "fertilities")
         return "" if found is None else _line(list(found))
     if isinstance(wanted, str) or not isinstance(wanted, Sequence):
-        raise UsageError(f"fertilities={wanted!r}: expected words with numbers, or a number for each word")
+        raise UsageError(
+            f"fertilities={wanted!r}: expected a dict from words to numbers, or one number per word"
+        )
     words = words_of(side, tokens)
     if len(wanted) != len(words):
         raise UsageError(
             f"fertilities: {len(wanted)} for a text of {len(words)} words ({', '.join(map(repr, words))}); "
-            "expected one a word"
+            "expected one per word"
         )
     bounds = [_bounds(value, f"fertilities[{place}]") for place, value in enumerate(wanted)]
     return _line([bounds[word] for word in side.word_ids(tokens)])
 
 
 def _line(bounds: Sequence[Any]) -> str:
-    return " ".join(f"{least!r}:{'' if math.isnan(most) else repr(most)}" for least, most in bounds)
+    return " ".join(
+        f"{minimum!r}:{'' if math.isnan(maximum) else repr(maximum)}" for minimum, maximum in bounds
+    )
 
 
 def _bounds(value: Any, name: str) -> tuple[float, float]:
-    """The least and the most; NaN for a most that is not given."""
-    least, most = value if isinstance(value, tuple | list) and len(value) == 2 else (None, value)
-    low = 0.0 if least is None else _number(least, name)
-    high = math.nan if most is None else _number(most, name)
+    """Return minimum and maximum. The maximum is NaN if it is not given."""
+    minimum, maximum = value if isinstance(value, tuple | list) and len(value) == 2 else (None, value)
+    low = 0.0 if minimum is None else _number(minimum, name)
+    high = math.nan if maximum is None else _number(maximum, name)
     if low > high:
-        raise UsageError(f"{name}: at least {low:g} and at most {high:g}; expected the least first")
+        raise UsageError(
+            f"{name}: the minimum {low:g} is above the maximum {high:g}; expected (minimum, maximum)"
+        )
     return low, high
 
 
 def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise UsageError(f"{name}: {value!r}; expected a number from 0 up, or (least, most)")
+        raise UsageError(f"{name}: {value!r}; expected a number of at minimum 0, or (minimum, maximum)")
     return float(value)

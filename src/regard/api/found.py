@@ -1,4 +1,4 @@
-"""What search and forced decoding found, as results for Python."""
+"""Conversion of the results of search and forced decoding to `TranslationResult`."""
 
 import dataclasses
 from typing import Literal
@@ -24,13 +24,13 @@ Looked = Literal["source", "all"]
 def translated(
     model: TranslationModel | None, text: TextPair, found: LineResult, look: Looked
 ) -> TranslationResult:
-    """What became of a sentence; all of its translations with the best.
+    """Return the result of translating a sentence, with its n-best list.
 
     Args:
-        model: What translated it; none: what has no attention to texts themselves.
-        text: How its two sides are written.
-        found: What search found.
-        look: Whether the model's attention to texts themselves is wanted too.
+        model: The model that translated it. None for a system without self-attention.
+        text: Text processing of both sides.
+        found: Result of search.
+        look: `all` to include the self-attention of encoder and decoder.
     """
     every = [_one(model, text, found, one, look) for one in found.translations]
     if every:
@@ -49,6 +49,7 @@ def translated(
 def _one(
     model: TranslationModel | None, text: TextPair, found: LineResult, one: Translation, look: Looked
 ) -> TranslationResult:
+    """Convert one translation of an n-best list."""
     read = found.source_tokens[: len(found.source_tokens) - len(text.sink)]
     encoder, decoder = _whole(model, text, found, read, one) if model and look == "all" else ((), ())
     return TranslationResult(
@@ -75,9 +76,9 @@ def _one(
 def _whole(
     model: TranslationModel, text: TextPair, found: LineResult, read: tuple[str, ...], one: Translation
 ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    """What a Transformer's encoder and decoder gave to themselves, led through a translation again."""
-    ids, said = text.source.vocabulary.ids(read), [*one.hypothesis.tokens, EOS]
-    batch = text.batch([ids], [said], [found.line.number], [found.fertilities])
+    """Return the encoder's and the decoder's self-attention for a translation, by forced decoding."""
+    ids, target = text.source.vocabulary.ids(read), [*one.hypothesis.tokens, EOS]
+    batch = text.batch([ids], [target], [found.line.number], [found.fertilities])
     with evaluating(model):
         outcome = model(batch.to(next(model.parameters()).device), look="all")
     encoder, decoder = (
@@ -90,13 +91,13 @@ def _whole(
 def scored(
     text: TextPair, pair: tuple[str, str] | KeptPair, found: LineScore, search: SearchConfig
 ) -> TranslationResult:
-    """A translation that was given, with what a model thinks of it.
+    """Return the result of scoring a given translation.
 
     Args:
-        text: How the two sides are written.
-        pair: The sentence and its translation, perhaps with their tokens.
-        found: What forced decoding found.
-        search: Names the attention that links are made from.
+        text: Text processing of both sides.
+        pair: The sentence and its translation, possibly with their tokens.
+        found: Result of forced decoding.
+        search: Search settings, which select the attention for links.
     """
     source, target = (pair.text, pair.translation) if isinstance(pair, KeptPair) else pair
     if found.hypothesis is None:

@@ -1,4 +1,4 @@
-"""Trained models from their folders, one or an ensemble, and search settings by name."""
+"""Loading of models and ensembles from their directories, and search settings by name."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,13 +28,13 @@ _NESTED = {
 def load_models(
     folders: Sequence[Path], device: str, precision: str, settings: Sequence[str] = ()
 ) -> "tuple[TranslationModel, TextPair, SearchConfig]":
-    """One model or an ensemble, the text handling they share, and the first one's search settings.
+    """Load one model or an ensemble, with the shared text processing and the first model's search settings.
 
     Raises:
-        UsageError: if the precision is not known or not for a model, or models of an ensemble have other
-            vocabularies or fertilities.
-        CheckpointError: if a model folder is missing or broken.
-        DeviceError: if the device is not there, or has no products in that precision.
+        UsageError: if the precision is unknown or not supported by the model, or the models of an ensemble
+            differ in vocabularies or fertilities.
+        CheckpointError: if a model directory is missing or damaged.
+        DeviceError: if the device is not available, or does not support the precision.
     """
     from regard.decoding.ensemble import Ensemble
     from regard.experiment import load_model
@@ -51,31 +51,32 @@ def _check_same_text(first: "LoadedModel", other: "LoadedModel") -> None:
         ours, theirs = getattr(first.text, name), getattr(other.text, name)
         if ours.vocabulary != theirs.vocabulary:
             raise UsageError(
-                f"{other.folder}: its {name} vocabulary ({len(theirs.vocabulary)} tokens) is not that of "
-                f"{first.folder} ({len(ours.vocabulary)} tokens): models of an ensemble share vocabularies"
+                f"{other.folder}: its {name} vocabulary ({len(theirs.vocabulary)} tokens) differs from that "
+                f"of {first.folder} ({len(ours.vocabulary)} tokens); models of an ensemble must share "
+                "vocabularies"
             )
         if getattr(ours.tokenizer, "config", None) != getattr(theirs.tokenizer, "config", None):
             raise UsageError(
-                f"{other.folder}: its {name} tokenizer is not that of {first.folder}: "
-                "models of an ensemble share tokenizers"
+                f"{other.folder}: its {name} tokenizer differs from that of {first.folder}; "
+                "models of an ensemble must share tokenizers"
             )
     if first.text.budget != other.text.budget:
         raise UsageError(
-            f"{other.folder}: its fertilities (data.fertility) are not those of {first.folder}: "
-            "models of an ensemble read the same text"
+            f"{other.folder}: its fertilities (data.fertility) differ from those of {first.folder}; "
+            "models of an ensemble must share them"
         )
 
 
 def search_settings(base: "SearchConfig", options: Mapping[str, Any]) -> "SearchConfig":
-    """The model's search settings with the options that were given (not `None`) in their places.
+    """Return search settings in which the given options (those that are not None) are replaced.
 
     Args:
-        base: The model's own.
-        options: By the names of `SearchConfig`, or by those of `_NESTED`; `head` is one of `heads`. With
-            another layer and no heads all of its heads are meant.
+        base: Search settings of the model.
+        options: Options by the names of `SearchConfig` or of `_NESTED`. `head` is a single one of `heads`. If
+            a layer is given without heads, all of its heads are used.
 
     Raises:
-        ConfigError: if they do not fit together; names the option.
+        ConfigError: if the options are not consistent; names the option.
     """
     from regard.config import from_dict, to_dict
     from regard.decoding.config import SearchConfig

@@ -1,4 +1,4 @@
-"""`regard.load`: a trained model, or an ensemble, that translates and scores text.
+"""Trained models and ensembles that translate and score text: `regard.load` and `Model`.
 
 model = regard.load("runs/first")
 t = model.translate("Ein Hund läuft.")
@@ -42,38 +42,38 @@ def load(
     tokenized: bool = False,
     **search: Any,
 ) -> "Model":
-    """Load a trained model; several make an ensemble.
+    """Load a trained model, or several as an ensemble.
 
     Args:
-        folders: Model folders, as `regard train` leaves them.
+        folders: Model directories, as written by `regard train`.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`...
-        precision: What products are made in: `float32`; `bfloat16` or, on a CPU, `int8`: faster.
-        settings: Other settings than those it was trained with, as `model.attention.contexts=0`.
-        tokenized: Whether all text is tokenised as the training text is, and taken as it stands; else the
-            punctuation of plain text is set apart where the training text is tokenised.
-        search: Search settings by name in the place of the model's own: `beam`, `length_penalty`,
-            `coverage_penalty`, `no_repeat_ngram`, `max_length_ratio`, `batch` (sentences at once)...; all of
-            them stand under `[search]` in `regard config`. `layer`, `head` (or `heads`) and `shift` choose
-            the attention that word links, maps and replaced unknown words come from (`[search.alignment]`).
+        precision: Data type of matrix multiplications: `float32`, or the faster `bfloat16` and (on a CPU)
+            `int8`.
+        settings: Overrides of the training configuration, such as `model.attention.contexts=0`.
+        tokenized: Whether all text is tokenized in the same way as the training text and is used unchanged.
+            Otherwise plain text is tokenized if the training text is.
+        search: Search settings by name, which override those of the model: `beam`, `length_penalty`,
+            `coverage_penalty`, `no_repeat_ngram`, `max_length_ratio`, `batch` (sentences per batch)...
+            `regard config` lists all of them under `[search]`. `layer`, `head` (or `heads`) and `shift`
+            select the attention for word links, attention maps and the replacement of unknown words
+            (`[search.alignment]`).
 
     Raises:
-        UsageError: if no folder is given, models of an ensemble do not fit each other, or the precision is
-            not known or not for this model.
-        CheckpointError: if a folder is missing or broken; names the file.
-        ConfigError: if a setting is wrong; names it.
-        DeviceError: if the device is not there, or has no exact products of 8-bit integers.
+        UsageError: if no directory is given, the models of an ensemble are not compatible, or the precision
+            is unknown or not supported by the model.
+        CheckpointError: if a directory is missing or damaged; names the file.
+        ConfigError: if a setting is invalid; names it.
+        DeviceError: if the device is not available, or does not support exact int8 matrix multiplication.
     """
     if not folders:
-        raise UsageError("regard.load() needs a model folder: regard.load('runs/first')")
+        raise UsageError("regard.load() needs a model directory: regard.load('runs/first')")
     for folder in folders:
         if not isinstance(folder, str | Path):
-            raise UsageError(
-                f"regard.load({folder!r}): expected folders, one after the other, for an ensemble"
-            )
+            raise UsageError(f"regard.load({folder!r}): expected directories, each as an argument of its own")
     paths = [Path(folder) for folder in folders]
     if is_phrase_based(paths):
         if settings:
-            raise UsageError(f"settings: not for phrase-based models; {paths[0]} is one")
+            raise UsageError(f"settings: not available for phrase-based models such as {paths[0]}")
         phrases, config = load_phrase_model(paths)
         if tokenized:
             phrases = dataclasses.replace(phrases, text=phrases.text.as_written())
@@ -85,13 +85,14 @@ def load(
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A trained model, or an ensemble of some. Threads may share it: their calls wait for one another.
+    """A trained model or an ensemble. It may be shared by threads; a lock serializes their calls.
 
     Attributes:
-        folders: Where it came from.
-        model: The PyTorch module; or a phrase-based system, which has none and scores no translations.
-        text: How its two sides are written.
-        search: How it searches, unless told otherwise.
+        folders: Directories it was loaded from.
+        model: The PyTorch module, or a phrase-based system, which is not a module and cannot score
+            translations.
+        text: Text processing of both sides.
+        search: Default search settings.
     """
 
     folders: tuple[Path, ...]
@@ -100,7 +101,7 @@ class Model:
     search: SearchConfig
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
 
-    # A text is an iterable of texts, too.
+    # A string is also an iterable of strings, so pyright reports overlapping overloads.
     @overload
     def translate(  # pyright: ignore[reportOverlappingOverload]
         self,
@@ -141,35 +142,35 @@ class Model:
         look: Looked = "source",
         **search: Any,
     ) -> TranslationResult | list[TranslationResult]:
-        """Translate a sentence, or several at once.
+        """Translate a sentence, or several sentences.
 
         Args:
-            text: A sentence; or some, whose translations come as a list in their order.
-            fertilities: The most attention that words may receive, for models that bound it: `{"Hund": 1}`
-                for a word wherever it stands, or a list of a number for each word in turn (none leaves the
-                model's own). `(least, most)` asks for attention too. Of several sentences: the first form for
-                all, or a list of either form (or none) for each.
-            prefix: What the translation must start with; of several sentences one for all, or a list.
-            terms: Words and phrases that it must hold; of several sentences the same for all, or a list of
-                lists.
-            sample: Draw from the model instead of searching for the best: true, or `temperature`, `top_k`,
-                `top_p` and `seed` by name. `nbest` are drawn.
-            mbr: Of the beam, or of samples, give the translation that is best on average if any of them may
-                be right (minimum Bayes risk): `bleu`, `chrf` or `rep`; or `utility`, `candidates` and
-                `weights` by name, see `regard.decoding.mbr`.
-            look: `all` looks at the encoder's and the decoder's attention to themselves too, where the model
-                is one Transformer.
+            text: A sentence, or an iterable of sentences, whose translations are returned as a list in order.
+            fertilities: Maximum attention that words may receive, for models with constrained attention:
+                `{"Hund": 1}` for all occurrences of a word, or a list with one number per word (None keeps
+                the model's own). `(minimum, maximum)` also sets a minimum. For several sentences: a dict for
+                all of them, or a list with a dict, a list or None for each.
+            prefix: Text that the translation must start with. For several sentences: one for all, or one for
+                each.
+            terms: Words and phrases that the translation must contain. For several sentences: one list for
+                all, or one list for each.
+            sample: Sample from the model instead of searching. True, or a dict with `temperature`, `top_k`,
+                `top_p` and `seed`. `nbest` is the number of samples.
+            mbr: Minimum Bayes risk decoding over the beam or over samples: the utility `bleu`, `chrf` or
+                `rep`, or a dict with `utility`, `candidates` and `weights`; see `regard.decoding.mbr`.
+            look: `all` returns the self-attention of encoder and decoder as well, if the model is a single
+                Transformer.
             search: Search settings for this call, by name, such as `beam`, `nbest`, `layer` and `head`; see
-                `load`. A beam is made as wide as `nbest` unless it is given.
+                `load`. If `beam` is not given, it is raised to `nbest` if necessary.
 
         Returns:
-            A result, or a list of as many as there are sentences. In a list a sentence that is refused (too
-            long) has a result that says so in `refused`.
+            A result, or a list with one result per sentence. In a list, the result of a sentence that is
+            rejected (for example because it is too long) states the reason in `refused`.
 
         Raises:
-            DataError: if a single sentence is refused; says why.
-            UsageError: if an argument does not fit the text or the model.
-            ConfigError: if a search setting is wrong; names it.
+            DataError: if a single sentence is rejected; states the reason.
+            UsageError: if an argument is not compatible with the text or the model.
+            ConfigError: if a search setting is invalid; names it.
         """
         if look not in ("source", "all"):
             raise UsageError(f"look={look!r}: expected 'source' or 'all'")
@@ -178,11 +179,11 @@ class Model:
         lines = self._lines(texts, single, fertilities, prefix, terms)
         if isinstance(self.model, PhraseModel):
             if look == "all":
-                raise UsageError(
-                    f"look='all': {self.folders[0]} is phrase-based: it has no attention to itself"
-                )
+                raise UsageError(f"look='all': {self.folders[0]} is phrase-based and has no self-attention")
             if sample or mbr:
-                raise UsageError(f"sample and mbr: not for phrase-based models; {self.folders[0]} is one")
+                raise UsageError(
+                    f"sample and mbr: not available for phrase-based models such as {self.folders[0]}"
+                )
             neural, translator = None, PhraseTranslator(self.model, self._search(search))
         else:
             neural = self.model
@@ -196,7 +197,7 @@ class Model:
                 for each in translator.block(block)
             ]
         if single and results[0].refused:
-            raise DataError(f"the text is refused: {results[0].refused}")
+            raise DataError(f"the text cannot be translated: {results[0].refused}")
         return results[0] if single else results
 
     @overload
@@ -215,32 +216,32 @@ class Model:
         target: str | TranslationResult | Iterable[str | TranslationResult],
         **search: Any,
     ) -> TranslationResult | list[TranslationResult]:
-        """What the model thinks of a translation that is given, or of several.
+        """Compute the scores of one or several given translations.
 
         Args:
-            source: A sentence, or some.
-            target: Its translation, or those of each. Results of `translate` are scored with the tokens that
-                were generated; a text is segmented again, which may give other ones.
-            search: Search settings by name; the length and the coverage penalty make the score, `layer`,
-                `head` and `shift` choose the attention of the links.
+            source: A sentence, or several.
+            target: Its translation, or one per sentence. Results of `translate` are scored with the generated
+                tokens. A string is tokenized, which may give other tokens.
+            search: Search settings by name. The length and the coverage penalty define the score; `layer`,
+                `head` and `shift` select the attention for the links.
 
         Returns:
-            A result, or a list of as many as there are sentences, with the translations given as their text.
+            A result, or a list with one result per sentence, whose text is the given translation.
 
         Raises:
-            DataError: if a single sentence is refused (empty, too long); says why.
-            UsageError: if there are not as many translations as sentences, or the model is phrase-based.
-            ConfigError: if a search setting is wrong; names it.
+            DataError: if a single sentence is rejected (empty or too long); states the reason.
+            UsageError: if the numbers of sentences and translations differ, or the model is phrase-based.
+            ConfigError: if a search setting is invalid; names it.
         """
         if isinstance(self.model, PhraseModel):
             raise no_probability(self.folders[0])
         single = isinstance(source, str)
         if single != isinstance(target, str | TranslationResult):
-            raise UsageError("source and target: expected two texts, or two lists of texts")
+            raise UsageError("source and target: expected two strings, or two lists of strings")
         sources = sentences([source] if single else source, "source")
         targets = as_list([target] if single else target, "target")
         if len(sources) != len(targets):
-            raise UsageError(f"{len(sources)} sources and {len(targets)} targets; expected as many")
+            raise UsageError(f"{len(sources)} sources but {len(targets)} targets: expected one each")
         pairs = [self._pair(*pair) for pair in zip(sources, targets, strict=True)]
         settings = self._search(search)
         with self._lock:
@@ -251,14 +252,14 @@ class Model:
         return results[0] if single else results
 
     def _pair(self, source: str, target: Any) -> tuple[str, str] | KeptPair:
-        """A pair to score, with the tokens of a result."""
+        """Return a pair to score, with the tokens of a result if one is given."""
         if not isinstance(target, TranslationResult):
             return source, sentences([target], "target")[0]
         read = target.source_tokens[: len(target.source_tokens) - len(self.text.sink)]
         return KeptPair(source, target.text, read if source == target.source else None, target.tokens)
 
     def _search(self, options: dict[str, Any], least: int = 1) -> SearchConfig:
-        """The settings of a call, the beam as wide as what is returned or compared unless it is given."""
+        """Return the search settings of a call. By default, the beam is raised to the number of candidates."""
         if isinstance(self.model, PhraseModel):
             return phrase_search(self.search, options)
         nbest = options.get("nbest")
@@ -274,7 +275,7 @@ class Model:
         sample: bool | Mapping[str, Any],
         mbr: str | Mapping[str, Any] | None,
     ) -> Translator:
-        """What searches, draws or compares, as a call asks."""
+        """Return a translator that searches, samples or reranks, depending on the arguments."""
         sampling = choice = None
         if sample:
             given = dict(sample) if isinstance(sample, Mapping) else {}
@@ -286,11 +287,11 @@ class Model:
         return Translator(model, self.text, settings, sampling, mbr=choice)
 
     def _lines(self, texts: list[str], single: bool, fertilities: Any, prefix: Any, terms: Any) -> list[Line]:
-        """The sentences with what is asked of each."""
+        """Return the sentences with their prefixes, fertilities and terms."""
         if fertilities is not None:
             check_bounded(self.model, self.text, str(self.folders[0]))
         if isinstance(terms, str):
-            raise UsageError(f"terms={terms!r}: expected a list of words and phrases")
+            raise UsageError(f"terms={terms!r}: expected a list of words and phrases, not a single string")
         terms = as_list(terms, "terms")
         alike = single or fertilities is None or isinstance(fertilities, Mapping)
         wanted = for_each(fertilities, alike, len(texts), "fertilities")
@@ -310,5 +311,5 @@ class Model:
         ]
 
     def __repr__(self) -> str:
-        """Where it came from."""
+        """Return the model's directories."""
         return f"Model({', '.join(repr(str(folder)) for folder in self.folders)})"

@@ -1,4 +1,4 @@
-"""Phrase-based systems from their folders, wherever any trained model is taken."""
+"""Loading of phrase-based systems, with the same interface as other trained models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,21 +24,21 @@ __all__ = [
 ]
 
 _KNOWN = ("beam", "nbest", "batch")
-"""Search settings that mean something there."""
+"""Search settings that phrase-based systems support."""
 
 
 def is_phrase_based(folders: Sequence[Path]) -> bool:
-    """Whether one of some model folders holds a phrase-based system."""
+    """Return whether one of several model directories contains a phrase-based system."""
     from regard.training.phrases import is_phrase_folder
 
     return any(is_phrase_folder(folder) for folder in folders)
 
 
 def no_probability(folder: Path) -> UsageError:
-    """Why a phrase-based system scores no translation that is given."""
+    """Return the error for scoring given translations with a phrase-based system."""
     return UsageError(
-        f"{folder}: a phrase-based system ranks its own translations of a sentence by sums of features; "
-        "it gives a translation that it is shown no probability"
+        f"{folder}: a phrase-based system ranks its own translations by weighted sums of features and "
+        "cannot compute the probability of a given translation; use a neural model"
     )
 
 
@@ -49,18 +49,18 @@ def load_translator(
     options: Mapping[str, Any],
     threads: int | None = None,
 ) -> "Translator | PhraseTranslator":
-    """What translates with a model of any kind, or with an ensemble of neural ones.
+    """Load a translator for a model of any kind, or for an ensemble of neural models.
 
     Args:
-        folders: Model folders.
-        device: Where a neural model runs.
-        precision: What its products are made in.
-        options: Search settings as `search_settings` takes them; those left out or none are the model's own.
-        threads: On the CPU.
+        folders: Model directories.
+        device: Device of a neural model.
+        precision: Data type of the matrix multiplications of a neural model.
+        options: Search settings as in `search_settings`. Missing options and None keep the model's own.
+        threads: Number of CPU threads of a phrase-based system.
 
     Raises:
-        UsageError: if an option is not for the model, or models do not fit together.
-        CheckpointError: if a folder is missing or broken.
+        UsageError: if an option is not supported by the model, or the models are not compatible.
+        CheckpointError: if a directory is missing or damaged.
     """
     from regard.api.loading import load_models, search_settings
     from regard.decoding.translate import Translator
@@ -74,35 +74,35 @@ def load_translator(
 def phrase_translator(
     folders: Sequence[Path], threads: int | None, options: Mapping[str, Any], others: Mapping[str, Any]
 ) -> "PhraseTranslator":
-    """A translator of a phrase-based system.
+    """Load a translator for a phrase-based system.
 
     Args:
-        folders: One.
-        threads: On the CPU; none: as many as there are processors.
-        options: Search settings as `search_settings` takes them; those left out or none are the model's own.
-        others: Options that it does not have, by name; those left out are none or false.
+        folders: A list with one directory.
+        threads: Number of CPU threads. None for one per processor.
+        options: Search settings as in `search_settings`. Missing options and None keep the model's own.
+        others: Other options, by name, that are not supported. They must be None, false or empty.
 
     Raises:
-        UsageError: if an option is given that it does not have, or there are several models.
-        CheckpointError: if the folder is broken.
+        UsageError: if an option is given that is not supported, or there are several models.
+        CheckpointError: if the directory is damaged.
     """
     from regard.decoding.phrases import PhraseTranslator
 
     unknown = {f"--{name.replace('_', '-')}": value for name, value in options.items() if name not in _KNOWN}
     for name, value in {**others, **unknown}.items():
         if value is not None and value is not False and value != []:
-            raise UsageError(f"{name}: not for phrase-based models; {folders[0]} is one")
+            raise UsageError(f"{name}: not available for phrase-based models such as {folders[0]}")
     model, config = load_phrase_model(folders)
     known = {name: options.get(name) for name in _KNOWN}
     return PhraseTranslator(model, phrase_search(config.search, known), threads or 0)
 
 
 def load_phrase_model(folders: Sequence[Path]) -> "tuple[PhraseModel, RunConfig]":
-    """A phrase-based system from its folder, and its run's settings, with the stacks' size as beam.
+    """Load a phrase-based system and its run configuration, in which the beam is the stack size.
 
     Raises:
-        UsageError: if there are several models, or the settings are not of such a system.
-        CheckpointError: if the folder is broken.
+        UsageError: if there are several models, or the configuration is not that of such a system.
+        CheckpointError: if the directory is damaged.
     """
     from regard.config import to_dict
     from regard.experiment import load_config
@@ -111,10 +111,13 @@ def load_phrase_model(folders: Sequence[Path]) -> "tuple[PhraseModel, RunConfig]
     from regard.training.resume import compare_beside, files_beside
 
     if len(folders) > 1:
-        raise UsageError("several models: phrase-based ones make no ensembles")
+        raise UsageError("several models are given, but ensembles of phrase-based models are not supported")
     config = load_config(folders[0])
     if not isinstance(config.model, PhraseConfig):
-        raise UsageError(f"{folders[0]}: model.kind = {config.model.kind!r} beside a phrase-based system")
+        raise UsageError(
+            f"{folders[0]}: the directory contains a phrase-based system, but its configuration has "
+            f"model.kind = {config.model.kind!r}"
+        )
     found = files_beside(folders[0], to_dict(config))
     compare_beside(phrases_beside(folders[0]), folders[0] / PHRASE_FOLDER, folders[0], found)
     search = replace(config.search, beam=config.model.stack, nbest=1)
@@ -122,20 +125,22 @@ def load_phrase_model(folders: Sequence[Path]) -> "tuple[PhraseModel, RunConfig]
 
 
 def phrase_search(base: "SearchConfig", options: Mapping[str, Any]) -> "SearchConfig":
-    """Search settings with the options that were given in their places; stacks hold what is returned.
+    """Return search settings in which the given options are replaced.
+
+    The beam is raised to the number of translations returned.
 
     Args:
-        base: The system's own.
-        options: As `search_settings` takes them.
+        base: Search settings of the system.
+        options: Options as in `search_settings`.
 
     Raises:
-        UsageError: if an option means nothing to such a system.
-        ConfigError: if they do not fit together; names the option.
+        UsageError: if an option is not supported by phrase-based systems.
+        ConfigError: if the options are not consistent; names the option.
     """
     from regard.api.loading import search_settings
 
     given = {name: value for name, value in options.items() if value is not None}
     for name in given.keys() - set(_KNOWN):
-        raise UsageError(f"{name}: not for phrase-based models, which know {', '.join(_KNOWN)}")
+        raise UsageError(f"{name}: not available for phrase-based models, which support {', '.join(_KNOWN)}")
     wide = max(base.beam, given.get("nbest", 1))
     return search_settings(replace(base, beam=wide), given)

@@ -1,4 +1,4 @@
-"""What a model made of a text: its translation, how sure it is, and where it looked, as NumPy arrays."""
+"""The result of translating or scoring a text: translation, scores and attention, as NumPy arrays."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,40 +19,41 @@ from regard.report.picture import Picture
 __all__ = ["Attended", "TranslationResult"]
 
 Attended = Literal["source", "encoder", "decoder"]
-"""Whose attention: the target's to the source, the source's to itself, the target's to itself."""
+"""Kind of attention: from target to source, self-attention of the encoder, or of the decoder."""
 _END = "</s>"
 _START = "<s>"
 
 
 @dataclass(frozen=True, eq=False)
 class TranslationResult:
-    """A translation of a text, found or given. Scores are natural logarithms.
+    """A translation of a text, generated or given. Scores are natural logarithms.
 
     Attributes:
-        source: The text.
-        text: Its translation; empty where the text is empty or refused.
-        source_tokens: The S tokens that the model read, a `<sink>` included where it has one.
-        tokens: The T tokens that it said; an end symbol follows them.
-        source_words: The text's words, subwords joined.
-        words: The translation's.
-        score: What search ranks by; not a number where there is no translation.
+        source: The source text.
+        text: The translation. Empty if the source text is empty or rejected.
+        source_tokens: S source tokens, including `<sink>` if the model has one.
+        tokens: T target tokens. An end symbol follows them.
+        source_words: Words of the source text, with subword tokens joined.
+        words: Words of the translation.
+        score: Score that search ranks by. NaN if there is no translation.
         log_probability: log p(tokens, end symbol | source).
-        token_log_probs: [T + 1], its parts, the end symbol's last.
-        attention: For each attending layer [T + 1, H, S]: every step, the end symbol's last, and every head.
-        beliefs: The posterior, the same once the tokens were known, where that is another (of hard attention
-            the probability of each selection); else none.
-        source_word_ids: The word that each source token is part of, counted from 0; -1 for the sink,
-            -2 for a symbol that the tokenizer puts around the text.
-        word_ids: The same of `tokens`.
-        aligned_by: The layer, heads and step of the attention that `weights` and `alignment` come from.
-        encoder: For each layer of a Transformer's encoder [H, S, S], where all was looked at: what token i
-            gave to token j.
-        decoder: The same of its decoder, [H, T + 1, T + 1]: a step sees the start symbol and the tokens
-            before its own.
-        refused: Why the text was not translated; none where it was.
-        lacking: The terms asked for that the translation, or another of the n-best, does not hold.
-        resegmented: Of a result that was scored, whether its text has other tokens when it is read again.
-        nbest: All translations that were asked for, best first, this one among them; on the best one alone.
+        token_log_probs: [T + 1], log-probability of each token and, last, of the end symbol.
+        attention: Weights [T + 1, H, S] of each attention layer, for all heads and all time steps including
+            that of the end symbol.
+        beliefs: Posterior attention in the same form, after each token is known. Empty if it equals
+            `attention`. With hard attention, it is the probability of each selection.
+        source_word_ids: Word index of each source token, counted from 0; -1 for the sink, -2 for a symbol
+            that the tokenizer adds to the text.
+        word_ids: Word index of each token of `tokens`.
+        aligned_by: Layer, heads and shift of the attention used for `weights` and `alignment`.
+        encoder: Self-attention [H, S, S] of each encoder layer of a Transformer, if requested: from token i
+            to token j.
+        decoder: Self-attention [H, T + 1, T + 1] of each decoder layer. Each step attends to the start symbol
+            and the previous tokens.
+        refused: Why the text was not translated, or None.
+        lacking: Required terms that this or another translation of the n-best list does not contain.
+        resegmented: For a scored result: whether tokenizing its text gives other tokens.
+        nbest: All requested translations, best first, including this one. Only set on the best translation.
     """
 
     source: str
@@ -78,58 +79,59 @@ class TranslationResult:
 
     @property
     def posterior(self) -> tuple[Float[np.ndarray, "N _ S"], ...]:
-        """All attention once the tokens were known: `beliefs`, or `attention` where these are the same."""
+        """Return the posterior attention of all layers: `beliefs`, or `attention` if they are equal."""
         return self.beliefs or self.attention
 
     @cached_property
     def weights(self) -> Float[np.ndarray, "T S"]:
-        """The attention map that `alignment` comes from, the end symbol left out; see `aligned_by`."""
+        """Return the attention map used for `alignment`, without the end symbol; see `aligned_by`."""
         if not self.attention:
             return np.zeros((len(self.tokens), len(self.source_tokens)), dtype=np.float32)
         return attention_map(self.posterior, self.aligned_by)
 
     @cached_property
     def word_weights(self) -> Float[np.ndarray, "V W"]:
-        """The same of words: the sum over a source word's pieces, the mean over a target word's."""
+        """Return the map between words: summed over source subword tokens, averaged over target ones."""
         return join_words(self.weights, self.source_word_ids, self.word_ids).astype(np.float32)
 
     @cached_property
     def word_map(self) -> AttentionMap:
-        """The same with its words, and with the sink's column where the model has one."""
+        """Return the map between words with its labels, and a column for the sink if the model has one."""
         ids = self.source_word_ids, self.word_ids
         return AttentionMap.of_tokens(self.weights, self.source_words, self.words, *ids)
 
     def difference(self, other: "TranslationResult") -> AttentionMap:
-        """Where this model attended more than another to the same words (positive), and where less.
+        """Return this attention map minus another one of the same words.
 
         Args:
-            other: The same translation by another model; a sink that only one of them has counts as 0.
+            other: The same translation by another model. A sink that only one of them has counts as 0.
 
         Raises:
-            DataError: if the two have other words; says which word is the first that differs.
+            DataError: if the words differ; names the first difference.
         """
         return map_difference(self.word_map, other.word_map, ("this one", "the other"))
 
     def plot_difference(
         self, other: "TranslationResult", names: tuple[str, str] = ("this one", "the other")
     ) -> Picture:
-        """Draw `difference`: red where this model attended more, blue where the other did.
+        """Plot `difference`: red where this model has more attention, blue where the other has more.
 
         Args:
             other: The same translation by another model.
-            names: What to call the two.
+            names: Names of the two models.
 
         Raises:
-            DataError: if the two have other words, or the same name.
+            DataError: if the words differ, or the names are equal.
         """
         apart = map_difference(self.word_map, other.word_map, names)
         return Picture(svg_difference(apart.weights, apart.columns, apart.target, names))
 
     @cached_property
     def alignment(self) -> Int[np.ndarray, "L 2"]:
-        """For each target word the source word it attended to most: rows of (source, target), from 0.
+        """Return for each target word the source word with the highest attention, as rows (source, target).
 
-        A word that attended to the sink most has none; see `regard.decoding.linking`.
+        Words are counted from 0. A word whose highest attention is on the sink is not linked; see
+        `regard.decoding.linking`.
         """
         words = TokenWords(self.source_word_ids, self.word_ids)
         links = attention_links(self.attention, self.posterior, self.aligned_by, words)
@@ -143,43 +145,49 @@ class TranslationResult:
         of: Attended = "source",
         title: str | None = None,
     ) -> Picture:
-        """Draw where the model looked; exactly 0 is white, everything else is not.
+        """Plot an attention map. Weights of exactly 0 are white, and no others are.
 
         Args:
-            words: Join subwords; for the attention to the source.
-            layer: Which layer, from 0; -1 is the last. Default: that of `aligned_by`; of the attention to
-                itself the last.
-            head: Which head, from 0; their mean; or all, beside each other. Default: the mean of the heads of
-                `aligned_by`; of all heads where another layer is chosen.
-            of: Whose attention; `encoder` and `decoder` of what was translated with `look="all"`.
-            title: A line above.
+            words: Whether to join subword tokens, for attention to the source.
+            layer: Index of the layer, counted from 0; -1 is the last. Default: that of `aligned_by`, or the
+                last for self-attention.
+            head: Index of the head, counted from 0; `mean` for their mean, or `all` for all heads next to
+                each other. Default: the mean of the heads of `aligned_by`, or of all heads if another layer
+                is chosen.
+            of: Kind of attention. `encoder` and `decoder` need a translation made with `look="all"`.
+            title: Title above the plot.
 
         Returns:
-            A picture: a notebook shows it, `save` writes it.
+            A picture, which notebooks display and `save` writes to a file.
 
         Raises:
-            UsageError: if there is no such layer or head, or nothing to draw.
+            UsageError: if there is no such layer or head, or no attention.
         """
         if of not in ("source", "encoder", "decoder"):
             raise UsageError(f"of={of!r}: expected 'source', 'encoder' or 'decoder'")
         if self.refused is not None or not self.attention:
-            raise UsageError(f"there is no attention to draw: {self.refused or 'the text is empty'}")
+            raise UsageError(f"there is no attention to plot: {self.refused or 'the text is empty'}")
         if words and of != "source":
-            raise UsageError("words=True joins the subwords of the attention to the source alone")
+            raise UsageError("words=True is supported only for of='source'")
         rows, columns, layers = self._seen(of)
         if not layers:
-            raise UsageError(f"of={of!r}: not looked at: translate with look='all', with one Transformer")
+            raise UsageError(
+                f"of={of!r}: the result has no such attention; translate with look='all' and a single "
+                "Transformer model"
+            )
         own = self.aligned_by if of == "source" else AlignmentConfig()
         place = layer if layer is not None else -1 if own.layer is None else own.layer
         if not -len(layers) <= place < len(layers):
-            raise UsageError(f"layer={place}: there are {len(layers)}, from 0 on; -1 is the last")
+            raise UsageError(f"layer={place}: there are {len(layers)} layers, counted from 0; -1 is the last")
         maps = layers[place]  # (H, rows, columns)
         if isinstance(head, str) and head not in ("mean", "all"):
             raise UsageError(f"head={head!r}: expected a number, 'mean' or 'all'")
         heads = (head,) if isinstance(head, int) else own.heads if head is None and layer is None else ()
         for number in heads:
             if not -len(maps) <= number < len(maps):
-                raise UsageError(f"head={number}: there are {len(maps)}, from 0 on; -1 is the last")
+                raise UsageError(
+                    f"head={number}: there are {len(maps)} heads, counted from 0; -1 is the last"
+                )
         captions = [f"head {number}" for number in range(len(maps))] if head == "all" else None
         some = maps[list(heads)] if heads else maps
         chosen = some if head == "all" else some.mean(axis=0)[None]
@@ -189,7 +197,7 @@ class TranslationResult:
         return Picture(svg_map(chosen if head == "all" else chosen[0], columns, rows, title, captions))
 
     def _seen(self, of: Attended) -> tuple[tuple[str, ...], tuple[str, ...], list[np.ndarray]]:
-        """Labels of rows and columns, and each layer as [H, rows, columns]."""
+        """Return the labels of rows and columns, and the attention of each layer as [H, rows, columns]."""
         if of == "encoder":
             return self.source_tokens, self.source_tokens, list(self.encoder)
         if of == "decoder":
@@ -200,10 +208,10 @@ class TranslationResult:
         return self.tokens, self.source_tokens, layers
 
     def __repr__(self) -> str:
-        """Its text and score."""
+        """Return the text and its score."""
         why = f", refused={self.refused!r}" if self.refused else f", score={self.score:.4f}"
         return f"TranslationResult({self.text!r}{why})"
 
     def __str__(self) -> str:
-        """Its text."""
+        """Return the text."""
         return self.text
