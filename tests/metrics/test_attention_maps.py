@@ -55,13 +55,13 @@ def test_a_source_word_spelled_like_the_sink_is_a_word():
 )
 def test_a_message_names_the_word_that_differs(source, target, message):
     other = AttentionMap(source, target, np.zeros((len(target), len(source))))
-    with pytest.raises(DataError, match=f"soft and other are of other words.*{message}"):
+    with pytest.raises(DataError, match=f"soft and other have different words.*{message}"):
         map_difference(SOFT, other, ("soft", "other"))
 
 
 def test_weights_of_other_words_are_refused():
     with pytest.raises(
-        DataError, match="2 rows and 4 columns is not one of 2 target words and 2 source words"
+        DataError, match="2 rows and 4 columns does not match 2 target words and 2 source words"
     ):
         AttentionMap(SOURCE, TARGET, np.zeros((2, 4)))
 

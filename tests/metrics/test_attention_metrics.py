@@ -157,10 +157,10 @@ def test_figures_survive_a_file():
 
 @pytest.mark.parametrize("record", [{}, {"entropies": 3}, {"entropies": {"edges": [1]}}])
 def test_what_is_no_record_is_refused(record):
-    with pytest.raises(DataError, match="not the figures"):
+    with pytest.raises(DataError, match="does not contain attention statistics"):
         AttentionFigures.from_record(record)
 
 
 def test_no_sentence_has_no_figures():
-    with pytest.raises(DataError, match="no sentence"):
+    with pytest.raises(DataError, match="at least one sentence"):
         summarise([])

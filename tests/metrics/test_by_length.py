@@ -158,7 +158,7 @@ def test_equal_systems_do_not_differ_anywhere():
 
 def test_counts_of_another_text_are_refused():
     counts = count_system(OUTPUTS, REFERENCES)["bleu"]
-    with pytest.raises(DataError, match="6 sentences, lengths of 2"):
+    with pytest.raises(DataError, match="6 sentences, but lengths of 2"):
         score_by_length(counts, cut_by_length([1, 2]))
 
 

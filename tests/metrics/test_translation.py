@@ -80,9 +80,9 @@ def test_counts_of_a_part_score_that_part(metric):
 
 
 def test_lengths_that_differ_are_refused():
-    with pytest.raises(DataError, match="reference 2 has 1 sentences, the hypotheses 2"):
+    with pytest.raises(DataError, match="reference 2 has 1 sentences but the hypotheses have 2"):
         bleu(["a", "b"], [["a", "b"], ["a"]])
-    with pytest.raises(DataError, match="no sentence"):
+    with pytest.raises(DataError, match="at least one sentence"):
         chrf([], [[]])
     with pytest.raises(DataError, match="at least one"):
         ter(["a"], [])

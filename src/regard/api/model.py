@@ -259,7 +259,7 @@ class Model:
         return KeptPair(source, target.text, read if source == target.source else None, target.tokens)
 
     def _search(self, options: dict[str, Any], least: int = 1) -> SearchConfig:
-        """Return the search settings of a call. By default, the beam is raised to the number of candidates."""
+        """Return the search settings of a call, in which the beam is at least the number of candidates."""
         if isinstance(self.model, PhraseModel):
             return phrase_search(self.search, options)
         nbest = options.get("nbest")

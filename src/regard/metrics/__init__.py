@@ -1,4 +1,4 @@
-"""Scores of translations and alignments, and whether their differences mean anything; no models, no torch."""
+"""Metrics of translations and alignments, and significance tests. Does not use models or torch."""
 
 from regard.metrics.alignment import AlignmentScore, alignment_score, links_from_weights
 from regard.metrics.counts import Score, SentenceCounts

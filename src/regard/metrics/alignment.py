@@ -1,6 +1,7 @@
-"""Precision, recall and alignment error rate of word links against gold links, Och & Ney (2003).
+"""Precision, recall and alignment error rate (AER) of word links, Och & Ney (2003).
 
-With A the links, S the sure and P the possible gold links (S is part of P), summed over the corpus:
+With the links A, the sure gold links S and the possible gold links P (S is a subset of P), and counts summed
+over the corpus:
 
     precision = |A & P| / |A|,  recall = |A & S| / |S|,  AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
 """
@@ -28,12 +29,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class AlignmentScore:
-    """How well links agree with gold links over a corpus; each lies between 0 and 1.
+    """Agreement of links with gold links over a corpus. Each value is between 0 and 1.
 
     Attributes:
-        precision: Share of the links that are possible; 1 where there is no link.
-        recall: Share of the sure links that were found; 1 where none is sure.
-        aer: Alignment error rate, lower is better; 0 where there is neither a link nor a sure one.
+        precision: Share of the links that are possible; 1 if there are no links.
+        recall: Share of the sure links that are found; 1 if there are no sure links.
+        aer: Alignment error rate, lower is better; 0 if there are neither links nor sure links.
     """
 
     precision: float
@@ -42,49 +43,51 @@ class AlignmentScore:
 
 
 def alignment_score(links: Iterable[Links], gold: Iterable[GoldLinks]) -> AlignmentScore:
-    """Score links against gold links.
+    """Compute precision, recall and AER of links against gold links.
 
     Args:
-        links: The links of each sentence pair.
-        gold: The gold links of the same sentence pairs.
+        links: Links of each sentence pair.
+        gold: Gold links of the same sentence pairs.
 
     Raises:
         DataError: if the numbers of sentence pairs differ.
     """
-    drawn, sure, drawn_sure, drawn_possible = (int(n) for n in count_links(links, gold).sum(axis=0))
+    found, sure, found_sure, found_possible = (int(n) for n in count_links(links, gold).sum(axis=0))
     return AlignmentScore(
-        precision=drawn_possible / drawn if drawn else 1.0,
-        recall=drawn_sure / sure if sure else 1.0,
-        aer=1 - (drawn_sure + drawn_possible) / (drawn + sure) if drawn + sure else 0.0,
+        precision=found_possible / found if found else 1.0,
+        recall=found_sure / sure if sure else 1.0,
+        aer=1 - (found_sure + found_possible) / (found + sure) if found + sure else 0.0,
     )
 
 
 def count_links(links: Iterable[Links], gold: Iterable[GoldLinks]) -> Float[np.ndarray, "n 4"]:
-    """|A|, |S|, |A & S| and |A & P| of each sentence pair: what `alignment_error` and resampling need.
+    """Return |A|, |S|, |A & S| and |A & P| of each sentence pair, for `alignment_error` and resampling.
 
     Args:
-        links: The links of each sentence pair.
-        gold: The gold links of the same sentence pairs.
+        links: Links of each sentence pair.
+        gold: Gold links of the same sentence pairs.
 
     Raises:
         DataError: if the numbers of sentence pairs differ.
     """
     links, gold = list(links), list(gold)
     if len(links) != len(gold):
-        raise DataError(f"links of {len(links)} sentence pairs, gold links of {len(gold)}")
+        raise DataError(
+            f"links of {len(links)} sentence pairs, gold links of {len(gold)}: they must cover the same pairs"
+        )
     rows = [
-        (len(drawn), len(truth.sure), len(drawn & truth.sure), len(drawn & truth.possible))
-        for drawn, truth in zip(links, gold, strict=True)
+        (len(found), len(truth.sure), len(found & truth.sure), len(found & truth.possible))
+        for found, truth in zip(links, gold, strict=True)
     ]
     return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
 
 def alignment_error(summed: Float[np.ndarray, "r 4"]) -> Float[np.ndarray, "r"]:
-    """AER of rows of summed counts (see `count_links`), for `regard.metrics.significance`."""
-    drawn, sure, drawn_sure, drawn_possible = summed.T
-    total = drawn + sure
-    # Nothing drawn and nothing sure is no error.
-    right = np.where(total > 0, drawn_sure + drawn_possible, 1.0)
+    """Return the AER of rows of summed counts (see `count_links`), for `regard.metrics.significance`."""
+    found, sure, found_sure, found_possible = summed.T
+    total = found + sure
+    # Without links and sure links, the AER is 0.
+    right = np.where(total > 0, found_sure + found_possible, 1.0)
     return 1 - right / np.where(total > 0, total, 1.0)
 
 
@@ -93,34 +96,35 @@ def links_from_weights(
     source_words: Sequence[int] | None = None,
     target_words: Sequence[int] | None = None,
 ) -> Links:
-    """Link each target word to the source word it attends to most, Ghader & Monz (2017).
+    """Link each target word to the source word with the highest attention, Ghader & Monz (2017).
 
-    Subwords are joined first (`join_words`). Of equal weights the first counts. A target word is not linked
-    if it has no weight on any word, or more on the sink than on any word. Symbols that a tokenizer puts
-    around every line (`</s>`) are left out: pre-trained models attend to them whatever the word.
+    Weights of subword tokens are joined first (`join_words`). Of equal weights, the first is used. A target
+    word is not linked if it has no attention to any word, or more to the sink than to any word. Symbols that
+    a tokenizer adds to every line (`</s>`) are ignored, because pre-trained models attend to them regardless
+    of the word.
 
     Args:
         weights: Attention of each target token to each source token.
-        source_words: The word that each source token is part of, counted from 0; -1 for the sink, -2 for
-            another token that is part of no word. Without it every token is a word.
-        target_words: The same of the target tokens.
+        source_words: Word index of each source token, counted from 0; -1 for the sink, -2 for other tokens
+            that are not part of a word. Default: every token is a word.
+        target_words: Word index of each target token.
 
     Raises:
-        DataError: if the word indices are not as many as the tokens.
+        DataError: if the number of word indices differs from the number of tokens.
     """
     joined = join_words(weights, source_words, target_words)
     if joined.shape[1] == 0:
         return frozenset()
-    best, most = joined.argmax(axis=1), joined.max(axis=1)
-    linked = most > 0
+    best, highest = joined.argmax(axis=1), joined.max(axis=1)
+    linked = highest > 0
     if source_words is not None and -1 in source_words:
         sinks = [0 if word == -1 else -1 for word in source_words]
-        linked &= most >= join_words(weights, sinks, target_words)[:, 0]
+        linked &= highest >= join_words(weights, sinks, target_words)[:, 0]
     return frozenset((int(best[t]), int(t)) for t in np.flatnonzero(linked))
 
 
 def is_selection(weights: Float[np.ndarray, "*N"]) -> bool:
-    """Return whether weights select source tokens: each is exactly 0 or 1."""
+    """Return whether weights select source tokens, which means that each is exactly 0 or 1."""
     return bool(((weights == 0) | (weights == 1)).all())
 
 
@@ -131,16 +135,16 @@ def links_from_selection(
 ) -> Links:
     """Link each target word to every source word of which one of its tokens selected a token.
 
-    Scored against gold links (`alignment_score`) these are the selected sets as they stand: each selected
-    word without a possible link costs precision, each sure link whose word was not selected costs recall.
+    Scored against gold links (`alignment_score`), these links evaluate the selected sets: each selected word
+    without a possible link lowers precision, and each sure link to a word that is not selected lowers recall.
 
     Args:
-        weights: Attention of each target token to each source token; above 0 is selected.
-        source_words: The word that each source token is part of; see `links_from_weights`.
-        target_words: The same of the target tokens.
+        weights: Attention of each target token to each source token. Tokens with weight above 0 are selected.
+        source_words: Word index of each source token; see `links_from_weights`.
+        target_words: Word index of each target token.
 
     Raises:
-        DataError: if the word indices are not as many as the tokens.
+        DataError: if the number of word indices differs from the number of tokens.
     """
     joined = join_words(weights, source_words, target_words)
     return frozenset((int(s), int(t)) for t, s in np.argwhere(joined > 0))
@@ -151,35 +155,36 @@ def join_words(
     source_words: Sequence[int] | None = None,
     target_words: Sequence[int] | None = None,
 ) -> Float[np.ndarray, "V W"]:
-    """Attention of words to words.
+    """Return the attention between words.
 
-    A target word looks at a source word with the sum of the weights on the source word's pieces, averaged
-    over the target word's pieces.
+    The attention of a target word to a source word is summed over the source word's subword tokens and
+    averaged over the target word's subword tokens.
 
     Args:
         weights: Attention of each target token to each source token.
-        source_words: The word that each source token is part of, counted from 0; -1 for a token that is part
-            of none (end symbol, sink). Without it every token is a word.
-        target_words: The same of the target tokens.
+        source_words: Word index of each source token, counted from 0; -1 for tokens that are not part of a
+            word (end symbol, sink). Default: every token is a word.
+        target_words: Word index of each target token.
 
     Raises:
-        DataError: if the word indices are not as many as the tokens.
+        DataError: if the number of word indices differs from the number of tokens.
     """
     targets, sources = weights.shape
     to_target = _membership(_word_index(target_words, targets, "target_words"))  # (V, T)
     to_source = _membership(_word_index(source_words, sources, "source_words"))  # (W, S)
-    pieces = to_target.sum(axis=1, keepdims=True)
-    return to_target @ weights.astype(np.float64) @ to_source.T / np.maximum(pieces, 1)
+    sizes = to_target.sum(axis=1, keepdims=True)
+    return to_target @ weights.astype(np.float64) @ to_source.T / np.maximum(sizes, 1)
 
 
 def _word_index(words: Sequence[int] | None, tokens: int, name: str) -> np.ndarray:
+    """Return the word index of each token as an array."""
     if words is None:
         return np.arange(tokens)
     if len(words) != tokens:
-        raise DataError(f"{name}: {len(words)} word indices for {tokens} tokens")
+        raise DataError(f"{name}: {len(words)} word indices for {tokens} tokens; expected one per token")
     return np.asarray(words, dtype=np.int64)
 
 
 def _membership(index: np.ndarray) -> Float[np.ndarray, "W N"]:
-    """1 where token n is part of word w; a token of a negative index is part of none."""
+    """Return a matrix with 1 where token n is part of word w. Negative indices belong to no word."""
     return (np.arange(index.max(initial=-1) + 1)[:, None] == index[None, :]).astype(np.float64)

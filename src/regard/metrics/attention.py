@@ -1,19 +1,20 @@
-"""Attention under teacher forcing: how spread out it is, whether its words come right, what it covers.
+"""Statistics of attention under teacher forcing: entropy, accuracy, coverage and word links.
 
-Figures 3 and 4 and Table 3 of Shankar & Sarawagi (2019), which defines none of these; here, with alpha_tj the
-attention of step t to source token j,
+These correspond to Figures 3 and 4 and Table 3 of Shankar & Sarawagi (2019), which does not define them.
+Here, with alpha_tj the attention of time step t to source token j:
 
-    entropy   H_t = - sum_j alpha_tj log alpha_tj, in nats: 0 for one token, log S for all S alike
+    entropy   H_t = - sum_j alpha_tj log alpha_tj, in nats: 0 for one token, log S for uniform attention
     support   the number of source tokens with alpha_tj > 0
-    accuracy  the share of steps whose likeliest token is the reference's
-    coverage  of a sentence: mean_j min(1, sum_t alpha_tj), words attending to words
-    links     each target word with the source word it attends to most (Ghader & Monz 2017)
+    accuracy  the share of time steps whose top-scoring token is the reference token
+    coverage  of a sentence: mean_j min(1, sum_t alpha_tj), between words
+    links     each target word with the source word of the highest attention (Ghader & Monz 2017)
     selected  of hard attention, each target word with every source word that was selected for it: alignment
-              error, precision and recall of the selected sets as they stand
+              error, precision and recall of the selected sets
 
-Entropy and support are those of tokens, of each head, and then the heads' mean; the end symbol's step counts,
-as it does in accuracy. Coverage and links are those of words (`regard.metrics.alignment.join_words`) under
-the heads' mean, the end symbol's step and the sink left out.
+Entropy and support are computed on tokens for each head and then averaged over heads. They and accuracy
+include the time step of the end symbol. Coverage and links are computed on words
+(`regard.metrics.alignment.join_words`) from the mean of the heads, without the end symbol's step and the
+sink.
 """
 
 import math
@@ -40,51 +41,51 @@ __all__ = [
     "support",
 ]
 
-_DIGITS = 6  # kept where values are put into bins: what lies on an edge must not hang on rounding
+_DIGITS = 6  # decimals before binning, so that values on a bin edge do not depend on rounding errors
 _COVERAGE_BIN = 0.05
-_NORMAL = 1.96  # standard errors to either side hold 95 %
+_NORMAL = 1.96  # standard errors on either side of a 95 % interval
 
 
 def entropy(weights: Float[np.ndarray, "*N S"]) -> Float[np.ndarray, "*N"]:
-    """Entropy of each distribution in nats; weights that do not sum to 1 (a selection) are scaled to.
+    """Return the entropy of each distribution in nats. A row of zeros has entropy 0.
 
-    A row of zeros has entropy 0.
+    Weights that do not sum to 1 (a selection) are normalized first.
     """
     weights = weights.astype(np.float64)
     totals = weights.sum(axis=-1, keepdims=True)
     shares = np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0)
     logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-    # Rounding must make nothing negative of a certain look.
+    # Rounding could make the entropy of a one-hot distribution slightly negative.
     return np.maximum(-(shares * logs).sum(axis=-1), 0.0)
 
 
 def support(weights: Float[np.ndarray, "*N S"]) -> Float[np.ndarray, "*N"]:
-    """How many weights of each row are not exactly zero."""
+    """Return the number of nonzero weights in each row."""
     return (weights != 0).sum(axis=-1).astype(np.float64)
 
 
 def coverage(words: Float[np.ndarray, "V W"]) -> float:
-    """The share of a source sentence that was looked at, each word counting up to 1.
+    """Return the share of a source sentence that is attended to. Each word counts at most 1.
 
     Args:
         words: Attention of each target word to each source word.
     """
     if not words.shape[1]:
-        raise DataError("coverage of a sentence without words")
+        raise DataError("the coverage of a sentence without words is not defined")
     return float(np.minimum(words.sum(axis=0, dtype=np.float64), 1.0).mean())
 
 
 @dataclass(frozen=True)
 class SentenceAttention:
-    """What there is to say of one sentence.
+    """Attention statistics of one sentence.
 
     Attributes:
-        entropies: Of each step, in nats.
-        support: Of each step, in tokens.
-        right: Whether the likeliest token of each step was the reference's.
-        coverage: Of the sentence, 0 to 1.
-        links: The most attended source word of each target word.
-        selected: All selected source words of each target word; none where attention is no selection.
+        entropies: Entropy of each time step, in nats.
+        support: Number of source tokens with nonzero weight at each time step.
+        right: Whether the top-scoring token of each time step is the reference token.
+        coverage: Coverage of the sentence, 0 to 1.
+        links: For each target word the source word with the highest attention.
+        selected: For each target word all selected source words. None if the attention is not a selection.
     """
 
     entropies: Float[np.ndarray, "T"]
@@ -95,7 +96,7 @@ class SentenceAttention:
     selected: Links | None = None
 
     def record(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it; time steps in their order, links counted from 0."""
+        """Return all values as JSON types: one value per time step in order, links counted from 0."""
         selected = {} if self.selected is None else {"selected": format_links(self.selected)}
         return selected | {
             "coverage": round(self.coverage, _DIGITS),
@@ -114,15 +115,15 @@ def look(
     links: Links | None = None,
     selected: Links | None = None,
 ) -> SentenceAttention:
-    """Examine the attention of a sentence under teacher forcing.
+    """Compute the attention statistics of a sentence under teacher forcing.
 
     Args:
-        weights: Attention of each step, the end symbol's last, to each source token.
-        right: Whether the likeliest token of each step was the reference's.
-        source_words: The word that each source token is part of, counted from 0; -1 for the sink.
-        target_words: The same of the target tokens, without the end symbol.
-        links: The links of the words. Default: those of the weights.
-        selected: The links of the selected sets, of a selection.
+        weights: Attention of each time step, including that of the end symbol, to each source token.
+        right: Whether the top-scoring token of each time step is the reference token.
+        source_words: Word index of each source token, counted from 0; -1 for the sink.
+        target_words: Word index of each target token, without the end symbol.
+        links: Word links. Default: those of the weights.
+        selected: Links to all selected words, for hard attention.
     """
     own = weights[:-1].mean(axis=1)  # (T - 1, S)
     return SentenceAttention(
@@ -137,12 +138,12 @@ def look(
 
 @dataclass(frozen=True)
 class Bins:
-    """A histogram, the upper edge of the last bin included.
+    """A histogram. The last bin includes its upper edge.
 
     Attributes:
-        edges: One more than bins, rising.
-        counts: What fell into each bin.
-        right: How many of them were right; none where nothing can be.
+        edges: Bin edges in ascending order, one more than the number of bins.
+        counts: Number of values in each bin.
+        right: Number of correct predictions in each bin. None if this does not apply.
     """
 
     edges: tuple[float, ...]
@@ -151,19 +152,19 @@ class Bins:
 
     @property
     def shares(self) -> Float[np.ndarray, "N"]:
-        """The share of everything that fell into each bin."""
+        """Return the share of all values in each bin."""
         return np.array(self.counts, dtype=np.float64) / max(sum(self.counts), 1)
 
     @property
     def accuracy(self) -> Float[np.ndarray, "N"]:
-        """The share of each bin that was right; not a number for empty bins."""
+        """Return the share of correct predictions in each bin; NaN for empty bins."""
         counts = np.array(self.counts, dtype=np.float64)
         right = np.array(self.right or np.zeros(len(counts)), dtype=np.float64)
         return np.divide(right, counts, out=np.full_like(counts, np.nan), where=counts > 0)
 
     @property
     def interval(self) -> Float[np.ndarray, "N 2"]:
-        """The 95 % interval of each bin's accuracy (Wilson 1927), as if steps were independent."""
+        """Return the 95 % interval of each bin's accuracy (Wilson 1927), assuming independent steps."""
         counts = np.array(self.counts, dtype=np.float64)
         n, share = np.where(counts > 0, counts, np.nan), self.accuracy
         middle = share + _NORMAL**2 / (2 * n)
@@ -173,19 +174,19 @@ class Bins:
 
 @dataclass(frozen=True)
 class AttentionFigures:
-    """One model's attention over a text.
+    """Attention statistics of one model over a text.
 
     Attributes:
-        sentences: How many.
-        steps: How many, end symbols included.
-        accuracy: Share of the steps whose likeliest token was the reference's.
-        entropy: Mean of the steps, in nats.
-        support: Mean of the steps, in tokens.
-        coverage: Mean of the sentences, 0 to 1.
-        entropies: Steps by their entropy, and how many of them were right.
-        coverages: Sentences by their coverage.
-        alignment: Of the links against gold links; none without any.
-        selection: Of the selected sets against gold links; none where attention is no selection.
+        sentences: Number of sentences.
+        steps: Number of time steps, including those of end symbols.
+        accuracy: Share of the time steps whose top-scoring token is the reference token.
+        entropy: Mean over time steps, in nats.
+        support: Mean over time steps, in tokens.
+        coverage: Mean over sentences, 0 to 1.
+        entropies: Histogram of the entropies of time steps, with the number of correct predictions.
+        coverages: Histogram of the coverages of sentences.
+        alignment: Scores of the links against gold links. None without gold links.
+        selection: Scores of the selected sets against gold links. None if the attention is not a selection.
     """
 
     sentences: int
@@ -200,7 +201,7 @@ class AttentionFigures:
     selection: AlignmentScore | None = None
 
     def record(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it; `aer` is 0 for the best, the paper's Table 3 has 1 - AER."""
+        """Return all values as JSON types. An `aer` of 0 is best; Table 3 of the paper has 1 - AER."""
         score = self.alignment
         single = ("sentences", "steps", "accuracy", "entropy", "support", "coverage")
         figures: dict[str, Any] = {name: getattr(self, name) for name in single}
@@ -215,10 +216,10 @@ class AttentionFigures:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "AttentionFigures":
-        """Read what `record` gave.
+        """Create statistics from the output of `record`.
 
         Raises:
-            DataError: if it is not one.
+            DataError: if the argument is not such an output.
         """
         try:
             entropies, coverages = (
@@ -235,7 +236,7 @@ class AttentionFigures:
                 **figures, entropies=entropies, coverages=coverages, alignment=score, selection=selection
             )
         except (KeyError, TypeError, AttributeError):
-            raise DataError("not the figures of a model's attention") from None
+            raise DataError("the record does not contain attention statistics of a model") from None
 
 
 def summarise(
@@ -244,19 +245,19 @@ def summarise(
     width: float = 0.2,
     selection: AlignmentScore | None = None,
 ) -> AttentionFigures:
-    """The figures of a text.
+    """Compute the attention statistics of a text.
 
     Args:
-        sentences: Its sentences.
-        alignment: What their links score against gold links.
-        width: Of a bin of entropies, in nats.
-        selection: What their selected sets score against gold links.
+        sentences: Statistics of its sentences.
+        alignment: Scores of the links against gold links.
+        width: Bin width of the histogram of entropies, in nats.
+        selection: Scores of the selected sets against gold links.
 
     Raises:
         DataError: if there is no sentence.
     """
     if not sentences:
-        raise DataError("attention: no sentence to look at")
+        raise DataError("attention statistics need at least one sentence")
     entropies, supports, right = (
         np.concatenate([getattr(one, name) for one in sentences])
         for name in ("entropies", "support", "right")
@@ -280,11 +281,11 @@ def summarise(
 def score_sentences(
     sentences: Sequence[SentenceAttention | None], gold: Sequence[GoldLinks]
 ) -> tuple[AlignmentScore, AlignmentScore | None]:
-    """Score the links of a text, and its selected sets where all its attention is a selection.
+    """Score the links of a text, and its selected sets if the attention of all sentences is a selection.
 
     Args:
-        sentences: None for a sentence that was left out: it has no links, and what its gold links ask for is
-            missed.
+        sentences: Statistics of each sentence. None for a skipped sentence, which has no links, so that all
+            of its gold links count as missing.
         gold: Gold links of the same sentences.
 
     Raises:
@@ -300,7 +301,7 @@ def score_sentences(
 def _histogram(
     values: Float[np.ndarray, "N"], width: float, bins: int, right: Bool[np.ndarray, "N"] | None = None
 ) -> Bins:
-    """Values from 0 on in so many bins of a width."""
+    """Count nonnegative values in a number of bins of equal width."""
     edges = np.round(np.arange(bins + 1) * width, 2 * _DIGITS)
     place = np.searchsorted(edges, np.round(values, _DIGITS), side="right") - 1
     place = place.clip(0, bins - 1)

@@ -1,9 +1,9 @@
-"""Scores in groups of source length: does a system fall behind where sentences are long?
+"""Scores by source length.
 
-Indurthi et al. (2019), Table 2 and Figure 2: BLEU of the sentences of 1 to 10, 11 to 20, ..., 51 to 60, and
-61 or more, and how many there are. The paper does not say whether length is the source's or the target's, in
-words or in subwords; here it is the number of words of the source. A bucket scores what a corpus of its
-sentences alone would.
+Indurthi et al. (2019), Table 2 and Figure 2, give BLEU and the number of sentences for lengths of 1 to 10, 11
+to 20, ..., 51 to 60, and at least 61. The paper does not state whether the length is that of the source or
+the target, in words or in subwords. Here it is the number of source words. The score of a bucket is the
+corpus score of its sentences.
 """
 
 from collections.abc import Sequence
@@ -33,12 +33,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Bucket:
-    """The sentences of some lengths.
+    """Sentences within a range of lengths.
 
     Attributes:
-        low: Words of the shortest it may hold.
-        high: Words of the longest it may hold; none: no limit.
-        rows: Which sentences it holds, from 0, in order.
+        low: Minimum number of words.
+        high: Maximum number of words. None for no limit.
+        rows: Indices of the sentences, counted from 0, in order.
     """
 
     low: int
@@ -47,7 +47,7 @@ class Bucket:
 
     @property
     def label(self) -> str:
-        """As in `11-20` or `61+`."""
+        """Return a label such as `11-20` or `61+`."""
         if self.high is None:
             return f"{self.low}+"
         return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
@@ -55,15 +55,15 @@ class Bucket:
 
 @dataclass(frozen=True)
 class BucketScore:
-    """What a system scores on some sentences, and how far it is from the first system.
+    """Score of a system on the sentences of a bucket, compared with the first system.
 
-    A single sentence cannot be resampled: it has a score and nothing else.
+    A single sentence cannot be resampled, so it has only a score.
 
     Attributes:
         value: The score.
-        interval: The ends of its 95 % interval.
-        difference: This system's score minus the first's; none of the first.
-        p_value: Two-sided, of the difference.
+        interval: Ends of its 95 % interval.
+        difference: Score of this system minus that of the first. None for the first system.
+        p_value: Two-sided p-value of the difference.
     """
 
     value: float
@@ -72,19 +72,19 @@ class BucketScore:
     p_value: float | None = None
 
     def record(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it."""
+        """Return all values as JSON types."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class LengthScores:
-    """One metric of one system.
+    """Scores of one system by one metric.
 
     Attributes:
-        name: The metric's, as it is printed.
-        signature: The line of settings and version.
-        buckets: Of each bucket; none of an empty one.
-        total: Of all sentences.
+        name: Label of the metric.
+        signature: Settings and version of the metric.
+        buckets: Score of each bucket. None for an empty bucket.
+        total: Score of all sentences.
     """
 
     name: str
@@ -93,13 +93,13 @@ class LengthScores:
     total: BucketScore
 
     def record(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it; null for an empty bucket."""
+        """Return all values as JSON types. Empty buckets are null."""
         buckets = [None if one is None else one.record() for one in self.buckets]
         return {"signature": self.signature, "buckets": buckets, "all": self.total.record()}
 
 
 def count_lengths(lines: Sequence[str], tokenize: str = "13a") -> list[int]:
-    """The words of each line as BLEU counts them: the same for all systems, whatever their subwords.
+    """Return the number of words of each line as BLEU counts them, independently of subword tokens.
 
     Args:
         lines: Sentences.
@@ -109,21 +109,21 @@ def count_lengths(lines: Sequence[str], tokenize: str = "13a") -> list[int]:
 
 
 def cut_by_length(lengths: Sequence[int], width: int = 10, closed: int = 6) -> list[Bucket]:
-    """Put each sentence into the bucket of its length.
+    """Assign each sentence to the bucket of its length.
 
     Args:
-        lengths: Words of each sentence; one of no words goes into the first bucket.
-        width: Lengths in a bucket.
-        closed: How many buckets there are before the last one, which has no upper end.
+        lengths: Number of words of each sentence. Empty sentences belong to the first bucket.
+        width: Number of lengths per bucket.
+        closed: Number of buckets before the last one, which has no upper limit.
 
     Raises:
         UsageError: if the width is below 1 or the number of buckets below 0.
         DataError: if there is no sentence.
     """
     if width < 1 or closed < 0:
-        raise UsageError(f"{closed} buckets of width {width}; expected at least 0, at least 1 wide")
+        raise UsageError(f"{closed} buckets of width {width}; expected at least 0 buckets of width 1 or more")
     if not lengths:
-        raise DataError("lengths: no sentence to put into a bucket")
+        raise DataError("lengths: expected at least one sentence")
     places = ((np.asarray(lengths) - 1) // width).clip(0, closed)  # (n,)
     shortest = min(1, min(lengths))
     return [
@@ -143,14 +143,14 @@ def count_system(
     lowercase: bool = False,
     links: tuple[Sequence[Links], Sequence[Links]] | None = None,
 ) -> dict[str, SentenceCounts]:
-    """What BLEU, REP and, where there are links, DROP count of a system's translations.
+    """Return the counts of a system's translations for BLEU, REP and, if links are given, DROP.
 
     Args:
         outputs: The translations.
-        references: The reference of each.
+        references: One reference per translation.
         tokenize: A `regard.metrics.translation.Tokenizer`, for BLEU and REP.
-        lowercase: Whether these two ignore case.
-        links: The links of each source sentence with its reference, and with its translation.
+        lowercase: Whether BLEU and REP ignore case.
+        links: Links of each source sentence with its reference, and with its translation.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
@@ -170,14 +170,14 @@ def score_by_length(
     resamples: int = 1000,
     seed: int = 0,
 ) -> LengthScores:
-    """Score each bucket, and all sentences, with 95 % intervals from (paired) bootstrap resampling.
+    """Score each bucket and all sentences, with 95 % intervals from (paired) bootstrap resampling.
 
     Args:
-        counts: Of a system's sentences.
-        buckets: From `cut_by_length`.
-        first: Of the system to compare with.
-        resamples: Test sets to draw in each bucket.
-        seed: Of the draws.
+        counts: Counts of a system's sentences.
+        buckets: Buckets from `cut_by_length`.
+        first: Counts of the system to compare with.
+        resamples: Number of bootstrap samples per bucket.
+        seed: Random seed of the bootstrap.
 
     Raises:
         DataError: if there is no sentence, or the numbers of sentences differ.
@@ -185,7 +185,9 @@ def score_by_length(
     sentences = sum(len(bucket.rows) for bucket in buckets)
     for each in (counts, *(() if first is None else (first,))):
         if len(each.rows) != sentences:
-            raise DataError(f"counts of {len(each.rows)} sentences, lengths of {sentences}")
+            raise DataError(
+                f"counts of {len(each.rows)} sentences, but lengths of {sentences}: the numbers must be equal"
+            )
 
     def score(rows: Int[np.ndarray, "n"]) -> BucketScore:
         own = counts.rows[rows]

@@ -1,4 +1,4 @@
-"""Scores as functions of counts summed over sentences: resampling needs no second look at the text."""
+"""Scores as functions of counts that are summed over sentences, so that resampling needs only the counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ __all__ = ["Score", "SentenceCounts", "check_lengths"]
 
 @dataclass(frozen=True)
 class Score:
-    """The score of a corpus.
+    """Score of a corpus.
 
     Attributes:
-        name: As it is printed, such as `chrF2`.
-        score: Out of 100; lower is better for TER, REP and DROP, and TER and REP may exceed 100. Edits are
-            characters an output, and lower is better.
-        signature: The line of settings and version that makes the score comparable.
+        name: Label of the metric, such as `chrF2`.
+        score: Value from 0 to 100. Lower is better for TER, REP and DROP, and TER and REP may exceed 100. For
+            edits, the mean number of characters per output, lower is better.
+        signature: Settings and version that make the score comparable.
     """
 
     name: str
@@ -31,13 +31,13 @@ class Score:
 
 @dataclass(frozen=True)
 class SentenceCounts:
-    """What a metric counts in each sentence, and how a score comes of their sum.
+    """Counts of a metric for each sentence, and the function that computes scores from their sums.
 
     Attributes:
-        name: As it is printed.
-        signature: The line of settings and version.
-        rows: One row of counts a sentence.
-        aggregate: The scores of rows of summed counts.
+        name: Label of the metric.
+        signature: Settings and version of the metric.
+        rows: One row of counts per sentence.
+        aggregate: Function from rows of summed counts to scores.
     """
 
     name: str
@@ -46,31 +46,32 @@ class SentenceCounts:
     aggregate: Aggregate
 
     def total(self) -> Score:
-        """The score of the whole corpus."""
+        """Return the score of the whole corpus."""
         summed = self.rows.sum(axis=0, keepdims=True)
         return Score(self.name, float(self.aggregate(summed)[0]), self.signature)
 
     def each(self) -> Float[np.ndarray, "n"]:
-        """The score of each sentence, as that of a corpus with no other."""
+        """Return the score of each sentence, computed as if it were the whole corpus."""
         return self.aggregate(self.rows)
 
 
 def check_lengths(hypotheses: Sequence[Any], references: Sequence[Sequence[Any]]) -> None:
-    """See that there is something to score and that every set of references is as long.
+    """Check that there is at least one output and that all sets of references have the same length.
 
     Args:
-        hypotheses: One output a sentence.
+        hypotheses: One output per sentence.
         references: One or more sets of references.
 
     Raises:
-        DataError: if not.
+        DataError: if the check fails.
     """
     if not hypotheses:
-        raise DataError("hypotheses: no sentence to score")
+        raise DataError("hypotheses: expected at least one sentence")
     if not references:
         raise DataError("references: expected at least one set")
     for number, reference in enumerate(references, 1):
         if len(reference) != len(hypotheses):
             raise DataError(
-                f"reference {number} has {len(reference)} sentences, the hypotheses {len(hypotheses)}"
+                f"reference {number} has {len(reference)} sentences but the hypotheses have "
+                f"{len(hypotheses)}: both must have the same number"
             )

@@ -1,7 +1,7 @@
-"""REP and DROP: what a translation says twice and what it leaves out, Malaviya et al. (2018), Section 5.
+"""REP and DROP: repeated and dropped words of a translation, Malaviya et al. (2018), Section 5.
 
-Both look at words, so subwords are joined before. With t(s) and r(s) the occurrences of the n-gram s in the
-output and in the reference, and ww the immediate repetition of the word w:
+Both are computed on words, after subword tokens are joined. With t(s) and r(s) the number of occurrences of
+the n-gram s in the output and in the reference, and ww the immediate repetition of the word w:
 
     sigma(t, r) = lambda1 * sum over n-grams s with t(s) >= 2 of max(0, t(s) - r(s))
                 + lambda2 * sum over words w of max(0, t(ww) - r(ww))
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 REPETITION = (2, 1.0, 2.0)
-"""n, lambda1 and lambda2 of Malaviya et al. (2018)."""
+"""Values of n, lambda1 and lambda2 in Malaviya et al. (2018)."""
 
 
 def rep(
@@ -49,14 +49,16 @@ def rep(
     lambda1: float = 1.0,
     lambda2: float = 2.0,
 ) -> Score:
-    """REP of a corpus: repetitions that the references do not have, per 100 of their words; lower is better.
+    """Compute REP of a corpus: repetitions that are not in the references, per 100 reference words.
+
+    Lower is better.
 
     Args:
-        outputs: The words of each output.
-        references: The words of the reference of each.
-        n: Words in an n-gram.
-        lambda1: Weight of an n-gram said too often.
-        lambda2: Weight of a word doubled on the spot.
+        outputs: Words of each output.
+        references: Words of the reference of each output.
+        n: Size of the n-grams.
+        lambda1: Weight of an excess n-gram.
+        lambda2: Weight of an immediately repeated word.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
@@ -68,22 +70,28 @@ def rep(
 def repetition(
     output: Sequence[str], reference: Sequence[str], n: int = 2, lambda1: float = 1.0, lambda2: float = 2.0
 ) -> float:
-    """Sigma of one sentence, not divided by anything; arguments as those of `rep`."""
+    """Return sigma of one sentence, without normalization. The arguments are those of `rep`."""
     ngrams = sum(repeated_ngrams(output, reference, n).values())
     doubles = sum(doubled_words(output, reference).values())
     return lambda1 * ngrams + lambda2 * doubles
 
 
 def repeated_ngrams(output: Sequence[str], reference: Sequence[str], n: int = 2) -> Counter[tuple[str, ...]]:
-    """The n-grams an output says at least twice and more often than the reference, with the excess."""
-    said = Counter(zip(*(output[start:] for start in range(n)), strict=False))
-    wanted = Counter(zip(*(reference[start:] for start in range(n)), strict=False))
-    # Of two Counters the difference keeps what is positive.
-    return Counter({ngram: times for ngram, times in said.items() if times >= 2}) - wanted
+    """Return n-grams that occur at least twice in an output and more often than in the reference.
+
+    The values are the differences of the counts.
+    """
+    generated = Counter(zip(*(output[start:] for start in range(n)), strict=False))
+    expected = Counter(zip(*(reference[start:] for start in range(n)), strict=False))
+    # The difference of two Counters keeps only positive counts.
+    return Counter({ngram: times for ngram, times in generated.items() if times >= 2}) - expected
 
 
 def doubled_words(output: Sequence[str], reference: Sequence[str]) -> Counter[str]:
-    """The words that follow themselves more often in the output than in the reference, with the excess."""
+    """Return words that are immediately repeated more often in the output than in the reference.
+
+    The values are the differences of the counts.
+    """
     return _doubles(output) - _doubles(reference)
 
 
@@ -94,12 +102,12 @@ def count_repetitions(
     lambda1: float = 1.0,
     lambda2: float = 2.0,
 ) -> SentenceCounts:
-    """Sigma and the reference's words, sentence by sentence; arguments and errors as those of `rep`."""
+    """Return sigma and the number of reference words per sentence; see `rep` for arguments and errors."""
     if n < 1:
-        raise UsageError(f"n is {n}; expected at least 1")
+        raise UsageError(f"n is {n}, but must be at least 1")
     for name, weight in (("lambda1", lambda1), ("lambda2", lambda2)):
         if not weight >= 0:
-            raise UsageError(f"{name} is {weight}; expected at least 0")
+            raise UsageError(f"{name} is {weight}, but must be at least 0")
     check_lengths(outputs, [references])
     rows = [
         (repetition(output, reference, n, lambda1, lambda2), len(reference))
@@ -116,13 +124,13 @@ def count_text_repetitions(
     lowercase: bool = False,
     repetition: tuple[int, float, float] = REPETITION,
 ) -> SentenceCounts:
-    """As `count_repetitions`, of text whose words are those of BLEU.
+    """Return the counts of `count_repetitions` for text that is split into words as BLEU does.
 
     Args:
-        outputs: One output a sentence.
-        references: The reference of each.
+        outputs: One output per sentence.
+        references: One reference per output.
         tokenize: A `regard.metrics.translation.Tokenizer`.
-        lowercase: Ignore case.
+        lowercase: Whether to ignore case.
         repetition: n, lambda1 and lambda2.
 
     Raises:
@@ -130,18 +138,18 @@ def count_text_repetitions(
         UsageError: if the tokenizer is unknown or needs a package that is not installed, n is below 1 or a
             weight below 0.
     """
-    said, wanted = (split_words(lines, tokenize, lowercase) for lines in (outputs, references))
-    counts = count_repetitions(said, wanted, *repetition)
+    generated, expected = (split_words(lines, tokenize, lowercase) for lines in (outputs, references))
+    counts = count_repetitions(generated, expected, *repetition)
     case = "lc" if lowercase else "mixed"
     return replace(counts, signature=f"{counts.signature}|case:{case}|tok:{tokenize}")
 
 
 def drop(reference_links: Sequence[Links], output_links: Sequence[Links]) -> Score:
-    """DROP of a corpus: the share in % of the source words linked to the references that no output covers.
+    """Compute DROP of a corpus: the percentage of reference-linked source words that the outputs drop.
 
     Args:
-        reference_links: The links of each source sentence with its reference.
-        output_links: The links of each source sentence with its output.
+        reference_links: Links of each source sentence with its reference.
+        output_links: Links of each source sentence with its output.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
@@ -150,22 +158,22 @@ def drop(reference_links: Sequence[Links], output_links: Sequence[Links]) -> Sco
 
 
 def dropped_words(reference_links: Links, output_links: Links) -> list[int]:
-    """The source words of one sentence, from 0, that are linked to the reference and not to the output."""
+    """Return the source words (from 0) that are linked to the reference but not to the output."""
     return sorted(_sources(reference_links) - _sources(output_links))
 
 
 def count_drops(reference_links: Sequence[Links], output_links: Sequence[Links]) -> SentenceCounts:
-    """|R - M| and |R|, sentence by sentence; arguments and errors as those of `drop`."""
+    """Return |R - M| and |R| of each sentence. The arguments and errors are those of `drop`."""
     if len(reference_links) != len(output_links):
         raise DataError(
             f"links of {len(reference_links)} references and of {len(output_links)} outputs; "
             "expected the same number"
         )
     if not reference_links:
-        raise DataError("links: no sentence to score")
+        raise DataError("links: expected at least one sentence")
     rows = [
-        (len(dropped_words(wanted, said)), len(_sources(wanted)))
-        for wanted, said in zip(reference_links, output_links, strict=True)
+        (len(dropped_words(expected, generated)), len(_sources(expected)))
+        for expected, generated in zip(reference_links, output_links, strict=True)
     ]
     return SentenceCounts("DROP", "", np.array(rows, dtype=np.float64), percentage)
 
@@ -179,7 +187,7 @@ def _sources(links: Iterable[tuple[int, int]]) -> frozenset[int]:
 
 
 def percentage(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
-    """REP or DROP of rows of summed counts: 100 times the first by the second."""
+    """Return REP or DROP of rows of summed counts: 100 times the first count divided by the second."""
     part, whole = summed.T
-    # No word in any reference, or none linked: every repetition counts in full, and nothing is dropped.
+    # Without reference words or links, the divisor is 1: REP is 100 sigma, and DROP is 0.
     return 100 * part / np.maximum(whole, 1)

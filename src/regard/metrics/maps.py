@@ -1,9 +1,9 @@
-"""Attention maps of two systems on the same words: brought to the same columns, and subtracted.
+"""Attention maps of two systems for the same words: matching of their columns, and differences.
 
-Systems are led through the same translation, or happen to produce the same one. Then their rows are the same
-words. Their columns need not be: a system with a sink has a column more. Columns are matched by word, and a
-sink that is missing has received nothing, so a soft map can be subtracted from a constrained one (the
-comparison of Malaviya et al. 2018, Figure 2).
+The maps come from forced decoding of the same translation, or from systems that produced the same
+translation. Their rows are then the same words. Their columns may differ by the sink of one system. Columns
+are matched by word, and a missing sink counts as 0, so a soft attention map can be subtracted from a
+constrained one (the comparison of Malaviya et al. 2018, Figure 2).
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,15 +23,15 @@ SINK_LABEL = "<sink>"
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
-    """The attention of one translation, V target words to W source words, and perhaps to a sink.
+    """Attention of V target words to W source words and, optionally, to a sink.
 
     Attributes:
-        source: The W source words, without the sink.
-        target: The V target words.
-        weights: [V, W], or [V, W + 1] with the sink's column last.
+        source: W source words, without the sink.
+        target: V target words.
+        weights: [V, W], or [V, W + 1] with the column of the sink last.
 
     Raises:
-        DataError: if the weights are not as many as the words.
+        DataError: if the shape of the weights does not match the words.
     """
 
     source: tuple[str, ...]
@@ -39,11 +39,11 @@ class AttentionMap:
     weights: Float[np.ndarray, "V C"]
 
     def __post_init__(self) -> None:
-        """Refuse weights of other words."""
+        """Check that the shape of the weights matches the words."""
         rows, columns = self.weights.shape
         if rows != len(self.target) or columns - len(self.source) not in (0, 1):
             raise DataError(
-                f"a map of {rows} rows and {columns} columns is not one of {len(self.target)} target words "
+                f"a map of {rows} rows and {columns} columns does not match {len(self.target)} target words "
                 f"and {len(self.source)} source words"
             )
 
@@ -56,47 +56,48 @@ class AttentionMap:
         source_words: Sequence[int],
         target_words: Sequence[int],
     ) -> "AttentionMap":
-        """Join the attention of tokens to that of words (`regard.metrics.alignment.join_words`).
+        """Create a map between words from the attention between tokens (see `join_words`).
 
         Args:
             weights: Attention of each target token to each source token.
-            source: The source words, without the sink.
-            target: The target words.
-            source_words: The word that each source token is part of, counted from 0; -1 for the sink.
-            target_words: The same of the target tokens.
+            source: Source words, without the sink.
+            target: Target words.
+            source_words: Word index of each source token, counted from 0; -1 for the sink.
+            target_words: Word index of each target token.
         """
         own = np.asarray(source_words, dtype=np.int64)
         sink = bool((own < 0).any())
         joined = np.zeros((len(target), len(source) + sink))
+        # The sink becomes an additional word after the last one.
         some = join_words(weights, np.where(own < 0, len(source), own).tolist(), target_words)
         joined[: some.shape[0], : some.shape[1]] = some
         return cls(tuple(source), tuple(target), joined)
 
     @property
     def has_sink(self) -> bool:
-        """Whether the last column is the sink's."""
+        """Return whether the last column is that of the sink."""
         return self.weights.shape[1] > len(self.source)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The labels of the columns: the source words, and `<sink>` where there is one."""
+        """Return the labels of the columns: the source words, and `<sink>` if there is one."""
         return (*self.source, SINK_LABEL) if self.has_sink else self.source
 
     def with_sink(self) -> "AttentionMap":
-        """The same with a column for the sink; one that is added holds zeros."""
+        """Return a copy with a column for the sink, filled with zeros if it is new."""
         if self.has_sink:
             return self
         return replace(self, weights=np.pad(self.weights, ((0, 0), (0, 1))))
 
 
 def match_maps(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
-    """The maps of several systems, all with the same columns: with a sink if any of them has one.
+    """Return the maps of several systems with equal columns: with a sink if any of them has one.
 
     Args:
-        maps: Of each system, by its name.
+        maps: Map of each system, by name.
 
     Raises:
-        DataError: if they are maps of other words; says which word is the first that differs.
+        DataError: if the words differ; names the first difference.
     """
     (first, base), *others = maps.items()
     for name, one in others:
@@ -106,7 +107,7 @@ def match_maps(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
         ):
             if own != theirs:
                 raise DataError(
-                    f"the maps of {first} and {name} are of other words, and cannot be subtracted: "
+                    f"the maps of {first} and {name} have different words and cannot be subtracted: "
                     + _apart(side, (own, theirs), (first, name))
                 )
     if any(one.has_sink for one in maps.values()):
@@ -115,11 +116,11 @@ def match_maps(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
 
 
 def _apart(side: str, words: tuple[Sequence[str], Sequence[str]], names: tuple[str, str]) -> str:
-    """The first word that differs, in words."""
+    """Describe the first word that differs."""
     for place, both in enumerate(zip_longest(*words), 1):
         if both[0] != both[1]:
-            told = ("there is none" if word is None else f"it is {word!r}" for word in both)
-            parts = (f"{what} in {name}" for what, name in zip(told, names, strict=True))
+            descriptions = ("there is none" if word is None else f"it is {word!r}" for word in both)
+            parts = (f"{what} in {name}" for what, name in zip(descriptions, names, strict=True))
             return f"word {place} of the {side}: {', '.join(parts)}"
     raise AssertionError("the words are the same")
 
@@ -127,15 +128,15 @@ def _apart(side: str, words: tuple[Sequence[str], Sequence[str]], names: tuple[s
 def map_difference(
     one: AttentionMap, other: AttentionMap, names: tuple[str, str] = ("the first", "the second")
 ) -> AttentionMap:
-    """Where one map has more attention than another (positive), and where less.
+    """Subtract one map from another. Positive values mean more attention in the first map.
 
     Args:
-        one: A map.
-        other: What is subtracted from it; a sink that only one of them has received 0 in the other.
-        names: What to call the two in messages.
+        one: The first map.
+        other: The map to subtract. A sink that only one of them has counts as 0 in the other.
+        names: Names of the two maps, for messages.
 
     Raises:
-        DataError: if they are not maps of the same words.
+        DataError: if the words differ.
     """
     own, theirs = match_maps(dict(zip(names, (one, other), strict=True))).values()
     return replace(own, weights=own.weights.astype(np.float64) - theirs.weights.astype(np.float64))

@@ -1,15 +1,15 @@
-"""METEOR 1.5, Denkowski & Lavie (2014): the authors' program, run with Java; English only.
+"""METEOR 1.5, Denkowski & Lavie (2014): the authors' Java program, for English only.
 
-The program aligns each output with its references by equal words, stems, synonyms and paraphrases, and
-prints what it counted. Of counts summed over a corpus the score is, with delta between content and function
-words and a weight w for each of the four kinds of match,
+The program aligns each output with its references by exact, stem, synonym and paraphrase matches, and prints
+counts. The score is computed from counts summed over the corpus. With delta the weight of content words
+relative to function words, and a weight w for each of the four kinds of match:
 
     P, R  = sum over kinds of w * (delta * content matches + (1 - delta) * function matches)
             / (delta * content words + (1 - delta) * function words)   of the output, of the reference
     score = P * R / (alpha * P + (1 - alpha) * R) * (1 - gamma * (chunks / matched words) ** beta)
 
-(their Eq. 1 to 5; the parameters are those of its default task, rank). The program and its table of
-paraphrases come with the package pycocoevalcap, which has the data for English and for no other language.
+(their Eq. 1 to 5; the parameters are those of the default task, rank). The program and its paraphrase table
+are part of the package pycocoevalcap, which has data for English only.
 """
 
 import importlib.util
@@ -31,20 +31,20 @@ from regard.metrics.counts import Score, SentenceCounts, check_lengths
 __all__ = ["count_meteor", "find_jar", "find_java", "meteor", "score_counts"]
 
 _ALPHA, _BETA, _GAMMA, _DELTA = 0.85, 0.2, 0.6, 0.75
-# Of a match by equal word, stem, synonym, paraphrase.
+# Weights of exact, stem, synonym and paraphrase matches.
 _WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])
 
-# What runs, and what it reads: SHA-256 of the files of pycocoevalcap 1.2, by their path beside the program.
+# SHA-256 of the program and its data in pycocoevalcap 1.2, by path relative to the program's directory.
 _DIGESTS = {
     "meteor-1.5.jar": "1e57b4c72c0830ebe68558f1c799a624e96cbc1b6045c9f6330e26dcff6eafc2",
     "data/paraphrase-en.gz": "c147ac7d2c91f2fbb3ad31e4b352235061eb83145e0434daf217ee9ca5975f48",
 }
-# Seconds that Java may take: to start and read its paraphrases, and for each sentence. An idle machine needs
-# a tenth of them.
+# Time limit of Java in seconds: for starting and reading the paraphrases, and per sentence. An idle machine
+# needs a tenth of it.
 _START_SECONDS, _LINE_SECONDS = 300.0, 0.5
 
-# What the program counts in a sentence: lengths of output and reference; function words of both; then, for
-# each kind of match, content words of both and function words of both; chunks; matched words of both.
+# Counts per sentence: lengths of output and reference; function words of both; then, for each kind of match,
+# content words of both and function words of both; chunks; matched words of both.
 _COLUMNS = 23
 _CHUNKS = 20
 
@@ -55,18 +55,18 @@ def meteor(
     normalize: bool = True,
     language: str = "en",
 ) -> Score:
-    """METEOR of a corpus, out of 100; higher is better.
+    """Compute METEOR of a corpus, from 0 to 100; higher is better.
 
     Args:
-        hypotheses: One output a sentence.
-        references: One or more sets of references, each as long as `hypotheses`; the best one counts.
-        normalize: Let the program tokenise, normalise punctuation and ignore case, as its authors recommend;
-            without it, words are taken as they stand, case and all.
-        language: `en`: the data that can be installed is for English alone.
+        hypotheses: One output per sentence.
+        references: One or more sets of references, each as long as `hypotheses`. The best reference counts.
+        normalize: Whether the program tokenizes, normalizes punctuation and ignores case, as its authors
+            recommend. Otherwise words are compared unchanged, including case.
+        language: Must be `en`, because the data that can be installed is for English only.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
-        UsageError: if the language is another one, or Java or the program is not there, is not the authors',
+        UsageError: if the language is not English, or if Java or the program is missing, not the authors',
             fails or does not end.
     """
     return count_meteor(hypotheses, references, normalize, language).total()
@@ -78,9 +78,9 @@ def count_meteor(
     normalize: bool = True,
     language: str = "en",
 ) -> SentenceCounts:
-    """What the program counts in each sentence; arguments and errors as those of `meteor`."""
+    """Return the program's counts of each sentence. The arguments and errors are those of `meteor`."""
     if language != "en":
-        raise UsageError(f"METEOR's data is for English alone: expected language 'en', got {language!r}")
+        raise UsageError(f"METEOR is available for English only: expected language 'en', got {language!r}")
     check_lengths(hypotheses, references)
     lines = [
         " ||| ".join(("SCORE", *map(_harmless, truths), _harmless(hypothesis)))
@@ -93,29 +93,29 @@ def count_meteor(
 
 
 def find_java() -> str:
-    """The path of Java: that of JAVA_HOME, or else the first on PATH.
+    """Return the path of Java, from JAVA_HOME or else the first on PATH.
 
     Raises:
-        UsageError: if there is none; says what to install.
+        UsageError: if there is none; explains how to install it.
     """
     home = os.environ.get("JAVA_HOME")
     java = (shutil.which("java", path=str(Path(home) / "bin")) if home else None) or shutil.which("java")
     if java is None:
         raise UsageError(
-            "METEOR needs Java, and there is no `java` in JAVA_HOME or on PATH: install a Java runtime, "
+            "METEOR needs Java, but there is no `java` in JAVA_HOME or on PATH: install a Java runtime, "
             "8 or newer (Debian, Ubuntu: apt-get install default-jre-headless)"
         )
     return java
 
 
 def find_jar() -> Path:
-    """The path of METEOR's program, whose content is verified: it is run as it is.
+    """Return the path of METEOR's program after verifying its checksum.
 
     Raises:
-        UsageError: if pycocoevalcap is not installed or lacks it, or a file is not the one that METEOR 1.5
-            was published with; says what to install.
+        UsageError: if pycocoevalcap is not installed or incomplete, or a file differs from that of METEOR
+            1.5; explains how to install it.
     """
-    # Found, not imported: importing it would load what it needs for images.
+    # The package is located without an import, which would load its image dependencies.
     package = importlib.util.find_spec("pycocoevalcap")
     for folder in (package.submodule_search_locations or ()) if package else ():
         jar = Path(folder) / "meteor" / "meteor-1.5.jar"
@@ -126,28 +126,30 @@ def find_jar() -> Path:
 
 
 def _verify(jar: Path) -> None:
-    """Raises UsageError if the program, or its data, is not what was published."""
+    """Raise UsageError if the program or its data differs from the published files."""
     for name, expected in _DIGESTS.items():
         path = jar.parent / name
         if file_digest(path) != expected:
             raise UsageError(
-                f"METEOR: {path} is not the published file (its SHA-256 is another one), and is not run: "
-                "install it anew with pip install --force-reinstall --no-deps pycocoevalcap==1.2"
+                f"METEOR: {path} is not the published file (its SHA-256 differs) and will not be run: "
+                "reinstall it with pip install --force-reinstall --no-deps pycocoevalcap==1.2"
             )
 
 
 def _paraphrases(jar: Path) -> Path:
+    """Return the path of the paraphrase table."""
     return jar.with_name("data") / "paraphrase-en.gz"
 
 
 def _harmless(text: str) -> str:
-    """Text on one line that holds no `|||`, which parts the fields of the program's input."""
+    """Return text on one line without `|||`, which separates the fields of the program's input."""
     return re.sub(r"\|{3,}", lambda bars: " ".join(bars[0]), join_spaces(text))
 
 
 def _run(lines: Sequence[str], normalize: bool) -> Float[np.ndarray, "n 23"]:
+    """Run the program on input lines and return its counts."""
     java, jar = find_java(), find_jar()
-    # The language of the user's system decides what lower case is (in Turkish not that of English).
+    # The system's locale affects lowercasing (Turkish differs from English), so it is set explicitly.
     command = [java, "-Xmx2G", "-Dfile.encoding=UTF-8", "-Duser.language=en", "-Duser.country=US"]
     command += ["-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-a", str(_paraphrases(jar))]
     text = "".join(f"{line}\n" for line in lines)
@@ -162,7 +164,7 @@ def _run(lines: Sequence[str], normalize: bool) -> Float[np.ndarray, "n 23"]:
         )
     except subprocess.TimeoutExpired:
         raise UsageError(
-            f"METEOR: {java} did not end within {seconds:g} s for {len(lines)} sentences, and was stopped"
+            f"METEOR: {java} was stopped: it did not end within {seconds:g} s for {len(lines)} sentences"
         ) from None
     except OSError as error:
         raise UsageError(f"METEOR: {java} cannot be run: {error.strerror or error}") from None
@@ -172,16 +174,16 @@ def _run(lines: Sequence[str], normalize: bool) -> Float[np.ndarray, "n 23"]:
         if done.returncode != 0 or rows.shape != (len(lines), _COLUMNS):
             raise ValueError
     except ValueError:
-        said = done.stderr.decode("utf-8", "replace").strip() or "\n".join(answers[:1]) or "it said nothing"
+        output = done.stderr.decode("utf-8", "replace").strip() or "\n".join(answers[:1]) or "no output"
         raise UsageError(
-            f"METEOR: {java} ended with status {done.returncode} and {len(answers)} answers to {len(lines)} "
-            f"sentences: {said.splitlines()[0]}"
+            f"METEOR: {java} ended with status {done.returncode} and {len(answers)} lines of output for "
+            f"{len(lines)} sentences: {output.splitlines()[0]}"
         ) from None
     return rows
 
 
 def _single_chunks_removed(rows: Float[np.ndarray, "n 23"]) -> Float[np.ndarray, "n 23"]:
-    """Counts with no chunk where output and reference match whole and in order, as the program sums them."""
+    """Set the number of chunks to 0 where output and reference match entirely, as the program does."""
     output, reference = rows[:, 4:_CHUNKS:2].sum(axis=1), rows[:, 5:_CHUNKS:2].sum(axis=1)
     whole = (output == rows[:, 0]) & (reference == rows[:, 1]) & (rows[:, _CHUNKS] == 1)
     counts = rows.copy()
@@ -190,7 +192,7 @@ def _single_chunks_removed(rows: Float[np.ndarray, "n 23"]) -> Float[np.ndarray,
 
 
 def score_counts(summed: Float[np.ndarray, "r 23"]) -> Float[np.ndarray, "r"]:
-    """METEOR of rows of summed counts."""
+    """Return METEOR of rows of summed counts."""
     content_share = np.array([_DELTA, 1 - _DELTA])
     matches = summed[:, 4:_CHUNKS].reshape(-1, 4, 2, 2)  # (r, kind, content or function, output or reference)
     matched = np.einsum("rkcs,k,c->rs", matches, _WEIGHTS, content_share)

@@ -1,11 +1,11 @@
-"""BLEU of every prefix of a translation: the reward of each of its words.
+"""BLEU of every prefix of a translation, used as the reward of each token.
 
     R(y'_1..t) = BP exp(1/4 sum_{n <= 4} log((matches_n + 1) / (count_n + 1))) |y|,
-    BP = exp(1 - |y| / t) for t < |y|, else 1;   R of no word = 0
+    BP = exp(1 - |y| / t) for t < |y|, else 1;   R of an empty prefix = 0
 
-as Indurthi et al. (2019), Section 4, after Bahdanau et al. (2017): counts of n-grams start from 1, and the
-score is as large as its reference y. Matches are clipped to the reference's counts; an n-gram with an unknown
-word never matches; end symbols are left out of both sides.
+as in Indurthi et al. (2019), Section 4, after Bahdanau et al. (2017): n-gram counts start from 1, and the
+score is multiplied by the length of the reference y. Matches are clipped to the reference's counts. An n-gram
+with an unknown token never matches. End symbols are removed from both sides.
 """
 
 import numpy as np
@@ -24,18 +24,18 @@ def prefix_bleu(
     end: int,
     unknown: int,
 ) -> Float[np.ndarray, "B T"]:
-    """R after each of the first t tokens, t = 1, 2..., in the place of token t.
+    """Compute R after each of the first t tokens, t = 1, 2..., stored at the position of token t.
 
     Args:
-        produced: Tokens of translations.
-        steps: How many of each row are real.
-        reference: Tokens of the references, end symbols included.
-        lengths: How many of each row are real.
-        end: The end symbol: it is no word.
-        unknown: The unknown word.
+        produced: Token ids of translations.
+        steps: Number of tokens in each row, without padding.
+        reference: Token ids of the references, including end symbols.
+        lengths: Number of tokens in each reference, without padding.
+        end: Id of the end symbol, which is not counted as a token.
+        unknown: Id of the unknown token.
 
     Returns:
-        float64; zero beyond the real tokens.
+        [B, T] in float64; 0 at padding.
     """
     found = np.zeros(produced.shape)
     fill_prefix_bleu(found, produced, steps, reference, lengths, end, unknown)

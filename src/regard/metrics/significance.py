@@ -1,12 +1,12 @@
-"""Bootstrap resampling: how far a score would move on another test set, and whether a difference would last.
+"""Bootstrap resampling: confidence intervals of scores, and significance of differences.
 
-Koehn (2004): a test set drawn with replacement from the sentences of the real one stands for another test
-set. Resampling works on counts summed over sentences, so any metric that is a function of such sums can be
-tested: give a row of counts for each sentence and the function from summed rows to scores.
+Koehn (2004): test sets sampled with replacement from the sentences of the actual test set stand for other
+test sets. Resampling works on counts that are summed over sentences. It therefore applies to any metric that
+is a function of such sums, given a row of counts per sentence and the function from summed rows to scores.
 
-A system that was trained several times, from several seeds, is scored by the mean over its runs, and runs are
-drawn with replacement beside the sentences, as another seed moves a score too. Of few runs intervals are
-somewhat too narrow, as the bootstrap's are of any few things.
+The score of a system that was trained several times with different seeds is the mean over its runs. The runs
+are then sampled with replacement, in addition to the sentences, because scores vary with the seed. With few
+runs, the intervals are somewhat too narrow, as bootstrap intervals of small samples are.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,16 +21,16 @@ __all__ = ["Aggregate", "Comparison", "Estimate", "bootstrap", "paired_bootstrap
 
 Aggregate = Callable[[Float[np.ndarray, "r k"]], Float[np.ndarray, "r"]]
 
-# The 95 % interval: what lies between these quantiles of the resamples.
+# The 95 % interval lies between these quantiles of the resamples.
 _QUANTILES = (0.025, 0.975)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A score or a difference of scores, and the 95 % interval of it over resampled test sets.
+    """A score or a difference of scores, with its 95 % interval over resampled test sets.
 
     Attributes:
-        value: On the sentences as they are; of several runs their mean.
+        value: Value on the actual test set; the mean over runs if there are several.
         low: Lower end of the interval.
         high: Upper end of the interval.
     """
@@ -42,15 +42,15 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems on the same sentences.
+    """Comparison of two systems on the same sentences.
 
     Attributes:
         first: Score of the first system.
         other: Score of the other system.
-        difference: Other minus first.
-        p_value: Two-sided; below 0.05 when the interval of the difference leaves out zero.
-        resamples: How many test sets were drawn.
-        seed: Of the draws.
+        difference: Score of the other system minus that of the first.
+        p_value: Two-sided p-value. It is below 0.05 if the interval of the difference does not contain zero.
+        resamples: Number of resampled test sets.
+        seed: Random seed.
     """
 
     first: Estimate
@@ -64,21 +64,21 @@ class Comparison:
 def bootstrap(
     rows: Float[np.ndarray, "*r n k"], aggregate: Aggregate, resamples: int = 1000, seed: int = 0
 ) -> Estimate:
-    """The score of a corpus with its 95 % percentile interval.
+    """Compute the score of a corpus with its 95 % percentile interval.
 
     Args:
-        rows: Counts of each of the n sentences; of each of r runs where there are several.
-        aggregate: Scores of rows of summed counts.
-        resamples: Test sets to draw, each with as many runs as there are.
-        seed: Of the draws; the same seed, n and r draw the same test sets and runs.
+        rows: Counts of each of the n sentences, for each of r runs if there are several.
+        aggregate: Function from rows of summed counts to scores.
+        resamples: Number of test sets to sample, each with r sampled runs.
+        seed: Random seed. The same seed, n and r give the same samples.
 
     Raises:
         DataError: if there is no sentence.
     """
     runs = _runs(rows)
-    drawn = [counts @ runs for counts in _draws(runs.shape[1], resamples, seed)]
+    sampled = [counts @ runs for counts in _draws(runs.shape[1], resamples, seed)]
     shares = _shares(len(runs), resamples, seed)
-    return _estimate(_score(runs, aggregate), _means(drawn, shares, aggregate))
+    return _estimate(_score(runs, aggregate), _means(sampled, shares, aggregate))
 
 
 def paired_bootstrap(
@@ -90,18 +90,17 @@ def paired_bootstrap(
 ) -> Comparison:
     """Compare two systems by paired bootstrap resampling, Koehn (2004).
 
-    Koehn counts the resampled test sets on which the system that is ahead on the real one is not ahead. That
-    share is a one-sided p-value for a direction fixed beforehand; as the direction is read from the data
-    here, the p-value returned is twice it (at most 1), with one added above and below
-    so that it is never zero.
+    Koehn counts the resampled test sets on which the system with the better score on the actual test set is
+    not better. That share is a one-sided p-value for a direction that is fixed in advance. Here the direction
+    depends on the data, so the p-value is twice the share (at most 1). One is added to numerator and
+    denominator so that it is never zero.
 
     Args:
-        first: Counts of each of the n sentences of the first system; of each of r runs where there are
-            several.
-        other: The same of the other system, its runs in the same order (of their seeds).
-        aggregate: Scores of rows of summed counts; whether higher or lower is better does not matter.
-        resamples: Test sets to draw, each with as many runs as there are, the same ones of both.
-        seed: Of the draws; the same seed, n and r draw the same test sets and runs.
+        first: Counts of each of the n sentences of the first system, for each of r runs if there are several.
+        other: Counts of the other system, with its runs in the same order of seeds.
+        aggregate: Function from rows of summed counts to scores. Higher or lower may be better.
+        resamples: Number of test sets to sample, each with r sampled runs, the same for both systems.
+        seed: Random seed. The same seed, n and r give the same samples.
 
     Raises:
         DataError: if there is no sentence, or the numbers of sentences or of runs differ.
@@ -109,12 +108,14 @@ def paired_bootstrap(
     ours, theirs = _runs(first), _runs(other)
     for one, two, what in zip(ours.shape, theirs.shape, ("runs", "sentences"), strict=False):
         if one != two:
-            raise DataError(f"paired bootstrap: {one} {what} of one system, {two} of the other")
-    # Two products rather than one of the joined columns: equal systems then get equal scores, to the bit.
-    drawn = [(counts @ ours, counts @ theirs) for counts in _draws(ours.shape[1], resamples, seed)]
+            raise DataError(
+                f"paired bootstrap: {one} {what} of one system but {two} of the other; expected equal numbers"
+            )
+    # Two matrix multiplications instead of one of the joined columns give equal systems identical scores.
+    sampled = [(counts @ ours, counts @ theirs) for counts in _draws(ours.shape[1], resamples, seed)]
     shares = _shares(len(ours), resamples, seed)
-    first_scores = _means([pair[0] for pair in drawn], shares, aggregate)  # (resamples,)
-    other_scores = _means([pair[1] for pair in drawn], shares, aggregate)  # (resamples,)
+    first_scores = _means([pair[0] for pair in sampled], shares, aggregate)  # (resamples,)
+    other_scores = _means([pair[1] for pair in sampled], shares, aggregate)  # (resamples,)
     first_score, other_score = _score(ours, aggregate), _score(theirs, aggregate)
     difference = other_score - first_score
     reversed_ = int(np.sum((other_scores - first_scores) * np.sign(difference) <= 0))
@@ -129,21 +130,22 @@ def paired_bootstrap(
 
 
 def _runs(rows: Float[np.ndarray, "*r n k"]) -> Float[np.ndarray, "r n k"]:
+    """Return the counts with an axis for runs."""
     runs = rows if rows.ndim == 3 else rows[None]
     if runs.shape[1] == 0:
-        raise DataError("bootstrap: no sentence to draw from")
+        raise DataError("bootstrap: expected at least one sentence")
     return runs
 
 
 def _draws(sentences: int, resamples: int, seed: int) -> Iterator[Int[np.ndarray, "n"]]:
-    """How often each sentence occurs in each resampled test set."""
+    """Yield the number of occurrences of each sentence in each resampled test set."""
     generator = np.random.default_rng(seed)
     for _ in range(resamples):
         yield np.bincount(generator.integers(sentences, size=sentences), minlength=sentences)
 
 
 def _shares(runs: int, resamples: int, seed: int) -> Float[np.ndarray, "d r"]:
-    """Each run's share in each resample."""
+    """Return the share of each run in each resample."""
     if runs == 1:
         return np.ones((resamples, 1))
     picked = np.random.default_rng((seed, runs)).integers(runs, size=(resamples, runs))
@@ -153,12 +155,13 @@ def _shares(runs: int, resamples: int, seed: int) -> Float[np.ndarray, "d r"]:
 def _means(
     drawn: Sequence[Float[np.ndarray, "r k"]], shares: Float[np.ndarray, "d r"], aggregate: Aggregate
 ) -> Float[np.ndarray, "d"]:
-    """The mean score of the runs of each resample."""
+    """Return the mean score of the sampled runs in each resample."""
     scores = aggregate(np.concatenate(drawn)).reshape(shares.shape)
     return scores[:, 0] if shares.shape[1] == 1 else (scores * shares).sum(axis=1)
 
 
 def _score(runs: Float[np.ndarray, "r n k"], aggregate: Aggregate) -> float:
+    """Return the mean score of the runs on the actual test set."""
     return float(aggregate(runs.sum(axis=1)).mean())
 
 

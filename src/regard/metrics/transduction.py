@@ -1,9 +1,9 @@
-"""Scores of outputs that are right or wrong as a whole, such as inflected forms: accuracy and edits.
+"""Metrics of outputs that are evaluated as a whole, such as inflected forms: accuracy and edits.
 
-    accuracy = 100 * the share of outputs that are the reference
+    accuracy = 100 * the share of outputs that equal the reference
     edits    = the mean number of characters to insert, delete or replace (Levenshtein 1966)
 
-Runs of white space count as one space. Of several references the nearest one counts.
+White space is normalized to single spaces. Of several references, the closest one counts.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,12 +22,12 @@ TRANSDUCTION = ("accuracy", "edits")
 
 
 def accuracy(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Score:
-    """The share of outputs, in %, that are exactly a reference ("0/1 accuracy").
+    """Compute the percentage of outputs that equal a reference ("0/1 accuracy").
 
     Args:
         outputs: The outputs.
         references: One or more sets of references.
-        lowercase: Whether case is ignored.
+        lowercase: Whether to ignore case.
 
     Raises:
         DataError: if the lengths differ or there is no output.
@@ -36,31 +36,35 @@ def accuracy(outputs: Sequence[str], references: Sequence[Sequence[str]], lowerc
 
 
 def edits(outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Score:
-    """The mean edit distance of outputs, in characters; lower is better. Arguments as of `accuracy`."""
+    """Compute the mean edit distance in characters; lower is better. See `accuracy` for the arguments."""
     return count_transduction("edits", outputs, references, lowercase).total()
 
 
 def count_transduction(
     name: str, outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
 ) -> SentenceCounts:
-    """What accuracy or edits count in each output; arguments and errors as those of `accuracy`.
+    """Return the counts of each output for accuracy or edits.
 
     Args:
         name: `accuracy` or `edits`.
         outputs: The outputs.
         references: One or more sets of references.
-        lowercase: Whether case is ignored.
+        lowercase: Whether to ignore case.
+
+    Raises:
+        DataError: if the lengths differ or there is no output.
+        UsageError: if the name is unknown.
     """
     if name not in TRANSDUCTION:
-        raise UsageError(f"metric {name!r}: expected one of {', '.join(TRANSDUCTION)}")
+        raise UsageError(f"unknown metric {name!r}; expected one of {', '.join(TRANSDUCTION)}")
     check_lengths(outputs, references)
     distance: Callable[[str, str], int] = edit_distance if name == "edits" else _same
     choose = min if name == "edits" else max
-    said = _plain(outputs, lowercase)
-    wanted = zip(*(_plain(lines, lowercase) for lines in references), strict=True)
+    plain_outputs = _plain(outputs, lowercase)
+    plain_references = zip(*(_plain(lines, lowercase) for lines in references), strict=True)
     rows = [
         (choose(distance(output, truth) for truth in truths), 1)
-        for output, truths in zip(said, wanted, strict=True)
+        for output, truths in zip(plain_outputs, plain_references, strict=True)
     ]
     signature = f"nrefs:{len(references)}|case:{'lc' if lowercase else 'mixed'}"
     aggregate = mean_edits if name == "edits" else percentage
@@ -68,8 +72,8 @@ def count_transduction(
 
 
 def edit_distance(first: str, second: str) -> int:
-    """The least insertions, deletions and replacements of characters that make one text the other."""
-    # What both begin with costs nothing; most outputs are nearly right.
+    """Return the minimum number of character insertions, deletions and replacements between two texts."""
+    # Skipping the common prefix saves time, because most outputs are nearly correct.
     shared = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
     shared = min(len(first), len(second)) if shared is None else shared
     first, second = first[shared:], second[shared:]
@@ -86,10 +90,11 @@ def _same(first: str, second: str) -> int:
 
 
 def _plain(lines: Sequence[str], lowercase: bool) -> list[str]:
+    """Return lines with normalized white space, in lower case if requested."""
     lines = [join_spaces(line) for line in lines]
     return [line.lower() for line in lines] if lowercase else lines
 
 
 def mean_edits(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
-    """Edits a word, of rows of summed counts: the first by the second."""
+    """Return the mean number of edits per output from rows of summed counts."""
     return summed[:, 0] / np.maximum(summed[:, 1], 1)

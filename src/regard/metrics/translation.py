@@ -1,6 +1,6 @@
-"""BLEU, chrF and TER of a corpus through sacreBLEU (Post 2018), each with its signature.
+"""BLEU, chrF and TER of a corpus with sacreBLEU (Post 2018), including signatures.
 
-`count` keeps n-gram matches, lengths and edits sentence by sentence, for resampling
+`count` returns n-gram matches, lengths and edits per sentence, for resampling
 (`regard.metrics.significance`).
 """
 
@@ -33,15 +33,15 @@ __all__ = [
 
 MetricName = Literal["bleu", "chrf", "ter"]
 
-# Those of sacreBLEU's that download nothing.
+# Tokenizers of sacreBLEU that do not need a download.
 Tokenizer = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
 
 
 def as_tokenizer(name: str) -> Tokenizer:
-    """The tokenizer of that name.
+    """Return the name as a `Tokenizer`.
 
     Raises:
-        UsageError: if there is none.
+        UsageError: if there is no such tokenizer.
     """
     for known in get_args(Tokenizer):
         if name == known:
@@ -49,7 +49,7 @@ def as_tokenizer(name: str) -> Tokenizer:
     raise UsageError(f"--tokenize {name!r}: expected one of {', '.join(get_args(Tokenizer))}")
 
 
-# sacreBLEU's own threshold for "you forgot to detokenize".
+# The threshold of sacreBLEU's warning that the text was not detokenized.
 _TOKENIZED_LINES = 100
 
 
@@ -59,14 +59,14 @@ def bleu(
     tokenize: Tokenizer = "13a",
     lowercase: bool = False,
 ) -> Score:
-    """Corpus BLEU (Papineni et al. 2002) with sacreBLEU's default smoothing.
+    """Compute corpus BLEU (Papineni et al. 2002) with sacreBLEU's default smoothing.
 
     Args:
-        hypotheses: One output a sentence.
+        hypotheses: One output per sentence.
         references: One or more sets of references, each as long as `hypotheses`.
-        tokenize: `13a` for detokenised text; `none` takes the words as they stand, the "tokenised BLEU" of
-            many papers.
-        lowercase: Ignore case.
+        tokenize: `13a` for detokenized text; `none` for text that is already tokenized, as for the "tokenized
+            BLEU" of many papers.
+        lowercase: Whether to ignore case.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
@@ -76,12 +76,12 @@ def bleu(
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Score:
-    """Corpus chrF2 (Popović 2015): F-score of character n-grams up to 6, recall counting twice.
+    """Compute corpus chrF2 (Popović 2015): F-score of character n-grams up to 6, with beta = 2.
 
     Args:
-        hypotheses: One output a sentence.
+        hypotheses: One output per sentence.
         references: One or more sets of references, each as long as `hypotheses`.
-        lowercase: Ignore case.
+        lowercase: Whether to ignore case.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
@@ -90,10 +90,10 @@ def chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowerca
 
 
 def ter(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """Translation edit rate (Snover et al. 2006), lower is better; it ignores case, as the original does.
+    """Compute the translation edit rate (Snover et al. 2006); lower is better. Case is ignored.
 
     Args:
-        hypotheses: One output a sentence.
+        hypotheses: One output per sentence.
         references: One or more sets of references, each as long as `hypotheses`.
 
     Raises:
@@ -109,14 +109,14 @@ def count(
     tokenize: str = "13a",
     lowercase: bool = False,
 ) -> SentenceCounts:
-    """Count what a metric needs, sentence by sentence.
+    """Return the counts of a metric for each sentence.
 
     Args:
         metric: A `MetricName`.
-        hypotheses: One output a sentence.
+        hypotheses: One output per sentence.
         references: One or more sets of references, each as long as `hypotheses`.
         tokenize: A `Tokenizer`, for BLEU only.
-        lowercase: For BLEU and chrF; TER always ignores case.
+        lowercase: Whether BLEU and chrF ignore case. TER always does.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
@@ -124,7 +124,7 @@ def count(
     """
     check_lengths(hypotheses, references)
     scorer = _scorer(metric, tokenize, lowercase)
-    # sacreBLEU has no public door to a sentence's counts; its metrics all define these two methods.
+    # sacreBLEU has no public API for the counts of a sentence. All of its metrics define these two methods.
     counts = scorer._extract_corpus_statistics(hypotheses, references)
     rows = np.array(counts, dtype=np.float64)  # (n, k)
     name = scorer._compute_score_from_stats(rows.sum(axis=0).tolist()).name
@@ -132,7 +132,7 @@ def count(
 
 
 def aggregate(metric: str, tokenize: str = "13a", lowercase: bool = False) -> Aggregate:
-    """From rows of summed counts to scores, for counts that were kept; arguments as those of `count`."""
+    """Return the function from rows of summed counts to scores. The arguments are those of `count`."""
     return _aggregate(_scorer(metric, tokenize, lowercase))
 
 
@@ -146,12 +146,12 @@ def _aggregate(scorer: Metric) -> Aggregate:
 
 
 def split_words(lines: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> list[list[str]]:
-    """The words of each line, as BLEU counts them.
+    """Return the words of each line, split as for BLEU.
 
     Args:
         lines: Sentences.
         tokenize: A `Tokenizer`.
-        lowercase: Ignore case.
+        lowercase: Whether to convert words to lower case.
 
     Raises:
         UsageError: if the tokenizer is unknown or needs a package that is not installed.
@@ -161,11 +161,12 @@ def split_words(lines: Sequence[str], tokenize: str = "13a", lowercase: bool = F
 
 
 def looks_tokenized(lines: Sequence[str]) -> bool:
-    """Whether so many lines end in a full stop set apart that the text was hardly detokenised."""
+    """Return whether the text seems tokenized: at least 100 lines end in a full stop after a space."""
     return sum(line.rstrip().endswith(" .") for line in lines) >= _TOKENIZED_LINES
 
 
 def _scorer(metric: str, tokenize: str, lowercase: bool) -> Metric:
+    """Return the sacreBLEU object of a metric."""
     if metric == "chrf":
         return CHRF(lowercase=lowercase)
     if metric == "ter":
@@ -176,10 +177,11 @@ def _scorer(metric: str, tokenize: str, lowercase: bool) -> Metric:
 
 
 def _bleu(tokenize: str, lowercase: bool) -> BLEU:
+    """Return sacreBLEU's BLEU, and convert its errors."""
     if tokenize not in get_args(Tokenizer):
         raise UsageError(f"unknown tokenizer {tokenize!r}; expected one of {', '.join(get_args(Tokenizer))}")
     try:
-        # force: whether the text looks tokenised is the caller's to ask (`looks_tokenized`) and to say.
+        # force: disable sacreBLEU's warning about tokenized text; callers use `looks_tokenized`.
         return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
     except (RuntimeError, ImportError) as error:
         reason = " ".join(str(error).split())
