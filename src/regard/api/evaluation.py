@@ -128,6 +128,7 @@ class Evaluation(Mapping[str, MetricScore]):
 
     def __getattr__(self, name: str) -> float:
         """Return the score by a metric as a number."""
+        # `scores` is read through __dict__, because it is missing while the object is being unpickled.
         if name in LABELS and name in self.__dict__.get("scores", {}):
             return self.scores[name].score
         known = ", ".join(self.__dict__.get("scores", {}))

@@ -51,6 +51,7 @@ def _one(
 ) -> TranslationResult:
     """Convert one translation of an n-best list."""
     read = found.source_tokens[: len(found.source_tokens) - len(text.sink)]
+    # Search does not keep self-attention, so it is computed by forced decoding on request.
     encoder, decoder = _whole(model, text, found, read, one) if model and look == "all" else ((), ())
     return TranslationResult(
         source=found.line.text,

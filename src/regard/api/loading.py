@@ -85,6 +85,7 @@ def search_settings(base: "SearchConfig", options: Mapping[str, Any]) -> "Search
     head = options.pop("head", None)
     if head is not None:
         options["heads"] = [head]
+    # The heads in the model's settings belong to its own layer.
     elif options.get("layer") is not None and options.get("heads") is None:
         options["heads"] = []
     for name, value in options.items():

@@ -189,6 +189,7 @@ class Model:
             neural = self.model
             translator = self._translator(neural, search, sample, mbr)
         with self._lock:
+            # Blocks are sorted by length inside `block`, which limits padding and memory.
             step = translator.search.batch.block
             blocks = [lines[start : start + step] for start in range(0, len(lines), step)]
             results = [

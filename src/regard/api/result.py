@@ -189,6 +189,7 @@ class TranslationResult:
                     f"head={number}: there are {len(maps)} heads, counted from 0; -1 is the last"
                 )
         captions = [f"head {number}" for number in range(len(maps))] if head == "all" else None
+        # Without selected heads, all heads are averaged or shown.
         some = maps[list(heads)] if heads else maps
         chosen = some if head == "all" else some.mean(axis=0)[None]
         if words:

@@ -165,9 +165,8 @@ class _Search:
         live = torch.arange(len(self.source), device=device)  # indices of the unfinished sentences
         width = 1  # rows (unfinished hypotheses) per sentence
         tokens = torch.full_like(live, BOS)
-        scores = torch.zeros(
-            len(live), 1, dtype=torch.float64, device=device
-        )  # cumulative log-probabilities, (n, width)
+        # Cumulative log-probabilities, (n, width), in float64 because they are sums over many time steps.
+        scores = torch.zeros(len(live), 1, dtype=torch.float64, device=device)
         pools = [Pool(len(live), self.config.kept, device) for _ in self.scorers]
         looking = any(scorer.additions for scorer in self.scorers)
         history = self.rules.history(len(live)) if self.rules.remembers else None
@@ -189,7 +188,7 @@ class _Search:
             )
             values, ids = found.values, found.tokens
             choices = values.shape[1]
-            totals = (scores.view(-1, 1) + found.ranked).view(len(live), -1)
+            totals = (scores.view(-1, 1) + found.ranked).view(len(live), -1)  # (n, width * choices)
             if progress is not None:
                 progress = progress.after(tokens, ids, owners)
                 totals = progress.hold_back(totals, choices, pools[0].empty(live))
@@ -199,6 +198,7 @@ class _Search:
             # At most `beam` of the extensions end, so 2 * beam of them always leave `beam` to continue.
             totals, order = totals[:, : 2 * beam], order[:, : 2 * beam]
             ended = order % choices == 0  # the first column of the candidates is the end symbol
+            # Row in the batch from which each extension starts.
             rows = order // choices + torch.arange(len(live), device=device).unsqueeze(1) * width
 
             finished = totals[:, :beam].masked_fill(~ended[:, :beam], _NEVER)
@@ -214,12 +214,14 @@ class _Search:
             # A stable sort moves finished extensions to the end and keeps the ranking of the others.
             chosen = ended.to(torch.int8).argsort(dim=1, stable=True)[:, :width]
             scores, order, rows = (item.gather(1, chosen) for item in (totals, order, rows))
+            # A sentence leaves the batch only when it is done for all scorers.
             for scorer, extra, pool in zip(self.scorers, added, pools, strict=True):
                 pool.close(live, self._ceiling(scorer, extra, scores, rows, step + 1, live, pool))
             done = torch.stack([pool.closed for pool in pools]).all(dim=0)[live]
             leaving = int(done.sum())
             if leaving == len(live):
                 break
+            # Memories are reordered only if rows change sentences, since all rows of a sentence share them.
             moved = scores.shape[1] != tokens.shape[0] // len(live)
             scores = scores.masked_fill(done.unsqueeze(1), _NEVER)
             if leaving >= _LEAVE * len(live):
@@ -252,6 +254,7 @@ class _Search:
         """Return the extensions sorted by log-probability, or by score with `coverage_penalty.unfinished`."""
         if added is None or not self.config.coverage_penalty.unfinished:
             return totals.sort(dim=1, descending=True, stable=True)
+        # All extensions of a row share its coverage penalty.
         own = added.view(len(totals), -1)
         extra = own.repeat_interleave(totals.shape[1] // own.shape[1], dim=1)
         order = (self.scorers[0](totals, length) + extra).argsort(dim=1, descending=True, stable=True)
@@ -268,6 +271,7 @@ class _Search:
         pool: Pool,
     ) -> Float[Tensor, "n"]:
         """Return the highest score that each sentence's unfinished hypotheses have, or could reach."""
+        # With alpha >= 0 the penalized score is highest at the maximum length, where the divisor is largest.
         if self.config.scheme.stop == "certain" and scorer.alpha >= 0:
             ends = 1 - self.rules.is_cut(self.rules.longest)[live].long()
             found = scorer(scores.amax(dim=1), self.rules.limits[live] + ends)
@@ -286,6 +290,7 @@ class _Search:
         scores = pool.scores[:, : self.config.nbest].cpu()
         found = scores > _NEVER
         sentence, _ = found.nonzero(as_tuple=True)
+        # A sentence without any hypothesis means that no comparison with a score was true, as with NaN.
         if len(sentence) == 0 or not found[:, 0].all():
             number = int((~found[:, 0]).nonzero()[0, 0]) + 1
             raise RegardError(

@@ -88,6 +88,7 @@ class Ensemble(TranslationModel):
         """Average the models' probabilities of the next token; see `TranslationModel.step`."""
         assert isinstance(state, _States)
         predictions: list[Prediction] = []
+        # The memories of all models are concatenated; each model receives its own part.
         start = 0
         for model, own, count in zip(self._members(), state.states, state.counts, strict=True):
             predictions.append(model.step(tokens, memories[start : start + count], own))

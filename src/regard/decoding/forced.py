@@ -91,6 +91,7 @@ def likeliest(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
     found: list[Tensor] = []
     with evaluating(model):
         memories, state = model.begin(batch.source, batch.upper, batch.lower)
+        # Step by step, because `forward` returns only the probabilities of the reference tokens.
         for token in batch.target.tokens.unbind(1):
             prediction = model.step(before, memories, state)
             found.append(prediction.log_probs.argmax(dim=-1))

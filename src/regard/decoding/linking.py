@@ -109,6 +109,7 @@ def attention_links(
     """
     if not posteriors:
         return frozenset()
+    # With hard attention, tokens that were not selected have a posterior as well, but are not linked.
     possible = attention_map(priors, config, name) > 0
     weights = np.where(possible, attention_map(posteriors, config, name), 0.0)
     return links_from_weights(weights, words.source, words.target)

@@ -113,5 +113,6 @@ def rank(
     """
     expected = expected_utilities(texts, config.weigh(log_probs, sampled), config.utility)
     order: list[int] = np.argsort(-expected.round(_EQUAL), kind="stable").tolist()
+    # Of candidates with equal text, only the first is returned.
     first = {text: place for place, text in reversed(list(enumerate(texts)))}
     return [(place, float(expected[place])) for place in order if first[texts[place]] == place]

@@ -125,6 +125,7 @@ def _within_fertilities(pairs: Sequence[TokenPair], text: TextPair) -> list[Toke
     for pair in pairs:
         upper = upper_of.get(pair.number, np.full(1, math.inf))
         whole = float(upper.sum())
+        # Number of target tokens that the total attention covers, up to the tolerance of the model.
         enough = math.floor(min(whole, len(pair.target)) + (1 - ENOUGH))
         if enough < len(pair.target):
             problem = (

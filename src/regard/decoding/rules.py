@@ -106,6 +106,7 @@ class Rules:
         self._shortest = min(limits, default=0)
         self.limits = torch.tensor(limits, device=device)
         self._prefix_end = max((len(prefix) for prefix in prefixes), default=0)
+        # PAD marks positions after the end of a prefix.
         padded = [[*prefix, *[PAD] * (self._prefix_end - len(prefix))] for prefix in prefixes]
         self._prefixes = torch.tensor(padded, dtype=torch.long, device=device).view(len(source), -1)
         self.remembers = config.no_repeat_ngram > 0 or bool(self._suppressed.sequences)
@@ -152,10 +153,12 @@ class Rules:
             values, tokens = best_tokens(allowed, count + _SPECIALS)
         if wanted is not None:
             values, tokens = _with_wanted(values, tokens, allowed, wanted)
+        # The end symbol has its own column, so it is excluded here like the other special tokens.
         hidden = tokens < _SPECIALS
         if not self.config.forbid_unknown:
             hidden &= tokens != UNK
         values = values.masked_fill(hidden, _NEVER)
+        # At the maximum length the end symbol is allowed even if it is suppressed.
         full = self.limits[sentences] <= step
         ends = torch.where(full, log_probs[:, EOS], allowed[:, EOS]).unsqueeze(1)
         if ending is not None:
@@ -187,6 +190,7 @@ class Rules:
         tokens: Int[Tensor, "R C"],
     ) -> tuple[Float[Tensor, "R 1"], Float[Tensor, "R C"], Int[Tensor, "R C"]]:
         """Replace the candidates by the prefix token in rows whose prefix has not ended."""
+        # The forced token replaces the first candidate; the others are excluded.
         forced = self._prefixes[sentences, step].unsqueeze(1)
         bound = forced != PAD
         values = values.masked_fill(bound, _NEVER)
@@ -212,6 +216,7 @@ def _with_wanted(
     wanted: Int[Tensor, "R K"],
 ) -> tuple[Float[Tensor, "R D"], Int[Tensor, "R D"]]:
     """Append the wanted tokens to the candidates, with padding for those that are already candidates."""
+    # A wanted token is a duplicate if it is among the candidates or among the wanted tokens before it.
     known = torch.cat([tokens, wanted], dim=1)
     before = torch.ones_like(known[0], dtype=torch.bool).expand(wanted.shape[1], -1).tril(tokens.shape[1] - 1)
     again = ((wanted.unsqueeze(2) == known.unsqueeze(1)) & before).any(dim=2)

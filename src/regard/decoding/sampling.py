@@ -61,6 +61,7 @@ def sample(
     device, samples = source.tokens.device, config.nbest
     rules = Rules(config, source, prefixes, model.longest, constraints=model.constraints)
     trace, scorer = Trace(), Scorer.of(config, len(model.constraints.before))
+    # All random numbers are sampled in advance, so they do not depend on which rows are still active.
     noise = _noise(sampling.seed, lines, samples, rules.longest + 1).to(device)
     rows = torch.arange(len(source), device=device).repeat_interleave(samples)
     live = torch.arange(len(rows), device=device)  # indices of the samples in the batch
@@ -93,6 +94,7 @@ def sample(
                 ends[1, live[at].cpu()] = at.cpu()
                 ends[2, live[at].cpu()] = logs[at].cpu()
                 ends[3, live[at].cpu()] = (values[at, 1:] == _NEVER).all(dim=1).cpu()
+            # Finished rows continue to be decoded until they are removed; their tokens are ignored.
             done = done | ending
             leaving = int(done.sum())
             if leaving == len(live):
@@ -129,6 +131,7 @@ def _noise(seed: int, lines: Sequence[int], draws: int, steps: int) -> Float[Ten
     rows: list[Tensor] = []
     for line in lines:
         for number in range(draws):
+            # The shift by one bit keeps the seed within the range of a signed 64-bit integer.
             mixed = int(np.random.SeedSequence([seed, line, number]).generate_state(1, np.uint64)[0] >> 1)
             generator = torch.Generator().manual_seed(mixed)
             rows.append(torch.rand(steps, generator=generator, dtype=torch.float64))
@@ -148,6 +151,7 @@ def _draw(
     best = values.amax(dim=1, keepdim=True)
     probabilities = torch.softmax((values - best).double() / sampling.temperature, dim=1)
     if sampling.top_p < 1:
+        # A token is kept if the tokens before it have less than top_p, so at least one is always kept.
         before = probabilities.cumsum(dim=1) - probabilities
         probabilities = probabilities.masked_fill(before >= sampling.top_p, 0.0)
     reach = probabilities.cumsum(dim=1)

@@ -49,6 +49,7 @@ class Suppressed:
             size = len(sequence) - 1
             if history is not None and history.shape[1] > size:
                 matches = (history[:, -size:] == sequence[:-1]).all(dim=1)
+                # Copy, because the caller's tensor must not change.
                 log_probs = log_probs.clone()
                 log_probs[matches, sequence[-1]] = _NEVER
         return log_probs

@@ -55,11 +55,13 @@ class Boundaries:
         Args:
             side: Text processing of the target side.
         """
+        # Test each token with the tokenizer: does it join with a following space or a preceding letter?
         tokens, words = side.vocabulary.tokens, side.tokenizer.word_ids
         glued = torch.tensor([len(set(words([token, SPACE]))) == 1 for token in tokens])
         joins = torch.tensor([len(set(words(["x", token]))) == 1 for token in tokens])
         ends = torch.tensor([not _joins(token[-1]) for token in tokens])
         opens = torch.tensor([not _joins(token[0]) for token in tokens])
+        # Spaces are tokens of their own only in character-level vocabularies.
         alone = SPACE in side.vocabulary and bool(joins.any())
         space = side.vocabulary.ids([SPACE])[0] if alone else PAD
         return cls(glued, ends & ~glued, opens | ~joins, space)
@@ -90,6 +92,7 @@ def holds(tokens: Sequence[int], term: Sequence[int], boundaries: Boundaries) ->
     if len(tokens) < len(term):
         return False
     said = torch.tensor(tokens, device=boundaries.glued.device)
+    # The beginning and the end of the translation are boundaries.
     edges = torch.ones(len(said) + 1, dtype=torch.bool, device=said.device)
     edges[1:-1] = boundaries.between(said[:-1], said[1:])
     size = len(term)
@@ -169,6 +172,7 @@ class Progress(Rows):
         """
         boundaries = self.terms.boundaries
         found = self.terms.tokens[sentences].gather(2, self.said.unsqueeze(2)).squeeze(2)
+        # A term that cannot begin directly after the last token needs a space first.
         inside = (self.said == 0) & ~boundaries.between(last.unsqueeze(1), found)
         found = found.masked_fill(inside, boundaries.space)
         return found.masked_fill(self.held | (self.said == self.terms.lengths[sentences]), PAD)
@@ -185,6 +189,7 @@ class Progress(Rows):
         """
         terms = self.terms
         boundary = terms.boundaries.between(last.unsqueeze(1), tokens).unsqueeze(2)  # (R, C, 1)
+        # Map each token to its index in the sentence's alphabet, or to the last index if it is in no term.
         same = tokens.unsqueeze(2) == terms.alphabet[sentences].unsqueeze(1)
         letter = torch.where(same.any(dim=2), same.to(torch.int8).argmax(dim=2), same.shape[2])
         lengths = terms.lengths[sentences].unsqueeze(1)
@@ -232,6 +237,7 @@ class Progress(Rows):
         banks = int(bank.max()) + 1
         before = torch.nn.functional.one_hot(bank, banks).cumsum(dim=1)
         rank = before.gather(2, bank.unsqueeze(2)).squeeze(2)  # rank within its bank, from 1
+        # Sort by rank within the bank, then by bank, fullest first; impossible extensions come last.
         place = (rank * banks - bank).masked_fill(~(totals > _NEVER), totals.shape[1] * (banks + 1))
         found = place.argsort(dim=1, stable=True)
         return totals.gather(1, found), order.gather(1, found)

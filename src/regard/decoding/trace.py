@@ -82,6 +82,7 @@ class Trace:
             if len(alive) < len(self._weights[t][0] if self._weights[t] else alive):
                 self._weights[t] = self._rows_of(t, alive)
                 self._kept[t] = alive
+            # The parents of surviving rows survive as well.
             if t:
                 alive = np.unique(parents[t - 1][alive])
 
@@ -121,6 +122,7 @@ class Trace:
         row = np.where(steps == chosen, rows, 0)
         pointers[chosen] = row
         for t in range(chosen - 1, -1, -1):
+            # Hypotheses that end later are followed to their parent; others wait at their last row.
             going = steps > t
             child = np.where(going, row, 0)
             chosen_tokens[t], found[t] = tokens[t][child], logs[t][child]

@@ -181,6 +181,7 @@ class Translator:
         """Translate the lines of one block."""
         results = [self._read(line) for line in lines]
         lengths = [0 if result.refused else len(result.source_tokens) for result in results]
+        # Empty and rejected lines have length 0 and are not searched.
         batches = list(sorted_batches(lengths, self.search.batch))
         searches = [self._search([results[row] for row in rows]) for rows in batches]
         ways = each_batch(self.model, searches, lambda search: search())
@@ -240,6 +241,7 @@ class Translator:
     def _texts(self, result: LineResult, found: Sequence[Hypothesis]) -> list[str]:
         """Convert hypotheses of a line to text. Equal hypotheses are converted only once."""
         known = {one.tokens: one for one in found}
+        # Scorers often agree, and detokenization is slow.
         written = {tokens: self._write(result, one).text for tokens, one in known.items()}
         return [written[one.tokens] for one in found]
 
@@ -250,6 +252,7 @@ class Translator:
         if refused is None:
             tokens = self.text.source.tokenize(line.text)
             refused = too_long(line.text, len(tokens), limits.source)
+            # The prefix counts toward the length of the translation.
             if refused is None and line.prefix:
                 refused = too_long(line.prefix, len(self.text.target.encode(line.prefix)), limits.target)
             if refused is None:
@@ -325,6 +328,7 @@ class Translator:
         written = [*given, *generated[len(given) :]]
         if self.search.alignment.replace_unknown and UNK in hypothesis.tokens[len(given) :]:
             unknown = [token == UNK and i >= len(given) for i, token in enumerate(hypothesis.tokens)]
+            # Each target token counts as a word of its own here, because tokens are replaced one by one.
             tokens = TokenWords(source_words, range(len(generated)))
             links = attention_links(hypothesis.attention, hypothesis.believed, self.search.alignment, tokens)
             written = replace_unknown(unknown, written, links, result.source_tokens, self.text)

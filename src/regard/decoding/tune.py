@@ -82,6 +82,7 @@ def best_trial(trials: Sequence[Trial]) -> Trial:
     Raises:
         RegardError: if the BLEU of every trial is NaN.
     """
+    # A diverged model may give NaN for some pairs only.
     numbers = [trial for trial in trials if not math.isnan(trial.bleu)]
     if not numbers:
         raise RegardError("BLEU is NaN for all pairs of penalties: the model's training diverged")

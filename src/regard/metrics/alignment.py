@@ -118,6 +118,7 @@ def links_from_weights(
     best, highest = joined.argmax(axis=1), joined.max(axis=1)
     linked = highest > 0
     if source_words is not None and -1 in source_words:
+        # Treat the sink as the only source word to sum the attention to it.
         sinks = [0 if word == -1 else -1 for word in source_words]
         linked &= highest >= join_words(weights, sinks, target_words)[:, 0]
     return frozenset((int(best[t]), int(t)) for t in np.flatnonzero(linked))

@@ -167,6 +167,7 @@ class Bins:
         """Return the 95 % interval of each bin's accuracy (Wilson 1927), assuming independent steps."""
         counts = np.array(self.counts, dtype=np.float64)
         n, share = np.where(counts > 0, counts, np.nan), self.accuracy
+        # The Wilson interval is also valid for small counts and for shares of 0 or 1.
         middle = share + _NORMAL**2 / (2 * n)
         reach = _NORMAL * np.sqrt(share * (1 - share) / n + _NORMAL**2 / (4 * n**2))
         return np.stack([middle - reach, middle + reach], axis=1) / (1 + _NORMAL**2 / n)[:, None]

@@ -125,6 +125,7 @@ def cut_by_length(lengths: Sequence[int], width: int = 10, closed: int = 6) -> l
     if not lengths:
         raise DataError("lengths: expected at least one sentence")
     places = ((np.asarray(lengths) - 1) // width).clip(0, closed)  # (n,)
+    # The label of the first bucket includes 0 only if there is an empty sentence.
     shortest = min(1, min(lengths))
     return [
         Bucket(

@@ -118,6 +118,7 @@ def paired_bootstrap(
     other_scores = _means([pair[1] for pair in sampled], shares, aggregate)  # (resamples,)
     first_score, other_score = _score(ours, aggregate), _score(theirs, aggregate)
     difference = other_score - first_score
+    # Number of resamples in which the sign of the difference is reversed or the difference is zero.
     reversed_ = int(np.sum((other_scores - first_scores) * np.sign(difference) <= 0))
     return Comparison(
         first=_estimate(first_score, first_scores),
@@ -148,6 +149,7 @@ def _shares(runs: int, resamples: int, seed: int) -> Float[np.ndarray, "d r"]:
     """Return the share of each run in each resample."""
     if runs == 1:
         return np.ones((resamples, 1))
+    # A different seed than in `_draws`, so that runs and sentences are sampled independently.
     picked = np.random.default_rng((seed, runs)).integers(runs, size=(resamples, runs))
     return (picked[:, :, None] == np.arange(runs)).mean(axis=1)
 

@@ -45,6 +45,7 @@ def utilities(name: Utility, texts: Sequence[str]) -> Float[np.ndarray, "n n"]:
     else:
         words = split_words(distinct)
         found = _bleu(words) if name == "bleu" else _rep(words)
+    # Copy the utilities of distinct texts to all of their duplicates.
     known = {text: row for row, text in enumerate(distinct)}
     rows = [known[text] for text in texts]
     return found[np.ix_(rows, rows)]
@@ -59,6 +60,7 @@ def _bleu(sentences: Sequence[Sequence[str]]) -> Float[np.ndarray, "n n"]:
     for n in range(1, _ORDERS + 1):
         counts = _counts([_ngrams(words, n) for words in sentences])
         matches, totals = _shared(counts, counts), counts.sum(axis=1, keepdims=True, dtype=np.float64)
+        # As in sacreBLEU, each order without a match halves the smoothed number of matches.
         any_match |= matches > 0
         smooth += matches == 0
         precisions = np.where(matches > 0, matches, 0.5**smooth) / np.maximum(totals, 1)
