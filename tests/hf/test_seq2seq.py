@@ -338,5 +338,5 @@ def test_a_model_of_many_languages_is_told_which(
 
 
 def test_eight_bits_are_not_for_whole_models_of_hugging_face(folder: Folder) -> None:
-    with pytest.raises(UsageError, match="--precision int8: not for Hugging Face models"):
+    with pytest.raises(UsageError, match="--precision int8 is not available for Hugging Face models"):
         load_model(folder("t5"), "cpu", "int8")

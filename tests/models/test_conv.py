@@ -177,12 +177,12 @@ def test_bfloat16_is_near_float32() -> None:
             conv(encoder=ConvSideConfig(layers=1, width=4, kernel=2)),
             "model.encoder.kernel must be odd.*got 2",
         ),
-        (conv(attentions=(SoftAttentionConfig(),)), "1 mechanisms for 2 layers"),
+        (conv(attentions=(SoftAttentionConfig(),)), "1 mechanisms, but the decoder has 2 layers"),
         (
             conv(attentions=(PosteriorAttentionConfig(), SoftAttentionConfig())),
-            "'posterior' stands in the last layer alone .1, counted from 0.; it is in layer 0",
+            "'posterior' is in layer 0, but it is allowed only in the last layer .1, counted from 0.",
         ),
-        (conv(attention=PointerAttentionConfig()), "'pointer' needs a decoder with recurrence"),
+        (conv(attention=PointerAttentionConfig()), "'pointer' needs a recurrent decoder"),
         (conv(tied="all"), "one vocabulary"),
     ],
 )

@@ -173,7 +173,7 @@ def test_bfloat16_is_near_float32() -> None:
 
 def test_a_mechanism_of_all_layers_beside_one_for_each_is_refused() -> None:
     each = (SoftAttentionConfig(), SoftAttentionConfig(map="sparsemax"))
-    with pytest.raises(ValidationError, match="leave `attention` out"):
+    with pytest.raises(ValidationError, match="attention and attentions are both set"):
         transformer(attention=SoftAttentionConfig(map="sparsemax"), attentions=each)
 
 
@@ -181,12 +181,12 @@ def test_a_mechanism_of_all_layers_beside_one_for_each_is_refused() -> None:
     ("wrong", "named"),
     [
         (transformer(width=9), "model.width = 9 is not a multiple of model.heads = 2"),
-        (transformer(attentions=(SoftAttentionConfig(),)), "1 mechanisms for 2 layers"),
+        (transformer(attentions=(SoftAttentionConfig(),)), "1 mechanisms, but the decoder has 2 layers"),
         (
             transformer(attentions=(PosteriorAttentionConfig(), SoftAttentionConfig())),
-            "'posterior' stands in the last layer alone .1, counted from 0.; it is in layer 0",
+            "'posterior' is in layer 0, but it is allowed only in the last layer .1, counted from 0.",
         ),
-        (transformer(attention=PointerAttentionConfig()), "'pointer' needs a decoder with recurrence"),
+        (transformer(attention=PointerAttentionConfig()), "'pointer' needs a recurrent decoder"),
         (transformer(tied="all"), "one vocabulary"),
     ],
 )

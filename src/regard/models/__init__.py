@@ -1,4 +1,4 @@
-"""Translation models; see `regard.models.base` for what each offers."""
+"""Translation models; `regard.models.base` defines their common interface."""
 
 from regard.models.base import Outcome, Prediction, TranslationModel
 from regard.models.registry import ModelConfig, build_model

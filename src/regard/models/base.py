@@ -1,7 +1,9 @@
-"""What a translation model offers to training and to search.
+"""The interface of a translation model, as training and search use it.
 
-Training calls the model with a batch (teacher forcing) and gets an `Outcome`; search calls `begin` once and
-then `step` and `observe` in turn. Both speak of attention through its contract alone.
+Training calls the model with a batch (teacher forcing) and receives an `Outcome`. Search calls `begin` once,
+then alternates between `step`, which predicts the next token, and `observe`, which updates the state
+with the chosen tokens. Attention appears here only through its interface in `regard.attention.base`, so any
+mechanism can be combined with any model.
 """
 
 from abc import ABC, abstractmethod
@@ -32,16 +34,17 @@ __all__ = [
     "used_up",
 ]
 
-Memories = tuple[Memory, ...]  # one for each layer that attends to the source
+Memories = tuple[Memory, ...]  # one per layer that attends to the source
 Chosen = Callable[[Int[Tensor, "N"], Int[Tensor, "N"]], Float[Tensor, "N K"]]
 Look = Literal["nothing", "source", "all"]
-"""Which attention is wanted: none, that of the target to the source, or that of texts to themselves too."""
+"""The attention weights to return: none, cross-attention only, or cross-attention and self-attention."""
 
 
 def marginalise(
     log_weights: Float[Tensor, "*B K"], log_likelihoods: Float[Tensor, "*B K"]
 ) -> Float[Tensor, "*B"]:
-    """Log p(y) = logsumexp_k (log w_k + log p(y | context k)), in nats."""
+    """Return log p(y) = logsumexp_k (log w_k + log p(y | context k)), in nats."""
+    # With one context logsumexp is the identity.
     if log_weights.shape[-1] == 1:
         return (log_weights + log_likelihoods).squeeze(-1)
     return torch.logsumexp(log_weights + log_likelihoods, dim=-1)
@@ -49,26 +52,29 @@ def marginalise(
 
 @dataclass(frozen=True)
 class Outcome:
-    """What teacher forcing gives; all log-probabilities in nats.
+    """The result of teacher forcing. All log-probabilities are in nats.
 
     Attributes:
-        log_likelihoods: [B, T, K], log p(y_t | y_<t, context k) of the reference; zero at padding, and it
-            may be where a context is padding.
-        average: [B, T, K], the mean over the vocabulary of those log-probabilities, where it was asked for
-            (label smoothing); zero at padding.
-        log_weights: [B, T, K], of the contexts.
-        log_policy: [B, T, K], of what was sampled.
-        penalty: [B, T].
-        mask: [B, T], True at real target tokens, end symbol included.
-        weights: For each attending layer [B, T, H, S], before the token is known, where somebody looks.
-        beliefs: The same, now that it is (`State.belief`).
-        advantage: [B, T], what was sampled brought, less what was expected, under the objective `reinforce`;
-            none: log p(y_t | context) is what it brought.
-        likeliest: [B, T], the likeliest token of each step, in training where the model's reward needs it.
-        expected: [B, T], what a mechanism expects the rewards from each step on to come to; or none.
-        encoder: Of a model with self-attention, for each layer of its encoder [B, H, S, S], where all is
-            looked at; [b, h, i, j] is what word i gives to word j.
-        decoder: The same of its decoder, [B, H, T, T].
+        log_likelihoods: [B, T, K], log p(y_t | y_<t, context k) of the reference. Zero at target padding;
+            may be zero for contexts that are padding.
+        average: [B, T, K], the mean of the log-probabilities over the vocabulary, for label smoothing. Zero
+            at padding, and everywhere if it was not requested.
+        log_weights: [B, T, K], the log-weights of the contexts.
+        log_policy: [B, T, K], the log-probability of the sampled source positions.
+        penalty: [B, T], the mechanism's penalty, e.g. a KL divergence.
+        mask: [B, T], True at real target tokens, the end symbol included.
+        weights: For each layer with cross-attention, [B, T, H, S]: the attention weights before the target
+            token is known. May be empty if attention was not requested.
+        beliefs: For each layer with cross-attention, [B, T, H, S]: the posterior attention weights, given
+            the target token (`State.belief`).
+        advantage: [B, T], the return of the sampled action minus its baseline, under the objective
+            `reinforce`. If None, the reward is log p(y_t | context).
+        likeliest: [B, T], the top-scoring token of each step. Computed only in training, if the model's
+            reward needs it.
+        expected: [B, T], the mechanism's estimate of the return from each step (a learned baseline), or None.
+        encoder: For each encoder layer with self-attention, [B, H, S, S], if all attention was requested;
+            [b, h, i, j] is the weight of key j for query i.
+        decoder: The same for the decoder's self-attention, [B, H, T, T].
     """
 
     log_likelihoods: Float[Tensor, "B T K"]
@@ -77,7 +83,7 @@ class Outcome:
     log_policy: Float[Tensor, "B T K"]
     penalty: Float[Tensor, "B T"]
     mask: Bool[Tensor, "B T"]
-    weights: tuple[Float[Tensor, "B T _ S"], ...]  # layers may have other numbers of heads
+    weights: tuple[Float[Tensor, "B T _ S"], ...]  # the number of heads may differ between layers
     beliefs: tuple[Float[Tensor, "B T _ S"], ...]
     advantage: Float[Tensor, "B T"] | None = None
     likeliest: Int[Tensor, "B T"] | None = None
@@ -87,22 +93,22 @@ class Outcome:
 
     @property
     def log_likelihood(self) -> Float[Tensor, "B T"]:
-        """Log p(y_t | y_<t, source), the contexts marginalised; zero at padding."""
+        """log p(y_t | y_<t, source), marginalized over the contexts; zero at padding."""
         return marginalise(self.log_weights, self.log_likelihoods).masked_fill(~self.mask, 0.0)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """One step's distribution over the next token.
+    """The distribution over the next token at one time step.
 
     Attributes:
-        log_probs: [B, V], the contexts marginalised, in nats. Of several contexts nothing is below the
-            logarithm of the least number (-87 in float32).
-        by_context: Log p(token | context k), [N, K], of the tokens chosen for some rows, [N] each; none:
-            there is one context. The same holds.
-        readings: One for each attending layer.
-        state: The decoder's state, before it knows the token.
-        ending: Where the end symbol must or may not follow; none: it may everywhere.
+        log_probs: [B, V], the log-probabilities, marginalized over the contexts, in nats. With several
+            contexts, values are clamped to the log of the smallest normal number (-87 in float32).
+        by_context: A function of rows [N] and tokens [N] that returns log p(token | context k), [N, K],
+            clamped in the same way. None if there is only one context.
+        readings: One attention step per layer with cross-attention.
+        state: The decoder's state before it is updated with the chosen token.
+        ending: Where the end symbol is required or allowed. If None, it is allowed everywhere.
     """
 
     log_probs: Float[Tensor, "B V"]
@@ -112,7 +118,7 @@ class Prediction:
     ending: Ending | None = None
 
     def likelihood(self, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> Float[Tensor, "N K"]:
-        """Log p(token | context k) of the tokens chosen for some rows."""
+        """Return log p(token | context k) of the given tokens, each in the given row."""
         if self.by_context is None:
             return self.log_probs[rows, tokens].unsqueeze(1)
         return self.by_context(rows, tokens)
@@ -120,12 +126,12 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Constraints:
-    """What a model's directory prescribes for its translations; all tokens are ids of ours.
+    """Constraints on the generated tokens that a model directory prescribes. All tokens are our ids.
 
     Attributes:
-        before: The tokens that stand before every translation; the last one is what search starts with.
+        before: The prefix of every translation; search starts with its last token.
         never: Tokens that are never generated.
-        never_first: Tokens that are never generated first.
+        never_first: Tokens that are never generated at the first time step.
         sequences: Sequences of two or more tokens that are never generated.
     """
 
@@ -136,11 +142,11 @@ class Constraints:
 
 
 class TranslationModel(nn.Module, ABC):
-    """A model of p(target | source).
+    """The base class of models of p(target | source).
 
     Attributes:
-        objective: What training maximises.
-        reward: What the objective `reinforce` rewards a draw by; see `Attention`.
+        objective: The training objective.
+        reward: The reward of the objective `reinforce`; see `Attention`.
     """
 
     objective: Objective = "marginal"
@@ -148,29 +154,29 @@ class TranslationModel(nn.Module, ABC):
 
     @property
     def longest(self) -> int | None:
-        """The most tokens that a sentence may have, a sink or end symbol included; none: any number."""
+        """Maximum number of tokens per sentence, including a sink or end symbol. None means no maximum."""
         return None
 
     @property
     def constraints(self) -> Constraints:
-        """What stands before every translation, and what none may hold."""
+        """The prefix of every translation, and the tokens that must not be generated."""
         return Constraints()
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """The names of the parameters that are pre-trained, a layer in each group, from the output down.
+        """Return the names of the pre-trained parameters, grouped by layer, from the output to the input.
 
-        None for a model whose parameters all are new.
+        Empty for a model that has no pre-trained parameters.
         """
         return ()
 
     @abstractmethod
     def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
-        """Teacher forcing.
+        """Compute the log-likelihoods of the targets (teacher forcing).
 
         Args:
             batch: Sources and targets.
-            average: Whether `Outcome.average` is wanted.
-            look: Which attention is wanted; a model may give more.
+            average: Whether to compute `Outcome.average`.
+            look: The attention weights to return. A model may return more.
         """
 
     @abstractmethod
@@ -180,59 +186,60 @@ class TranslationModel(nn.Module, ABC):
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, Rows]:
-        """Encode the sources of a search.
+        """Encode the source sentences for search.
 
         Args:
-            source: B sentences, each of at least one word.
-            upper: The most attention each word may receive (its fertility), for mechanisms that bound it.
-            lower: The least each word should receive.
+            source: B sentences with at least one token each.
+            upper: [B, S], the maximum total attention of each source token (its fertility), for mechanisms
+                with bounds.
+            lower: [B, S], the minimum total attention that each source token should receive.
 
         Returns:
-            The prepared memories, one row a sentence, and the decoder's first state.
+            The prepared memories, one row per sentence, and the decoder's initial state.
         """
 
     @abstractmethod
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: Rows) -> Prediction:
-        """Predict the token after `tokens`.
+        """Predict the token that follows `tokens`.
 
         Args:
-            tokens: The last token of each hypothesis (the start symbol at first).
-            memories: As `begin` made them, one row a hypothesis.
-            state: The decoder's state after the token before.
+            tokens: The last token of each hypothesis (the start symbol at the first step).
+            memories: The memories from `begin`, one row per hypothesis.
+            state: The decoder's state after the previous step.
         """
 
     @abstractmethod
     def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> Rows:
-        """The decoder's state for hypotheses that go on.
+        """Return the decoder's state of the hypotheses that are continued.
 
         Args:
-            prediction: What `step` gave.
-            rows: The row of the prediction that each goes on from.
-            tokens: The token chosen for each.
+            prediction: The result of `step`.
+            rows: The row of the prediction that each hypothesis extends.
+            tokens: The token that each hypothesis is extended with.
         """
 
     @abstractmethod
     def flops(self, batch: Batch) -> float:
-        """Floating-point operations of one training step (forward and backward products) on a batch."""
+        """Return the floating-point operations of one training step (forward and backward) on a batch."""
 
 
 def real_steps(batch: Batch) -> Bool[Tensor, "B T"] | None:
-    """What `Memory.steps` is of a batch: none where nothing bounds attention."""
+    """Return the target mask for `Memory.steps`, or None if no fertilities bound the attention."""
     return None if batch.upper is None or batch.target is None else batch.target.mask
 
 
 def used_up(batch: Batch, error: InfeasibleBounds, step: int | None = None) -> InfeasibleBounds:
-    """The same error, naming the sentence.
+    """Return the error with a message that names the sentence.
 
     Args:
-        batch: The sentences.
-        error: Its row is one of them.
-        step: The time step at which it came, from 0, where that is known.
+        batch: The batch in which the error occurred.
+        error: The error; its `row` is a row of the batch.
+        step: The time step of the error, counted from 0, or None if unknown.
     """
     sentence = int(batch.rows[error.row[0]]) + 1 if error.row else "?"
     place = "" if step is None else f", time step {step} (counted from 0)"
     return InfeasibleBounds(
-        f"sentence {sentence} of the prepared text{place}: less than one unit of attention is left of its "
-        "words' fertilities; set data.fertility.sink = true, or raise the fertilities",
+        f"sentence {sentence} of the prepared text{place}: the remaining fertilities of the source words sum "
+        "to less than one; set data.fertility.sink = true, or increase the fertilities",
         error.row,
     )

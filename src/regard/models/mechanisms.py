@@ -1,7 +1,7 @@
-"""Which mechanism each layer of a decoder without recurrence attends to the source with.
+"""Assignment of attention mechanisms to the layers of a non-recurrent decoder.
 
-A mechanism of several contexts, or one that draws, stands in the last layer alone: tokens are scored for each
-of its contexts, and everything above it is made for each of them.
+A mechanism with several contexts, or one that samples, is allowed only in the last layer. Tokens are scored
+for each of its contexts, so all computation above it is repeated per context.
 """
 
 from regard.attention.registry import AttentionConfig, mechanism
@@ -14,13 +14,13 @@ __all__ = ["check_mechanisms", "mechanisms_of", "refuse_two"]
 def mechanisms_of(
     one: AttentionConfig, each: tuple[AttentionConfig, ...], layers: int, below: AttentionConfig
 ) -> tuple[AttentionConfig, ...]:
-    """The mechanism of each layer, from the lowest.
+    """Return the mechanism of each layer, lowest layer first.
 
     Args:
-        one: The mechanism of all layers, or of the last where it can stand there alone.
-        each: One for each layer; none: `one`.
-        layers: How many layers there are.
-        below: What stands below a mechanism of the last layer.
+        one: The mechanism of all layers, or of the last layer if it is allowed only there.
+        each: One mechanism per layer. Empty: use `one`.
+        layers: Number of layers.
+        below: The mechanism of the lower layers if `one` is allowed only in the last layer.
     """
     if each:
         return each
@@ -28,36 +28,39 @@ def mechanisms_of(
 
 
 def refuse_two(one: AttentionConfig, each: tuple[AttentionConfig, ...]) -> None:
-    """Refuse a mechanism of all layers beside one for each.
+    """Check that `attention` and `attentions` are not both set.
 
     Raises:
         ValueError: if both are set.
     """
     if each and one != SoftAttentionConfig():
-        raise ValueError("`attentions` names the mechanism of each layer: leave `attention` out")
+        raise ValueError("attention and attentions are both set: remove attention, or attentions")
 
 
 def check_mechanisms(found: tuple[AttentionConfig, ...], layers: int) -> None:
-    """Refuse mechanisms that do not fit the layers.
+    """Check that the mechanisms fit the layers of the decoder.
 
     Args:
         found: The mechanism of each layer.
-        layers: How many layers there are.
+        layers: Number of layers.
 
     Raises:
-        ConfigError: names the option, what came and where.
+        ConfigError: if the number of mechanisms is wrong, or a mechanism is not allowed in its layer.
     """
     if len(found) != layers:
-        raise ConfigError(f"model.attentions has {len(found)} mechanisms for {layers} layers of the decoder")
+        raise ConfigError(
+            f"model.attentions has {len(found)} mechanisms, but the decoder has {layers} layers: "
+            "list one mechanism per layer"
+        )
     for number, config in enumerate(found):
         if _stands_last(config) and number < layers - 1:
             raise ConfigError(
-                f"model.attentions: {config.kind!r} stands in the last layer alone ({layers - 1}, counted "
-                f"from 0); it is in layer {number}"
+                f"model.attentions: {config.kind!r} is in layer {number}, but it is allowed only in the last "
+                f"layer ({layers - 1}, counted from 0)"
             )
         if mechanism(config).enters:
             raise ConfigError(
-                f"attention {config.kind!r} needs a decoder with recurrence: model.kind = 'lstm'"
+                f"attention {config.kind!r} needs a recurrent decoder: set model.kind = 'lstm'"
             )
 
 

@@ -1,4 +1,4 @@
-"""The output layer's part in a model: how likely tokens are, given what it reads under each context."""
+"""The output layer: token probabilities for each attention context, and their mixture over contexts."""
 
 from dataclasses import dataclass
 
@@ -25,16 +25,16 @@ __all__ = [
 ]
 
 Layer = tuple[Tensor, Tensor]
-"""Weights [V, D] and biases [V], in the dtype of the products."""
+"""Weights [V, D] and biases [V], in the compute dtype."""
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """What some contexts contribute to the distribution over the next token.
+    """The contribution of a set of contexts to the distribution over the next token.
 
     Attributes:
-        probabilities: [N, V], the sum over these contexts of w_k p(v | context k).
-        likelihood: Log p(token | context k) of the tokens chosen for some rows.
+        probabilities: [N, V], the sum of w_k p(v | context k) over these contexts.
+        likelihood: A function of rows and tokens that returns log p(token | context k).
     """
 
     probabilities: Float[Tensor, "N V"]
@@ -42,17 +42,17 @@ class Mixture:
 
 
 def log_positive(values: Tensor) -> Tensor:
-    """The logarithm; of what is too small for a number that of the smallest one (-87 in float32)."""
+    """Return the logarithm, with values clamped to the smallest normal number (-87 in float32)."""
     return values.clamp_min(torch.finfo(values.dtype).tiny).log()
 
 
 def mix(hidden: Float[Tensor, "N K D"], output: Layer, log_weights: Float[Tensor, "N K"]) -> Mixture:
-    """The distributions that the output layer reads, by their weights.
+    """Mix the output distributions of several contexts with their weights.
 
     Args:
-        hidden: What the output layer reads, one a context.
+        hidden: The input of the output layer for each context.
         output: The output layer.
-        log_weights: Log w_k.
+        log_weights: log w_k.
     """
     weight, bias = output
     powers, sums = linear_exponentials(hidden.to(weight.dtype), weight, bias)
@@ -74,16 +74,17 @@ def predict(
     several: bool,
     words: Mixture | None = None,
 ) -> Prediction:
-    """The distribution over the next token.
+    """Compute the distribution over the next token.
 
     Args:
-        hidden: What the output layer reads of each context, of those that are not in `words`; none: all are.
+        hidden: The input of the output layer for each context that is not in `words`. None if `words`
+            covers all contexts.
         output: The output layer.
-        readings: Of each attending layer; the contexts are the last one's.
-        state: The decoder's state, before it knows the token.
-        ending: What attention demands of the end.
-        several: Whether the contexts are to be marginalised; else there is one.
-        words: What the contexts before those of `hidden` contribute.
+        readings: One attention step per layer; the contexts are those of the last one.
+        state: The decoder's state before it is updated with the chosen token.
+        ending: The mechanisms' constraint on the end symbol, or None.
+        several: Whether to marginalize over several contexts. If not, there is one context.
+        words: The contribution of the contexts that precede those of `hidden`, or None.
     """
     if not several:
         assert hidden is not None
@@ -92,6 +93,7 @@ def predict(
         return Prediction(log_probs, None, readings, state, ending)
     parts = [] if words is None else [words]
     if hidden is not None:
+        # The contexts of `hidden` come after those of `words`.
         parts.append(mix(hidden, output, readings[-1].log_weights[:, -hidden.shape[1] :]))
     probabilities = parts[0].probabilities
     for part in parts[1:]:
@@ -110,14 +112,17 @@ def score_tokens(
     average: bool,
     wanted: Bool[Tensor, "N K"] | None = None,
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:
-    """Log p(y | context k), and the mean over the vocabulary where it is asked for.
+    """Return log p(y | context k), and its mean over the vocabulary if requested.
 
     Args:
-        hidden: What the output layer reads.
+        hidden: The input of the output layer.
         output: The output layer.
         targets: y.
-        average: Whether the mean is wanted.
-        wanted: The contexts that are scored, the others getting zeros; none: all.
+        average: Whether to compute the mean.
+        wanted: The contexts to score; the others get zeros. None means all.
+
+    Returns:
+        The log-likelihoods and the means, [N, K] each.
     """
     count = hidden.shape[1]
     weight, bias = output
@@ -125,8 +130,8 @@ def score_tokens(
     places = None if wanted is None else wanted.flatten().nonzero().squeeze(1)
     if places is not None:
         chosen, repeated = chosen.index_select(0, places), repeated.index_select(0, places)
-    # The logits of several contexts are made again in the backward pass: held, they would be K times as many
-    # as those of one.
+    # With several contexts the logits are recomputed in the backward pass: keeping them would take K times
+    # the memory of one context.
     found, means = linear_log_likelihood(chosen, weight, bias, repeated, average=average, hold=count == 1)
     if places is not None:
         zeros = found.new_zeros(hidden.shape[0] * count)
@@ -135,13 +140,14 @@ def score_tokens(
 
 
 def readable(reading: Reading) -> Bool[Tensor, "B *T C"] | None:
-    """Which contexts can be read, so that no work goes into padding; none: all, or nobody looked.
+    """Return which contexts are not padding, so that no time is spent on padding. None means that none is.
 
-    On a CPU alone: a GPU would have to be waited for. Contexts that are no words are never left out, some
-    being scored though they are not read (the baseline of REINFORCE).
+    On a GPU always None, because reading the mask would synchronize with the device. Also None for contexts
+    that are not single source positions: some of these must be scored although their weight is zero (the
+    baseline of REINFORCE).
 
     Args:
-        reading: Of one step, or of all.
+        reading: The attention step, or all steps of a sentence.
     """
     if reading.positions is None or reading.log_weights.device.type != "cpu":
         return None
@@ -150,12 +156,12 @@ def readable(reading: Reading) -> Bool[Tensor, "B *T C"] | None:
 
 
 def real_tokens(values: Tensor, mask: Bool[Tensor, "B T"]) -> Tensor:
-    """What belongs to real tokens: [B, T, ...] to [N, ...]."""
+    """Select the values at real tokens, from [B, T, ...] to [N, ...]."""
     return values.flatten(0, 1).index_select(0, mask.flatten().nonzero().squeeze(1))
 
 
 def spread(values: Float[Tensor, "N K"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T K"]:
-    """The inverse of `real_tokens`: numbers in their places; zero elsewhere."""
+    """Return the inverse of `real_tokens`: values at the real tokens, zero elsewhere."""
     zeros = values.new_zeros(mask.numel(), values.shape[1])
     real = mask.flatten().nonzero().squeeze(1)
     return zeros.index_put((real,), values).view(*mask.shape, -1)
@@ -163,6 +169,6 @@ def spread(values: Float[Tensor, "N K"], mask: Bool[Tensor, "B T"]) -> Float[Ten
 
 @torch.no_grad()
 def likeliest_tokens(hidden: Float[Tensor, "B T D"], output: Layer) -> Int[Tensor, "B T"]:
-    """The likeliest token of each step."""
+    """Return the top-scoring token of each step."""
     weight, bias = output
     return linear(hidden.to(weight.dtype), weight.t(), bias).argmax(-1)

@@ -1,4 +1,4 @@
-"""In what precision a trained model's products are made."""
+"""The numerical precision of a trained model's matrix multiplications."""
 
 from collections.abc import Iterator
 from typing import Literal, get_args
@@ -14,14 +14,14 @@ __all__ = ["SearchPrecision", "as_precision", "set_precision"]
 
 SearchPrecision = Literal["float32", "bfloat16", "int8"]
 
-LEAST = 16  # a side of a matrix below which eight bits bring nothing
+LEAST = 16  # matrices with a dimension below this stay in float32: int8 would not be faster
 
 
 def as_precision(name: str) -> SearchPrecision:
-    """The precision of a name.
+    """Return the precision with the given name.
 
     Raises:
-        UsageError: if there is none.
+        UsageError: if the name is unknown.
     """
     known = get_args(SearchPrecision)
     for one in known:
@@ -31,29 +31,30 @@ def as_precision(name: str) -> SearchPrecision:
 
 
 def set_precision(model: nn.Module, precision: SearchPrecision) -> None:
-    """Have a model's products made in a precision from now on; it is not to be trained then.
+    """Set the precision of a model's matrix multiplications. The model must not be trained afterward.
 
     Args:
-        model: On the device where it stays.
-        precision: `float32`; `bfloat16`, for all numbers; or `int8`: products with weights go through
-            integers (`regard.kernels.int8`), all else is float32, as are parts from Hugging Face.
+        model: The model, on its final device.
+        precision: `float32`; `bfloat16`, for all parameters; or `int8`: matrix multiplications with weights
+            use integers (`regard.kernels.int8`), while the rest of the model, including any Hugging Face
+            modules, uses float32.
 
     Raises:
-        DeviceError: if it is `int8` and the device has no exact products of integers.
-        UsageError: if it is `int8` and no product of the model's would go through them.
+        DeviceError: if `precision` is `int8` and the device has no exact integer multiplication.
+        UsageError: if `precision` is `int8` and the model has no weights that support it.
     """
     model.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)
     if precision != "int8":
         return
     matrices = list(_matrices(model))
     if not matrices:
-        raise UsageError("--precision int8: not for Hugging Face models; expected float32 or bfloat16")
+        raise UsageError("--precision int8 is not available for Hugging Face models: use float32 or bfloat16")
     check_int8(matrices[0].device)
     keep_int8(one for one in matrices if min(one.shape) >= LEAST)
 
 
 def _matrices(module: nn.Module) -> Iterator[Tensor]:
-    """The weights of products; those that are looked up alone are never multiplied with."""
+    """Yield all 2D parameters outside Hugging Face modules; int8 has no effect on pure lookup tables."""
     if type(module).__module__.startswith("transformers."):
         return
     for own in module.parameters(recurse=False):

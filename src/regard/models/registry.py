@@ -1,7 +1,7 @@
-"""The union of all models: a new one adds its config here and its class to `MODELS`.
+"""The registry of models: to add one, add its config to `ModelConfig` and its class to `MODELS`.
 
-Models with pre-trained parts are made of folders beside their config, and keep what they need of these in
-their own folder: they stand in `PRETRAINED`.
+Models with pre-trained parts are built from other model directories and copy the files that they need into
+their own directory. They are registered in `PRETRAINED`.
 """
 
 from collections.abc import Callable
@@ -42,23 +42,24 @@ PRETRAINED: dict[type[Any], Callable[[Any, TextPair, Path | None], TranslationMo
 
 
 def assemble(config: ModelConfig, text: TextPair, kept: Path | None = None) -> TranslationModel:
-    """The model a config describes, for a text: with new parameters, and those of its pre-trained parts.
+    """Build the model that a config describes, with the weights of its pre-trained parts.
 
     Args:
         config: A member of the union.
-        text: How its two sides are written.
-        kept: A model folder whose weights are put into the model later: the folders that the config names
-            are not looked for. None: pre-trained weights are read from these.
+        text: The format of the source and the target side.
+        kept: A model directory whose weights the caller loads afterward; the directories that the config
+            names are not read. Default: None, which loads pre-trained weights from these directories.
 
     Raises:
-        CheckpointError: if a folder is missing or broken.
-        ConfigError: if parts do not fit together, or embeddings are to be shared by two vocabularies.
+        CheckpointError: if a directory is missing or broken.
+        ConfigError: if parts do not fit together, or if two different vocabularies would share embeddings.
     """
     words = [side.vocabulary.tokens for side in (text.source, text.target)]
     if kept is None and getattr(config, "tied", "none") == "all" and words[0] != words[1]:
         raise ConfigError(
-            "model.tied = 'all' needs one vocabulary for both sides, and these are two, "
-            f"of {len(words[0])} and {len(words[1])} words: set data.joint_vocabulary = true"
+            "model.tied = 'all' needs one vocabulary for both sides, but the source vocabulary "
+            f"({len(words[0])} tokens) and the target vocabulary ({len(words[1])} tokens) differ: "
+            "set data.joint_vocabulary = true"
         )
     if type(config) in PRETRAINED:
         return PRETRAINED[type(config)](config, text, kept)
@@ -66,22 +67,22 @@ def assemble(config: ModelConfig, text: TextPair, kept: Path | None = None) -> T
 
 
 def keep_parts(config: ModelConfig, folder: Path) -> None:
-    """Put into a model folder what `assemble` needs of other folders.
+    """Copy the files that `assemble` needs from other directories into a model directory.
 
     Raises:
-        CheckpointError: if one of these is missing or broken.
-        OSError: if it cannot be written.
+        CheckpointError: if one of these directories is missing or broken.
+        OSError: if a file cannot be written.
     """
     if isinstance(config, HfConfig | PretrainedConfig):
         keep_folders(config.folders, folder)
 
 
 def build_model(config: ModelConfig, source_size: int, target_size: int) -> TranslationModel:
-    """The model a config describes, if all of it is new, with parameters from PyTorch's global generator.
+    """Build a model without pre-trained parts. Parameters are initialized from PyTorch's global generator.
 
     Args:
         config: A member of the union.
-        source_size: Words in the source vocabulary.
-        target_size: Words in the target vocabulary.
+        source_size: Size of the source vocabulary.
+        target_size: Size of the target vocabulary.
     """
     return MODELS[type(config)](config, source_size, target_size)
