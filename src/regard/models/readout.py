@@ -1,25 +1,28 @@
-"""The likelihood of a token under each source word, where the readout is linear.
+"""The likelihood of a token under each source position, for models with a linear output layer.
 
-With O W [x_j; s_t] + b as logits (no tanh between), a source word's part g_j = O W_x x_j + b is made once a
-sentence, the state's part h_t = O W_s s_t once a step, and the sum over the vocabulary is a product of what
-both had made before:
+The logits are O W [x_j; s_t] + b, without tanh. They are the sum of the source position's part
+g_j = O W_x x_j + b, computed once per sentence, and the state's part h_t = O W_s s_t, computed once per time
+step. The sum over the vocabulary is then a matrix multiplication of their exponentials:
 
     log p(y | s_t, x_j) = g_jy + h_ty - log sum_v exp(g_jv) exp(h_tv).
 
-So no logits of words times steps times vocabulary are ever held. Each factor is taken relative to its
-greatest logit; where the two leave less than 1e-38 to their product, 87 nats apart, the sum is that.
+The logits of all source positions, time steps and tokens are therefore never kept in memory. Each factor is
+computed relative to its largest logit. Where the product of the two factors is smaller than 1e-38, i.e. where
+their maxima are 87 nats apart, the sum is clamped to that value.
 
-The gradients, with p_tjv = exp(g_jv + h_tv) / sum and c_tj that of log p,
+With p_tjv = exp(g_jv + h_tv) / sum and c_tj the gradient of log p, the gradients are
 
     d h_tv = sum_j c_tj (1(v = y_t) - p_tjv),   d g_jv = sum_t c_tj (1(v = y_t) - p_tjv),
 
-are products again: what belongs to g waits until every step was visited, as weights do in `layers.steps`.
+which are matrix multiplications too. The gradient of g is computed after the backward pass has visited all
+time steps, as for weights in `layers.steps`.
 
-In search all tokens are asked for, and the words' mixture is a product as well, with u_tv = exp(h_tv - top):
+Search needs the probabilities of all tokens. With u_tv = exp(h_tv - max_v h_tv), the mixture over source
+positions is also a matrix multiplication:
 
     sum_j w_tj p(y | s_t, x_j) = u_ty sum_j (w_tj / z_tj) exp(g_jy),   z_tj = sum_v exp(g_jv) u_tv,
 
-in which the hypotheses of a sentence share its words' part.
+in which all hypotheses of a sentence share exp(g).
 """
 
 import dataclasses
@@ -43,12 +46,12 @@ from regard.types import Float, Int, Tensor
 __all__ = ["ReadMemory", "SourceReadout"]
 
 TOGETHER = 8
-"""Steps whose share in the gradient of g is made in one product."""
+"""Number of time steps whose contributions to the gradient of g are computed in one matrix multiplication."""
 Visits = list[tuple[Tensor, Tensor]]
 
 
 class _Words(torch.autograd.Function):
-    """From g to exp(g - top), and the logits of the targets; its backward runs after that of every step."""
+    """Compute exp(g - max g) and the targets' logits; the backward pass runs after those of all steps."""
 
     @staticmethod
     def forward(
@@ -71,6 +74,7 @@ class _Words(torch.autograd.Function):
         powers, index = ctx.saved_tensors
         _, picked, mean, _ = grads
         found = torch.zeros_like(powers)
+            # One product for several steps: sum_t share_tj u_tv.
         for start in range(0, len(ctx.visits), TOGETHER):
             steps = ctx.visits[start : start + TOGETHER]
             shares = torch.stack([share for _, share in steps], dim=2)  # (B, S, t)
@@ -85,7 +89,7 @@ class _Words(torch.autograd.Function):
 
 
 class _State(torch.autograd.Function):
-    """From h to log sum_v exp(g_v - top + h_v) for each word, the target's logit, and the mean."""
+    """Compute log sum_v exp(g_v - max g + h_v) per source position, the target's logit, and the mean."""
 
     @staticmethod
     def forward(
@@ -96,7 +100,7 @@ class _State(torch.autograd.Function):
         picked, mean = exact.gather(1, index).squeeze(1), exact.mean(-1)
         top = exact.amax(-1, keepdim=True)
         state = exact.sub(top).exp_().to(powers.dtype)
-        # A row times a matrix: on a CPU a matrix times a column takes several times as long.
+        # A row vector times a matrix: on a CPU a matrix times a column vector takes several times as long.
         sums = torch.bmm(state.unsqueeze(1), powers.transpose(1, 2)).squeeze(1).to(exact.dtype)
         sums = sums.clamp_min_(torch.finfo(torch.float32).tiny)
         ctx.save_for_backward(state, powers, sums, index)
@@ -108,9 +112,9 @@ class _State(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         state, powers, sums, index = ctx.saved_tensors
-        normaliser, picked, mean = grads
-        assert normaliser is not None  # every likelihood has it
-        share = (normaliser / sums).to(powers.dtype)
+        normalizer, picked, mean = grads
+        assert normalizer is not None  # every likelihood has it
+        share = (normalizer / sums).to(powers.dtype)
         ctx.visits.append((state, share))
         found = torch.bmm(share.unsqueeze(1), powers).squeeze(1).mul_(state).to(sums.dtype)
         if picked is not None:
@@ -121,23 +125,23 @@ class _State(torch.autograd.Function):
 
 
 def _read(states: Tensor, combine: Tensor, weight: Tensor, noise: Callable[[Tensor], Tensor]) -> Tensor:
-    """What the output layer reads of the words alone: [B, S, Q]."""
+    """Return the input of the output layer that depends on the source alone, [B, S, Q]."""
     return noise(linear(states.to(weight.dtype), combine[: states.shape[-1]].to(weight.dtype)))
 
 
 @dataclass(frozen=True)
 class SourceReadout:
-    """A linear readout opened for a batch: the words' part for all its steps, and the products of a step.
+    """A linear output layer, prepared for one batch: the source part of all steps, and the step products.
 
     Attributes:
         combine: W_s, opened.
         output: O, opened as [Q, V].
         noise: Dropout.
-        top: [B, S], the greatest logit of each word.
+        top: [B, S], the largest logit of each source position.
         powers: [B, S, V], exp(g_j - top).
         picked: [B, S, T], the logit of each target token.
         mean: [B, S], the mean logit.
-        visits: The steps whose gradient is still to come.
+        visits: The steps whose gradient has not been added yet.
     """
 
     combine: StepProduct
@@ -159,11 +163,11 @@ class SourceReadout:
         targets: Int[Tensor, "B T"],
         noise: Callable[[Tensor], Tensor],
     ) -> "SourceReadout":
-        """Make it.
+        """Prepare the output layer for a batch.
 
         Args:
             states: x.
-            combine: W, transposed: D rows for x, then those for s.
+            combine: W, transposed: D rows for x, followed by the rows for s.
             output: O.
             bias: b.
             targets: y.
@@ -178,26 +182,26 @@ class SourceReadout:
     def score(
         self, state: Float[Tensor, "B Q"], targets: Int[Tensor, "B"], step: int
     ) -> tuple[Float[Tensor, "B S"], Float[Tensor, "B S"]]:
-        """Log p(y_t) under each word, and the mean over the vocabulary of log p.
+        """Return log p(y_t) under each source position, and the mean of log p over the vocabulary.
 
         Args:
             state: s_t.
             targets: y_t.
-            step: t, from 0.
+            step: t, counted from 0.
         """
         logits = self.output(self.noise(self.combine(state)))
-        normaliser, picked, mean = apply(_State, logits, self.powers, targets, self.visits)
-        normaliser = normaliser + self.top
-        found = self.picked[:, :, step] + picked.unsqueeze(1) - normaliser
-        return found, self.mean + mean.unsqueeze(1) - normaliser
+        normalizer, picked, mean = apply(_State, logits, self.powers, targets, self.visits)
+        normalizer = normalizer + self.top
+        found = self.picked[:, :, step] + picked.unsqueeze(1) - normalizer
+        return found, self.mean + mean.unsqueeze(1) - normalizer
 
 
 @dataclass(frozen=True)
 class ReadMemory(Memory):
-    """What may be attended, with the words' part of a linear readout, for search.
+    """The attention memory together with the source part of a linear output layer, for search.
 
     Attributes:
-        powers: [B, S, V], exp(g_j - top), float32 at least.
+        powers: [B, S, V], exp(g_j - top), in float32 or float64.
     """
 
     powers: Float[Tensor, "B S V"] = dataclasses.field(kw_only=True)
@@ -210,7 +214,7 @@ class ReadMemory(Memory):
         output: Layer,
         noise: Callable[[Tensor], Tensor],
     ) -> "ReadMemory":
-        """Make it; see `SourceReadout.open`."""
+        """Compute the source part for a memory; see `SourceReadout.open` for the arguments."""
         weight, bias = output
         powers, _ = linear_exponentials(_read(memory.states, combine, weight, noise), weight, bias)
         parts = {field.name: getattr(memory, field.name) for field in dataclasses.fields(memory)}
@@ -218,9 +222,10 @@ class ReadMemory(Memory):
 
     @cached_property
     def tables(self) -> Float[Tensor, "U S V"]:
-        """The powers of each sentence, where all have as many rows side by side; else those of each row.
+        """The powers of each sentence if all sentences have equally many adjacent rows; else of each row.
 
-        Search moves its memories when sentences leave, not at every step, so that this is kept.
+        Search reorders its memories only when sentences are finished, not at every step, so the result is
+        cached.
         """
         whole, rows = self.shared()
         if rows is None:
@@ -239,12 +244,12 @@ class ReadMemory(Memory):
         output: Float[Tensor, "V Q"],
         noise: Callable[[Tensor], Tensor],
     ) -> Mixture:
-        """What the words that a step reads contribute to the distribution over its token.
+        """Return the contribution of the source positions of a step to the distribution over its token.
 
         Args:
             state: s_t of each hypothesis.
-            reading: Its first contexts are words.
-            combine: As `of` was given it; so are the others.
+            reading: The attention step; its first contexts are source positions.
+            combine: W, as given to `of`; so are the others.
             output: O.
             noise: Dropout.
         """
@@ -253,10 +258,12 @@ class ReadMemory(Memory):
         part = noise(linear(state.to(output.dtype), combine[-state.shape[-1] :].to(output.dtype)))
         powers, _ = linear_exponentials(part, output)  # (N, V)
         width = len(powers) // len(tables)  # hypotheses of a sentence
-        with torch.autocast(powers.device.type, enabled=False):  # a distribution, whatever the logits' dtype
+        # Autocast is off: the result is a distribution and must not be rounded to the logits' dtype.
+        with torch.autocast(powers.device.type, enabled=False):
             sums = torch.bmm(powers.view(len(tables), width, -1), tables.transpose(1, 2)).flatten(0, 1)
             sums = sums.clamp_min(torch.finfo(sums.dtype).tiny)
             weights = reading.log_weights[:, : positions.shape[1]].to(sums.dtype).exp()
+            # `scatter_add`, because several contexts may be the same source position.
             shares = torch.zeros_like(sums).scatter_add(1, positions, weights / sums.gather(1, positions))
             mixed = torch.bmm(shares.view(len(tables), width, -1), tables).flatten(0, 1)
 

@@ -1,9 +1,9 @@
-"""What decoders without recurrence share: layers of which each attends to the source with its own mechanism.
+"""Decoders without recurrence: a stack of layers, each with its own cross-attention mechanism.
 
-A layer stands between two halves when it asks for the source (`Asking`): what it made of the target so far,
-and what becomes of it with the contexts that its mechanism found. Training asks for all steps at once, search
-for one. A mechanism of several contexts is in the last layer, whose second half, and the distribution over
-the next token, is made for each of them.
+The mechanism splits a layer into two halves (`Asking`). The first half computes the query from the target
+prefix; the second half computes the layer's output from the contexts that the mechanism returns. Training
+runs all time steps at once, search runs one. A mechanism with several contexts is in the last layer; that
+layer's second half and the distribution over the next token are computed for each context.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +24,10 @@ __all__ = ["Advanced", "Asking", "SourceStack", "StackState", "observed"]
 
 @dataclass(frozen=True)
 class StackState(Rows):
-    """The decoder after a step.
+    """The state of the decoder after a step.
 
     Attributes:
-        caches: What each layer keeps of the words so far.
+        caches: Each layer's cache of the target prefix.
         attentions: The state of each layer's mechanism.
     """
 
@@ -37,13 +37,14 @@ class StackState(Rows):
 
 @dataclass(frozen=True)
 class Asking:
-    """A layer that waits for what it reads of the source.
+    """The first half of a layer, before cross-attention.
 
     Attributes:
-        kept: What `finish` adds the contexts to.
-        queries: What the mechanism is asked with.
-        finish: The layer's states, given `kept` (its leading axes may be 1) and the contexts.
-        seen: The layer's attention to the target itself, where it has any and it is looked at.
+        kept: The residual input of `finish`.
+        queries: The queries of the mechanism.
+        finish: A function that computes the layer's output from `kept` (whose leading axes may be 1) and the
+            contexts.
+        seen: The layer's self-attention weights, if it has any and they were requested.
     """
 
     kept: Float[Tensor, "*B D"]
@@ -53,20 +54,20 @@ class Asking:
 
 
 Ask = Callable[[int, Tensor], Asking]
-"""The first half of layer i over a whole text: from [B, T, D]."""
+"""Computes the first half of layer i for a whole target, from [B, T, D]."""
 Advance = Callable[[int, Tensor], tuple[Asking, Rows]]
-"""The first half of layer i on one more word, from [B, D], and what it keeps from then on."""
+"""Computes the first half of layer i for one more token, from [B, D], and the updated cache."""
 
 
 @dataclass(frozen=True)
 class Advanced(Rows):
-    """What a step of all layers came to.
+    """The result of one step of all layers.
 
     Attributes:
         hidden: [B, K, D], the last layer's states.
-        readings: One a layer.
-        caches: What each layer keeps.
-        ending: What the mechanisms demand of the end.
+        readings: One attention step per layer.
+        caches: The updated cache of each layer.
+        ending: The mechanisms' constraint on the end symbol, or None.
     """
 
     hidden: Float[Tensor, "B K D"]
@@ -77,7 +78,7 @@ class Advanced(Rows):
 
 @dataclass(frozen=True)
 class _Scored:
-    """The last layer's reading, where somebody looks, and what the output layer makes of it."""
+    """The scores of the targets, with the last layer's attention if it was requested."""
 
     log_likelihoods: Float[Tensor, "B T K"]
     average: Float[Tensor, "B T K"]
@@ -86,18 +87,18 @@ class _Scored:
 
 
 class SourceStack:
-    """The mechanisms of all layers, and the output layer above them.
+    """The mechanisms of all layers, and the output layer.
 
     Args:
-        sources: Each layer's mechanism, from the lowest.
-        ready: From the last layer's states to what the output layer reads.
+        sources: Each layer's mechanism, lowest layer first.
+        ready: A function from the last layer's states to the input of the output layer.
         output: The output layer.
     """
 
     def __init__(
         self, sources: Sequence[Attention], ready: Callable[[Tensor], Tensor], output: Layer
     ) -> None:
-        """Remember the parts."""
+        """Store the parts."""
         self.sources, self.ready, self.output = sources, ready, output
 
     # --- search ---------------------------------------------------------------------------------------
@@ -105,19 +106,20 @@ class SourceStack:
     def advance(
         self, x: Float[Tensor, "B D"], memories: Memories, attentions: tuple[State, ...], half: Advance
     ) -> Advanced:
-        """One step of all layers.
+        """Run one step of all layers.
 
         Args:
-            x: What the lowest layer reads.
+            x: The input of the lowest layer.
             memories: Each layer's prepared memory.
-            attentions: Each mechanism's state after the step before.
-            half: The first half of a layer.
+            attentions: Each mechanism's state after the previous step.
+            half: A function that computes the first half of a layer.
         """
         readings: list[Reading] = []
         caches: list[Rows] = []
         endings: list[Ending | None] = []
         hidden = x.unsqueeze(1)
         for i, (source, memory, before) in enumerate(zip(self.sources, memories, attentions, strict=True)):
+            # Only the last layer may have K > 1 contexts, so every layer's input has K = 1.
             asking, cache = half(i, hidden[:, 0])
             reading = source.read(asking.queries, memory, before)
             hidden = asking.finish(asking.kept.unsqueeze(1), reading.contexts)  # (B, K, D)
@@ -127,11 +129,11 @@ class SourceStack:
         return Advanced(hidden, tuple(readings), tuple(caches), Ending.of_all(endings))
 
     def predict(self, advanced: Advanced, pending: Rows) -> Prediction:
-        """The distribution over the next token.
+        """Compute the distribution over the next token.
 
         Args:
-            advanced: What `advance` gave.
-            pending: The decoder's state before it knows the token.
+            advanced: The result of `advance`.
+            pending: The decoder's state before it is updated with the chosen token.
         """
         hidden, several = self.ready(advanced.hidden), self.sources[-1].observes
         return predict(hidden, self.output, advanced.readings, pending, advanced.ending, several)
@@ -151,21 +153,21 @@ class SourceStack:
         reference: Reference | None,
         encoder: tuple[Tensor, ...] = (),
     ) -> Outcome:
-        """Teacher forcing.
+        """Compute the log-likelihoods of the targets (teacher forcing).
 
         Args:
-            x: What the lowest layer reads.
+            x: The input of the lowest layer.
             memories: Each layer's memory, not prepared.
-            half: The first half of a layer.
+            half: A function that computes the first half of a layer.
             batch: Sources and targets.
-            average: Whether `Outcome.average` is wanted.
-            look: Which attention is wanted.
-            likeliest: Whether `Outcome.likeliest` is wanted.
-            reference: For a mechanism that looks at it.
+            average: Whether to compute `Outcome.average`.
+            look: The attention weights to return.
+            likeliest: Whether to compute `Outcome.likeliest`.
+            reference: The target embeddings, for mechanisms with an inference network.
             encoder: `Outcome.encoder`.
 
         Raises:
-            InfeasibleBounds: fertilities that run out; names the sentence.
+            InfeasibleBounds: if the fertilities of a sentence are exhausted. The message names the sentence.
         """
         assert batch.target is not None
         weights: list[Tensor] = []
@@ -216,7 +218,7 @@ class SourceStack:
     def _score(
         self, asking: Asking, memory: Memory, batch: Batch, average: bool, look: Look, likeliest: bool
     ) -> _Scored:
-        """Read the source in a last layer with one context, and score the targets."""
+        """Attend in a last layer with one context, and score the targets."""
         assert batch.target is not None
         contexts, reading = _read(self.sources[-1], asking, memory, look)
         hidden = asking.finish(asking.kept, contexts).unsqueeze(2)
@@ -228,7 +230,7 @@ class SourceStack:
     def _score_contexts(
         self, asking: Asking, memory: Memory, batch: Batch, average: bool, reference: Reference | None
     ) -> _Scored:
-        """Read the source in a last layer with several contexts, and score the targets under each."""
+        """Attend in a last layer with several contexts, and score the targets under each of them."""
         assert batch.target is not None
         targets, mask = batch.target.tokens, batch.target.mask
         source = self.sources[-1]
@@ -243,6 +245,8 @@ class SourceStack:
 
         state = source.start(prepared, reference)
         reading = source.read_all(asking.queries, prepared, state, likelihood)
+        # Mechanisms that observe call `likelihood` once per step; the others are scored for all steps at
+        # once.
         if steps:
             found, means = (torch.stack(items, dim=1) for items in zip(*steps, strict=True))
             return _Scored(found, means, reading)
@@ -257,7 +261,7 @@ class SourceStack:
         average: bool,
         wanted: Bool[Tensor, "B T K"] | None = None,
     ) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"]]:
-        """Log p(y_t | context k), and the mean over the vocabulary, of real tokens; zero elsewhere."""
+        """Return log p(y_t | context k), and its mean over the vocabulary; zero at padding."""
         real, picked = self.ready(real_tokens(hidden, mask)), real_tokens(targets, mask)
         asked = None if wanted is None else real_tokens(wanted, mask)
         found, means = (spread(x, mask) for x in score_tokens(real, self.output, picked, average, asked))
@@ -267,13 +271,13 @@ class SourceStack:
 def observed(
     prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"], several: bool
 ) -> tuple[State, ...]:
-    """Each mechanism's state in the hypotheses that go on.
+    """Return the state of each mechanism for the hypotheses that are continued.
 
     Args:
-        prediction: What `SourceStack.predict` gave.
-        rows: The row of the prediction that each goes on from.
-        tokens: The token chosen for each.
-        several: Whether the last layer's mechanism is told the token.
+        prediction: The result of `SourceStack.predict`.
+        rows: The row of the prediction that each hypothesis extends.
+        tokens: The token that each hypothesis is extended with.
+        several: Whether the last layer's mechanism is updated with the token.
     """
     attentions = [select_rows(reading.state, rows) for reading in prediction.readings[:-1]]
     last = prediction.readings[-1]
@@ -287,9 +291,10 @@ def observed(
 def _read(
     source: Attention, asking: Asking, memory: Memory, look: Look
 ) -> tuple[Float[Tensor, "B T D"], Reading | None]:
-    """What a layer with one context a step reads, and the reading where somebody looks."""
+    """Return the contexts of a layer with one context per step, and the attention if it was requested."""
     prepared = source.prepare(memory)
     state = source.start(prepared)
+    # Without weights some mechanisms have a faster path, which returns None where it does not apply.
     if look == "nothing":
         contexts = source.glance(asking.queries, prepared, state)
         if contexts is not None:

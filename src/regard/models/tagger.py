@@ -1,7 +1,7 @@
-"""A tagger that says of each source word how many target words it will be translated into.
+"""A tagger that predicts the fertility of each source word, i.e. the number of its target words.
 
-PREDICTED fertility (Malaviya et al. 2018, Section 4): a recurrent encoder that reads both ways, and over
-each word a distribution over the fertilities 1 to the largest known. What is predicted is its expectation.
+PREDICTED fertility (Malaviya et al., 2018, Section 4): a bidirectional recurrent encoder with a distribution
+over the fertilities 1 to N at each word. The predicted fertility is the expectation.
 """
 
 import torch
@@ -21,36 +21,39 @@ __all__ = ["FertilityTagger", "TaggerConfig"]
 
 @config
 class TaggerConfig:
-    """The fertility tagger; the defaults are those of the scripts of Malaviya et al. (2018)."""
+    """The fertility tagger. The defaults are those of the scripts of Malaviya et al. (2018)."""
 
-    embedding: int = option(default=256, help="Width of the word embeddings.", ge=1, le=16_384)
+    embedding: int = option(default=256, help="Size of the word embeddings.", ge=1, le=16_384)
     width: int = option(
-        default=256, help="Width of the states, in each of the two directions.", ge=1, le=16_384
+        default=256, help="Hidden size of the encoder, per direction.", ge=1, le=16_384
     )
-    layers: int = option(default=2, help="How many recurrent layers.", ge=1, le=256)
+    layers: int = option(default=2, help="Number of recurrent layers.", ge=1, le=256)
     dropout: float = option(
-        default=0.2, help="Probability of dropping an input of a layer above the first.", ge=0, lt=1
+        default=0.2, help="Dropout probability on the input of each layer except the first.", ge=0, lt=1
     )
     weight_one: float = option(
-        default=0.5, help="What a word of fertility 1 counts in the loss; any other counts 1.", gt=0, le=1e6
+        default=0.5,
+        help="Weight of words with fertility 1 in the loss; all other words have weight 1.",
+        gt=0,
+        le=1e6,
     )
     least_classes: int = option(
         default=10,
-        help="The largest fertility that can be predicted, unless a larger one was seen.",
+        help="Largest fertility that can be predicted, unless the training data contains a larger one.",
         ge=2,
         le=10_000,
     )
 
 
 class FertilityTagger(nn.Module):
-    """A distribution over fertilities for each word of a sentence.
+    """A classifier of the fertility of each word of a sentence.
 
-    The target of a batch holds fertilities in the place of token ids: class k is the number k, and padding,
-    which is 0, is no class.
+    The target of a batch contains fertilities instead of token ids: class k is fertility k. Padding is 0,
+    which is not a class.
 
     Args:
-        config: Its sizes.
-        vocabulary: Words in the source vocabulary.
+        config: The configuration.
+        vocabulary: Size of the source vocabulary.
         classes: The largest fertility that can be predicted; the smallest is 1.
     """
 
@@ -67,25 +70,27 @@ class FertilityTagger(nn.Module):
         self.output = nn.Linear(2 * config.width, classes)
 
     def log_probs(self, source: Sequences) -> Float[Tensor, "B S K"]:
-        """Log p(fertility = k) of each word for k = 1 to the largest, in nats; anything at padding."""
+        """Return log p(fertility = k) of each word, for k = 1 to N, in nats; undefined at padding."""
         states, _ = self.encoder(self.embedding(source.tokens), source.lengths)
         return F.log_softmax(self.output(states).float(), dim=-1)
 
     def expected(self, source: Sequences) -> Float[Tensor, "B S"]:
-        """The expected fertility of each word, sum_k k p(k); zero at padding."""
+        """Return the expected fertility of each word, sum_k k p(k); zero at padding."""
         fertilities = torch.arange(1, self.classes + 1, device=source.tokens.device)
         found = (self.log_probs(source).exp() * fertilities).sum(-1)
         return found.masked_fill(~source.mask, 0.0)
 
     def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
-        """Predict the fertilities in the target, which are as many as the words.
+        """Compute the log-likelihoods of the fertilities in the target, one per source word.
 
-        Minimised is -w log p(k), w being `weight_one` for k = 1: what differs from -log p is its penalty.
+        The loss is -w log p(k), where w is `weight_one` for k = 1 and 1 otherwise. The difference to -log
+        p(k) is returned as `penalty`.
 
         Args:
-            batch: Sources, and fertilities as targets; one above the largest class counts as that.
-            average: Whether `Outcome.average` is wanted.
-            look: There is no attention.
+            batch: Sources, with fertilities as targets. Fertilities above the largest class are clamped to
+                it.
+            average: Whether to compute `Outcome.average`.
+            look: Ignored: the tagger has no attention.
         """
         assert batch.target is not None
         log_probs = self.log_probs(batch.source)
@@ -106,6 +111,9 @@ class FertilityTagger(nn.Module):
         )
 
     def flops(self, batch: Batch) -> float:
-        """Of the products: two operations a multiply-add, three products a training step, real words only."""
+        """Return the floating-point operations of one training step on the non-padding words.
+
+        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward).
+        """
         matrices = [*self.encoder.parameters(), *self.output.parameters()]
         return 6.0 * int(batch.source.lengths.sum()) * sum(p.numel() for p in matrices if p.dim() > 1)
