@@ -84,7 +84,7 @@ def test_operations_are_those_counted_by_hand() -> None:
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (config(encoder=ConvEncoderConfig(width=8)), "'copy' needs an encoder that ends in a state"),
+        (config(encoder=ConvEncoderConfig(width=8)), "'copy' needs an encoder with a final state"),
         (
             config(encoder=ConvEncoderConfig(width=8, kernel=4), decoder=decoder(bridge="zero")),
             "model.encoder.kernel must be odd.*got 4",

@@ -93,7 +93,7 @@ class Outcome:
 
     @property
     def log_likelihood(self) -> Float[Tensor, "B T"]:
-        """log p(y_t | y_<t, source), marginalized over the contexts; zero at padding."""
+        """The log-probability log p(y_t | y_<t, source), marginalized over the contexts; zero at padding."""
         return marginalise(self.log_weights, self.log_likelihoods).masked_fill(~self.mask, 0.0)
 
 

@@ -1,12 +1,13 @@
-"""The convolutional model (Gehring et al. 2017), with any attention mechanism in each layer of the decoder.
+"""The convolutional model of Gehring et al. (2017), with any attention mechanism in each decoder layer.
 
-The decoder attends in several steps, once a layer, each knowing what those below found. A mechanism compares
-with the encoder's outputs z_j and finds expectations of s (z_j + e_j), e_j the word's embedding and s =
-sqrt(0.5) (Eq. 2), times the root of the number of words, by which an even expectation has less variance than
-they have (Section 3.4). A mechanism that finds words themselves, or has projections of its own, needs no such
-scale and gets none.
+The decoder attends to the source once per layer, and each layer is conditioned on the contexts of the layers
+below (multi-step attention). Queries are compared with the encoder's outputs z_j. Contexts are expectations
+of s (z_j + e_j), where e_j is the word's embedding and s = sqrt(0.5) (Eq. 2). They are multiplied by the
+square root of the source length, because averaging S vectors with uniform weights reduces the variance
+(Section 3.4).
+Mechanisms that return single source positions, or that have projections of their own, are not scaled.
 
-In search a layer keeps the last words that its convolution sees, so that a step is one window.
+In search, each layer caches the last inputs of its convolution, so a step computes a single window.
 """
 
 from dataclasses import dataclass, replace
@@ -40,17 +41,17 @@ from regard.types import Bool, Float, Int, Tensor
 __all__ = ["ConvModel"]
 
 SPREAD = 0.1
-"""Standard deviation of embeddings (Section 3.5)."""
+"""Standard deviation of the initial embeddings (Section 3.5)."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """The decoder with its weights made: for one forward pass, or for one search.
+    """The decoder's layers with normalized weights, computed once per forward pass or per search.
 
     Attributes:
-        enter: From embeddings to the lowest layer.
+        enter: The projection from the embeddings to the lowest layer.
         layers: The layers.
-        leave: From the last layer to what the output layer reads.
+        leave: The projection from the last layer to the input of the output layer.
         output: The output layer.
     """
 
@@ -62,11 +63,11 @@ class Opened:
 
 @dataclass(frozen=True)
 class ConvState(StackState):
-    """The decoder after a step.
+    """The state of the decoder after a step.
 
     Attributes:
-        length: How many steps there were.
-        opened: The decoder's weights, the same in every row.
+        length: Number of steps so far.
+        opened: The decoder's weights, shared by all rows.
     """
 
     length: int
@@ -75,7 +76,7 @@ class ConvState(StackState):
 
 @dataclass(frozen=True)
 class _Pending(Rows):
-    """The decoder between a step and its token."""
+    """The state of the decoder before it is updated with the token of a step."""
 
     caches: tuple[Rows, ...]
     length: int
@@ -83,15 +84,15 @@ class _Pending(Rows):
 
 
 class ConvModel(TranslationModel):
-    """The model a `ConvConfig` describes.
+    """The model that a `ConvConfig` describes.
 
     Args:
-        config: Its sizes and parts.
-        source_size: Words in the source vocabulary.
-        target_size: Words in the target vocabulary.
+        config: The configuration.
+        source_size: Size of the source vocabulary.
+        target_size: Size of the target vocabulary.
 
     Raises:
-        ConfigError: if the parts do not fit together.
+        ConfigError: if parts of the configuration are incompatible.
     """
 
     def __init__(self, config: ConvConfig, source_size: int, target_size: int) -> None:
@@ -149,7 +150,7 @@ class ConvModel(TranslationModel):
 
     @property
     def longest(self) -> int | None:
-        """As many as there are positions; see `TranslationModel.longest`."""
+        """Maximum number of tokens, given by the learned positions; see `TranslationModel.longest`."""
         return self.source_positions.longest
 
     def _dropout(self, x: Tensor) -> Tensor:
@@ -158,7 +159,7 @@ class ConvModel(TranslationModel):
     def _embed(
         self, embedding: nn.Embedding, positions: Positions, tokens: Int[Tensor, "B T"], start: int = 0
     ) -> Float[Tensor, "B T E"]:
-        """Embed tokens that stand at positions `start`, `start + 1`..., with dropout."""
+        """Embed tokens at positions `start`, `start + 1`, ..., with dropout."""
         found = embedding(tokens)
         return self._dropout(found + positions(start, tokens.shape[1], found))
 
@@ -171,13 +172,14 @@ class ConvModel(TranslationModel):
         lower: Float[Tensor, "B S"] | None,
         steps: Bool[Tensor, "B T"] | None = None,
     ) -> Memories:
-        """Each layer's memory, not prepared."""
+        """Encode the sources and return the memory of each layer, not prepared."""
         embedded = self._embed(self.source_embedding, self.source_positions, source.tokens)
         mask = source.mask
         x = self.encoder_enter(embedded).to(embedded.dtype)
         for layer in self.encoder:
             x = layer(x, mask)
         keys = self.encoder_leave(x)
+        # Each layer that attends adds to this gradient; see `shared_gradient` (Section 3.3).
         if self.config.shared_gradient:
             keys = scale_gradient(keys, 1 / (2 * self.config.decoder.layers))
         values = (keys + embedded) * HALF
@@ -192,7 +194,7 @@ class ConvModel(TranslationModel):
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, ConvState]:
-        """Encode the sources; see `TranslationModel.begin`."""
+        """Encode the source sentences; see `TranslationModel.begin`."""
         sources = [layer.source for layer in self._layers()]
         bare = self._memories(source, upper, lower)
         memories = tuple(one.prepare(memory) for one, memory in zip(sources, bare, strict=True))
@@ -204,7 +206,7 @@ class ConvModel(TranslationModel):
     # --- search ---------------------------------------------------------------------------------------
 
     def _open(self) -> Opened:
-        """Make the decoder's weights."""
+        """Compute the decoder's normalized weights."""
         weight = self.target_embedding.weight if self.output is None else self.output.weight.t()
         dtype = compute_dtype(weight)
         return Opened(
@@ -240,7 +242,7 @@ class ConvModel(TranslationModel):
         return stack.predict(advanced, _Pending(advanced.caches, state.length + 1, opened))
 
     def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> ConvState:
-        """The state of hypotheses that go on; see `TranslationModel.observe`."""
+        """Return the state of the continued hypotheses; see `TranslationModel.observe`."""
         pending = prediction.state
         assert isinstance(pending, _Pending)
         attentions = observed(prediction, rows, tokens, self._layers()[-1].source.observes)
@@ -249,7 +251,7 @@ class ConvModel(TranslationModel):
     # --- training -------------------------------------------------------------------------------------
 
     def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
-        """Teacher forcing; see `TranslationModel.forward`."""
+        """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         targets, opened = batch.target.tokens, self._open()
         memories = self._memories(batch.source, batch.upper, batch.lower, real_steps(batch))
@@ -271,9 +273,10 @@ class ConvModel(TranslationModel):
         )
 
     def flops(self, batch: Batch) -> float:
-        """Of the products: two operations a multiply-add, three products a step, real tokens only.
+        """Return the floating-point operations of one training step on the non-padding tokens.
 
-        Each token is counted as if it were read from one context; making normalised weights is left out.
+        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward). Each
+        token is counted with one context. Weight normalization is not counted.
         """
         assert batch.target is not None
         words, tokens = int(batch.source.lengths.sum()), batch.target_tokens
@@ -288,5 +291,5 @@ class ConvModel(TranslationModel):
 
 
 def _averages(source: Attention) -> bool:
-    """Whether what a mechanism finds is an expectation of the memory's states."""
+    """Return whether the contexts of a mechanism are averages of the memory's states."""
     return not (source.observes or source.projects)

@@ -1,11 +1,11 @@
-"""A convolutional encoder for the recurrent decoder (Gehring et al. 2017a).
+"""A convolutional encoder for the recurrent decoder (Gehring et al., 2017a).
 
-Two stacks read the embeddings e_j = w_j + p_j of words and positions: what the first makes of a word is what
-queries are compared with, what the second makes is what contexts are expectations of (their Section 3),
+Two stacks of convolutions read the embeddings e_j = w_j + p_j of tokens and positions. The first stack
+computes the keys, the second, shallower one computes the values (Section 3 of the paper):
 
-    z = CNN-a(e),   c_t = sum_j a_tj CNN-c(e)_j,
+    z = CNN-a(e),   c_t = sum_j a_tj CNN-c(e)_j.
 
-the second the shallower. A layer is a convolution over the words around each, summed with its input:
+A layer is a convolution over a window X_k around each token, with a residual connection:
 
     x' = tanh(W X_k + b + x)
 """
@@ -28,27 +28,29 @@ __all__ = ["ConvEncoder", "ConvEncoderConfig"]
 
 @config
 class ConvEncoderConfig:
-    """A convolutional encoder of two stacks."""
+    """A convolutional encoder with two stacks."""
 
     kind: Literal["conv"] = option(default="conv", help="The encoder: two stacks of convolutions.")
-    layers: int = option(default=6, help="Layers of the stack that queries are compared with.", ge=1, le=256)
-    value_layers: int = option(default=3, help="Layers of the stack that contexts are made of.", ge=1, le=256)
-    width: int = option(default=500, help="Width of both.", ge=1, le=16_384)
-    kernel: int = option(default=3, help="How many words a convolution sees: an odd number.", ge=1, le=255)
-    positions: LearnedConfig = option(default=LearnedConfig, help="How words know where they stand.")
+    layers: int = option(default=6, help="Number of layers of the key stack.", ge=1, le=256)
+    value_layers: int = option(default=3, help="Number of layers of the value stack.", ge=1, le=256)
+    width: int = option(default=500, help="Hidden size of both stacks.", ge=1, le=16_384)
+    kernel: int = option(
+        default=3, help="Kernel size of the convolutions, in tokens; an odd number.", ge=1, le=255
+    )
+    positions: LearnedConfig = option(default=LearnedConfig, help="Position encoding.")
 
 
 class ConvStack(nn.Module):
-    """Convolutions, one above the other.
+    """A stack of convolutional layers.
 
     Args:
-        inputs: Width of the embeddings.
-        config: Width and kernel.
-        layers: How many.
+        inputs: Embedding size.
+        config: Hidden size and kernel size.
+        layers: Number of layers.
     """
 
     def __init__(self, inputs: int, config: ConvEncoderConfig, layers: int) -> None:
-        """Make the layers, with a linear map below where widths differ."""
+        """Build the layers, with an input projection if the sizes differ."""
         super().__init__()
         width = config.width
         self.each_side = config.kernel // 2
@@ -56,11 +58,11 @@ class ConvStack(nn.Module):
         self.layers = nn.ModuleList(Linear(config.kernel * width, width) for _ in range(layers))
 
     def forward(self, x: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-        """The highest layer's states.
+        """Return the states of the highest layer.
 
         Args:
             x: The embeddings.
-            mask: True at real words: beyond them convolutions see zeros.
+            mask: True at real tokens. The convolutions see zeros at padding.
         """
         hidden = ~mask.unsqueeze(-1)
         x = x if self.enter is None else self.enter(x)
@@ -72,11 +74,11 @@ class ConvStack(nn.Module):
 
 
 class ConvEncoder(nn.Module):
-    """Two stacks, and positions.
+    """Two convolutional stacks (keys and values), and learned positions.
 
     Args:
-        config: Their sizes.
-        inputs: Width of the embeddings.
+        config: The configuration.
+        inputs: Embedding size.
     """
 
     def __init__(self, config: ConvEncoderConfig, inputs: int) -> None:
@@ -89,15 +91,15 @@ class ConvEncoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S E"], lengths: Int[Tensor, "B"]
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B S D"], list[CellState]]:
-        """Encode.
+        """Encode a batch of sentences.
 
         Args:
-            x: The embeddings of words and positions.
-            lengths: Words in each sentence.
+            x: The sums of token and position embeddings.
+            lengths: Number of tokens in each sentence.
 
         Returns:
-            What contexts are made of; what queries are compared with; and, for the decoder's first state, the
-            mean of the former, which stands for the states that a recurrence would end with.
+            The values; the keys; and the mean of the values, from which the decoder's initial state is
+            computed instead of the final states of a recurrent encoder.
         """
         mask = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(1)
         keys, values = self.keys(x, mask), self.values(x, mask)

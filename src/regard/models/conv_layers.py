@@ -1,15 +1,16 @@
-"""The layers behind `regard.models.conv` (Gehring et al. 2017, Sections 3.2 to 3.5).
+"""The layers of `regard.models.conv` (Gehring et al., 2017, Sections 3.2 to 3.5).
 
-A block of the encoder, X its input, W X_k the convolution and s = sqrt(0.5),
+An encoder block computes, with its input X, the convolution W X_k and s = sqrt(0.5),
 
     [A; B] = W X_k + b,   H = A * sigmoid(B),   H' = s (H + X)                       (Section 3.2, 3.4)
 
-A block of the decoder asks attention between the two, g the embedding of the word before,
+A decoder block attends to the source in between, where g is the embedding of the previous target token:
 
     D = s (W_d H + b_d + g),   H' = s (s (H + W_c c(D) + b_c) + X)                  (Eq. 1, Section 3.3, 3.4)
 
-and sees only words before its own. Section 3.4 has sqrt(0.5) at every sum of two. Weights are normalised and
-drawn so that variance is kept: four times as large in front of a gate, smaller after dropout (Section 3.5).
+Its convolution sees only the current and earlier inputs. Section 3.4 multiplies every sum of two terms by
+sqrt(0.5). Weights are normalized, and initialized so that the variance is preserved: four times as large
+before a gated linear unit, and smaller after dropout (Section 3.5).
 """
 
 import math
@@ -31,9 +32,9 @@ from regard.types import Bool, Float, Tensor
 __all__ = ["HALF", "ConvDecoderLayer", "ConvEncoderLayer", "Past", "scale_gradient"]
 
 HALF = math.sqrt(0.5)
-"""Keeps the variance of a sum of two."""
+"""Preserves the variance of a sum of two terms."""
 GATED = 4.0
-"""What a gate takes of the variance of what it is given."""
+"""Variance of the weights before a gated linear unit, which reduces the variance to about a quarter."""
 
 
 class _ScaleGradient(torch.autograd.Function):
@@ -49,16 +50,16 @@ class _ScaleGradient(torch.autograd.Function):
 
 
 def scale_gradient(x: Float[Tensor, "*B"], scale: float) -> Float[Tensor, "*B"]:
-    """`x`, whose gradient is multiplied by `scale` on its way back."""
+    """Return `x`; its gradient is multiplied by `scale` in the backward pass."""
     return apply(_ScaleGradient, x, scale)
 
 
 @dataclass(frozen=True)
 class Past(Rows):
-    """What a layer of the decoder saw of the words before.
+    """The cache of a decoder layer: the latest inputs of its convolution.
 
     Attributes:
-        inputs: [B, kernel - 1, D], zeros before the first word.
+        inputs: [B, kernel - 1, D]; zeros before the first token.
     """
 
     inputs: Float[Tensor, "B _ D"]
@@ -69,26 +70,26 @@ def _convolution(width: int, kernel: int, dropout: float) -> NormalisedLinear:
 
 
 class ConvEncoderLayer(nn.Module):
-    """A gated convolution over the words around each.
+    """A gated convolution over a window centered on each token.
 
     Args:
         width: D.
-        kernel: How many words it sees; odd.
-        dropout: Probability of dropping a number that it sees.
+        kernel: Kernel size, odd.
+        dropout: Dropout probability on the input of the convolution.
     """
 
     def __init__(self, width: int, kernel: int, dropout: float) -> None:
-        """Make the convolution."""
+        """Build the convolution."""
         super().__init__()
         self.kernel, self.dropout = kernel, dropout
         self.convolution = _convolution(width, kernel, dropout)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-        """The layer's states.
+        """Return the states of the layer.
 
         Args:
-            x: The words.
-            mask: True at real words: beyond them the convolution sees zeros.
+            x: The states of the layer below.
+            mask: True at real tokens. The convolution sees zeros at padding.
         """
         real = dropout(x, self.dropout, self.training).masked_fill(~mask.unsqueeze(-1), 0.0)
         convolve, each_side = self.convolution.open(), self.kernel // 2
@@ -98,13 +99,13 @@ class ConvEncoderLayer(nn.Module):
 
 @dataclass(frozen=True)
 class OpenDecoderLayer:
-    """A layer of the decoder with its weights made: for one forward pass, or for one search.
+    """A decoder layer with normalized weights, computed once per forward pass or per search.
 
     Attributes:
-        convolve: From windows to gates and what passes them.
+        convolve: The convolution, whose output is [A; B].
         ask: W_d.
         answer: W_c.
-        kernel: How many words a window has.
+        kernel: Kernel size.
     """
 
     convolve: OpenLinear
@@ -115,28 +116,28 @@ class OpenDecoderLayer:
     def over(
         self, x: Float[Tensor, "B T D"], seen: Float[Tensor, "B T D"], embedded: Float[Tensor, "B T E"]
     ) -> Asking:
-        """The first half over a whole text.
+        """Compute the first half of the layer for a whole target.
 
         Args:
             x: The layer's input.
-            seen: The same with dropout, as the convolution sees it.
-            embedded: The embeddings of the words before.
+            seen: The same after dropout, the input of the convolution.
+            embedded: The embeddings of the previous tokens.
         """
         return self._asking(x, windows(seen.to(self.convolve.weight.dtype), self.kernel - 1, 0), embedded)
 
     def step(
         self, x: Float[Tensor, "B D"], past: Past, embedded: Float[Tensor, "B E"]
     ) -> tuple[Asking, Past]:
-        """The first half on one more word, and what is past then."""
+        """Compute the first half of the layer for one more token, and the updated cache."""
         inputs = torch.cat([past.inputs, x.to(past.inputs.dtype).unsqueeze(1)], dim=1)  # (B, kernel, D)
         return self._asking(x, inputs.flatten(1), embedded), Past(inputs[:, 1:])
 
     def begin(self, batch: int, like: Tensor) -> Past:
-        """Nothing past.
+        """Return an empty cache.
 
         Args:
             batch: B.
-            like: Whose device it has.
+            like: A tensor on the device to use.
         """
         weight = self.convolve.weight
         width = weight.shape[0] // self.kernel
@@ -147,26 +148,27 @@ class OpenDecoderLayer:
     ) -> Asking:
         found = F.glu(self.convolve(seen), dim=-1)
         queries = (self.ask(found) + embedded) * HALF
+        # The residual of H' is independent of the contexts: s (s H + X).
         return Asking((found * HALF + x) * HALF, queries, self._finish)
 
     def _finish(self, kept: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B E"]) -> Float[Tensor, "*B D"]:
-        """H', `kept` being s (s H + X)."""
+        """Return H', where `kept` is s (s H + X)."""
         return kept + self.answer(contexts) * 0.5
 
 
 class ConvDecoderLayer(nn.Module):
-    """A gated convolution over the words before each, and attention to the source.
+    """A gated convolution over the target prefix, and attention to the source.
 
     Args:
         width: D.
-        kernel: How many words it sees.
-        embedding: E, width of the embeddings, the queries and the contexts.
-        dropout: Probability of dropping a number that it sees.
-        source: Attention to the source.
+        kernel: Kernel size.
+        embedding: E, the size of the embeddings, the queries and the contexts.
+        dropout: Dropout probability on the input of the convolution.
+        source: The attention mechanism.
     """
 
     def __init__(self, width: int, kernel: int, embedding: int, dropout: float, source: Attention) -> None:
-        """Make the maps."""
+        """Build the convolution and the projections."""
         super().__init__()
         self.kernel, self.dropout = kernel, dropout
         self.convolution = _convolution(width, kernel, dropout)
@@ -175,10 +177,10 @@ class ConvDecoderLayer(nn.Module):
         self.context = NormalisedLinear(embedding, width)
 
     def open(self) -> OpenDecoderLayer:
-        """Make the weights."""
+        """Compute the normalized weights."""
         return OpenDecoderLayer(self.convolution.open(), self.query.open(), self.context.open(), self.kernel)
 
     def multiply_adds(self) -> int:
-        """Of one word, less what attention does."""
+        """Return the multiply-adds per token, without those of the attention mechanism."""
         parts = (self.convolution, self.query, self.context)
         return sum(part.direction.numel() for part in parts)

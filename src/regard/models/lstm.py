@@ -1,9 +1,9 @@
-"""Recurrent decoder with any attention mechanism, over a recurrent or a convolutional encoder.
+"""A recurrent decoder with any attention mechanism, over a recurrent or a convolutional encoder.
 
-With `query = "current"` (Luong et al. 2015; the code behind Malaviya et al. 2018) the decoder advances, asks
-attention with its new state s_t, reads y_t from tanh(W [context; s_t]), and is fed that vector, or the
-context, in the next step. With `query = "previous"` (Bahdanau et al. 2015) it asks with s_{t-1}, the context
-enters the recurrence, and y_t is read from s_t alone.
+With `query = "current"` (Luong et al., 2015, and the code of Malaviya et al., 2018) the recurrence runs
+first. The new state s_t is the query, y_t is predicted from tanh(W [context; s_t]), and this vector, or the
+context, is fed to the next step. With `query = "previous"` (Bahdanau et al., 2015) the query is s_{t-1}, the
+context is an input of the recurrence, and y_t is predicted from s_t alone.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ __all__ = ["LstmModel"]
 
 @dataclass(frozen=True)
 class LstmState(Rows):
-    """The decoder after a step: its layers, attention's state, and what the next step is fed."""
+    """The state of the decoder after a step: its layers, the attention state, and the next input feed."""
 
     layers: tuple[CellState, ...]
     attention: State
@@ -50,33 +50,33 @@ class LstmState(Rows):
 
 @dataclass(frozen=True)
 class _Opened:
-    """All products that the steps of one forward pass make."""
+    """The weights that are multiplied with at every step of one forward pass."""
 
     layers: OpenLayers
     combine: StepProduct | None
-    words: SourceReadout | None = None  # a linear readout of source words
+    words: SourceReadout | None = None  # for a linear output layer with source positions as contexts
 
 
 @dataclass(frozen=True)
 class _Step:
-    """What one step computed before its token is known."""
+    """The results of one step before its token is known."""
 
     layers: tuple[CellState, ...]
     top: Float[Tensor, "B D"]
     reading: Reading
-    outputs: Float[Tensor, "B C D"] | None  # what the output layer reads, one a context, where it is needed
+    outputs: Float[Tensor, "B C D"] | None  # the output layer's input for each context, where needed
 
 
 class LstmModel(TranslationModel):
-    """The model a `LstmConfig` describes.
+    """The model that an `LstmConfig` describes.
 
     Args:
-        config: Its sizes and parts.
-        source_size: Words in the source vocabulary.
-        target_size: Words in the target vocabulary.
+        config: The configuration.
+        source_size: Size of the source vocabulary.
+        target_size: Size of the target vocabulary.
 
     Raises:
-        ConfigError: if the parts do not fit together.
+        ConfigError: if parts of the configuration are incompatible.
     """
 
     def __init__(self, config: LstmConfig, source_size: int, target_size: int) -> None:
@@ -107,8 +107,8 @@ class LstmModel(TranslationModel):
         self.by_word = self.attention.reads_words and decoder.readout == "linear"
         if self.attention.observes and decoder.query == "previous":
             raise ConfigError(
-                "model.decoder.query = 'previous' reads a token from the state alone, and attention "
-                f"'{config.attention.kind}' needs it read from each context; use 'current'"
+                "model.decoder.query = 'previous' predicts tokens from the state alone, but attention "
+                f"'{config.attention.kind}' needs a prediction for each context; use 'current'"
             )
         fed = (
             memory
@@ -133,13 +133,13 @@ class LstmModel(TranslationModel):
 
     @property
     def longest(self) -> int | None:
-        """As many as a convolutional encoder has positions; see `TranslationModel.longest`."""
+        """Maximum number of tokens if the encoder is convolutional; see `TranslationModel.longest`."""
         return self.encoder.positions.longest if isinstance(self.encoder, ConvEncoder) else None
 
     def _embed(
         self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"], positions: Positions | None = None
     ) -> Float[Tensor, "*B E"]:
-        """Embed tokens, where they stand too if that is asked for, with dropout."""
+        """Embed tokens, with position embeddings if `positions` is given, and apply dropout."""
         found = embedding(tokens)
         if positions is not None:
             found = found + positions(0, tokens.shape[1], found)
@@ -154,7 +154,7 @@ class LstmModel(TranslationModel):
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, LstmState]:
-        """Encode the sources; see `TranslationModel.begin`."""
+        """Encode the source sentences; see `TranslationModel.begin`."""
         (memory,), state = self._begin(source, upper, lower, None, None)
         if self.by_word and self.combine is not None:
             output = self._output(compute_dtype(self.combine))
@@ -189,7 +189,7 @@ class LstmModel(TranslationModel):
     def _attentional(
         self, opened: _Opened, contexts: Float[Tensor, "B K D"], top: Float[Tensor, "B Q"]
     ) -> Float[Tensor, "B K Q"]:
-        """tanh(W [context; s_t]), or without tanh, for each context, with dropout."""
+        """Return tanh(W [context; s_t]) (or without tanh) for each context, with dropout."""
         assert opened.combine is not None
         both = torch.cat([contexts, top.unsqueeze(1).expand(-1, contexts.shape[1], -1)], dim=-1)
         combined = opened.combine(both)
@@ -208,7 +208,7 @@ class LstmModel(TranslationModel):
         memory: Memory,
         state: LstmState,
     ) -> _Step:
-        """Advance the recurrence and read the memory, in the order that `query` names."""
+        """Run the recurrence and the attention mechanism, in the order that `query` specifies."""
         before = self.attention.enter(state.attention, tokens)
         if self.config.decoder.query == "previous":
             reading = self.attention.read(state.layers[-1][0], memory, before)
@@ -219,19 +219,21 @@ class LstmModel(TranslationModel):
             reading = self.attention.read(top, memory, before)
             contexts, outputs = reading.contexts, None
             if self.by_word and reading.positions is not None:
-                contexts = contexts[:, reading.positions.shape[1] :]  # those that are no single word
+                # `words` scores the single source positions, so only the other contexts remain.
+                contexts = contexts[:, reading.positions.shape[1] :]
             if contexts.shape[1]:
                 outputs = self._attentional(opened, contexts, top)
         return _Step(layers, top, reading, outputs)
 
     def _finish(self, opened: _Opened, step: _Step, log_likelihood: Float[Tensor, "B K"] | None) -> LstmState:
-        """The state after the token is known."""
+        """Return the state after the token is known."""
         attention = step.reading.state
         if log_likelihood is not None:
             attention = step.reading.observe(log_likelihood)
         if self.config.decoder.feed == "context":
             feed = attention.context
         elif log_likelihood is not None:
+            # Attention is now conditioned on the token, so the attentional vector is computed again.
             feed = self._attentional(opened, attention.context.unsqueeze(1), step.top)[:, 0]
         else:
             assert step.outputs is not None
@@ -257,7 +259,7 @@ class LstmModel(TranslationModel):
         return predict(step.outputs, output, (step.reading,), pending, ending, several, words)
 
     def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> LstmState:
-        """The state of hypotheses that go on; see `TranslationModel.observe`."""
+        """Return the state of the continued hypotheses; see `TranslationModel.observe`."""
         pending = prediction.state.select(rows)
         assert isinstance(pending, _Pending)
         reading = prediction.readings[0].select(rows)
@@ -269,7 +271,7 @@ class LstmModel(TranslationModel):
     # --- training -------------------------------------------------------------------------------------
 
     def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
-        """Teacher forcing; see `TranslationModel.forward`."""
+        """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         targets = batch.target.tokens
         reference = None
@@ -301,6 +303,7 @@ class LstmModel(TranslationModel):
             state = self._finish(opened, step, seen)
             beliefs.append(state.attention.belief)
             readings.append(step.reading)
+            # The likelihoods are not needed for the next step: score all steps at once below.
             if not self.attention.observes:
                 assert step.outputs is not None
                 outputs.append(step.outputs)
@@ -332,14 +335,14 @@ class LstmModel(TranslationModel):
         )
 
     def _output(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """The output layer's weights and biases."""
+        """Return the output layer's weights and biases."""
         weight = self.target_embedding.weight if self.output is None else self.output
         return weight.to(dtype), self.output_bias.to(dtype)
 
     def _score(
         self, opened: _Opened, step: _Step, targets: Int[Tensor, "B T"], t: int, average: bool
     ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B K"]]:
-        """Log p(y_t | context k), and the mean over the vocabulary, of one step."""
+        """Return log p(y_t | context k), and its mean over the vocabulary, for one step."""
         scored: list[tuple[Tensor, Tensor]] = []
         if opened.words is not None:
             positions = step.reading.positions
@@ -348,15 +351,17 @@ class LstmModel(TranslationModel):
             scored.append((found.gather(1, positions), means.gather(1, positions)))
         if step.outputs is not None:
             output = self._output(step.outputs.dtype)
+            # With `by_word` the outputs belong to contexts that are not source positions: score all of them.
             wanted = None if self.by_word else readable(step.reading)
             scored.append(score_tokens(step.outputs, output, targets[:, t], average, wanted))
         found, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
         return found, means
 
     def flops(self, batch: Batch) -> float:
-        """Of the products: two operations a multiply-add, three products a training step, real tokens only.
+        """Return the floating-point operations of one training step on the non-padding tokens.
 
-        Embeddings, which are looked up, and what is done number by number are left out.
+        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward).
+        Embedding lookups and elementwise operations are not counted.
         """
         assert batch.target is not None
         source, target = int(batch.source.lengths.sum()), batch.target_tokens
@@ -371,7 +376,7 @@ class LstmModel(TranslationModel):
         return 6.0 * (made + self.attention.multiply_adds(source, target, pairs))
 
     def _encoder_weights(self) -> int:
-        """Multiply-adds of encoding one word."""
+        """Return the multiply-adds of encoding one token."""
         if isinstance(self.encoder, ConvEncoder):
             return _weights(self.encoder.keys) + _weights(self.encoder.values)
         return _weights(self.encoder)
@@ -379,7 +384,7 @@ class LstmModel(TranslationModel):
 
 @dataclass(frozen=True)
 class _Pending(Rows):
-    """The decoder between a step and its token."""
+    """The state of the decoder before it is updated with the token of a step."""
 
     layers: tuple[CellState, ...]
     top: Float[Tensor, "B D"]
@@ -387,7 +392,7 @@ class _Pending(Rows):
 
 
 def _weights(part: nn.Module | Tensor) -> int:
-    """Numbers in the matrices of a part: the multiply-adds of applying it to one row."""
+    """Return the number of matrix entries of a part, i.e. the multiply-adds of applying it to one row."""
     return (
         part.numel() if isinstance(part, Tensor) else sum(p.numel() for p in part.parameters() if p.dim() > 1)
     )

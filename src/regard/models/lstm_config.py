@@ -1,4 +1,4 @@
-"""The configuration of the recurrent encoder-decoder, and what must fit together in it."""
+"""The configuration of the recurrent encoder-decoder, with checks of its consistency."""
 
 from typing import Annotated, Literal
 
@@ -19,24 +19,31 @@ LstmEncoderConfig = Annotated[EncoderConfig | ConvEncoderConfig, Kinds("recurren
 class DecoderConfig:
     """The recurrent decoder."""
 
-    layers: int = option(default=2, help="How many layers.", ge=1, le=256)
+    layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
     width: int = option(
-        default=500, help="Width of its states and of the attentional vector.", ge=1, le=16_384
+        default=500, help="Hidden size of the states and of the attentional vector.", ge=1, le=16_384
     )
     cell: CellKind = option(default="lstm", help="The recurrent cell.")
     query: Literal["current", "previous"] = option(
-        default="current", help="Attend with the state after the recurrence (Luong) or before it (Bahdanau)."
+        default="current",
+        help="Attention query: the state after the recurrence (current; Luong et al.) or before it "
+        "(previous; Bahdanau et al.).",
     )
     feed: Literal["attentional", "context", "none"] = option(
         default="attentional",
-        help="What the next step is fed of this one: tanh(W [context; state]), the context, nothing.",
+        help="Input feeding: the vector fed to the next step, which is tanh(W [context; state]) "
+        "(attentional), the context, or none.",
     )
     readout: Literal["tanh", "linear"] = option(
         default="tanh",
-        help="What a token is read from: tanh(W [context; state]), or the same without tanh, much cheaper to "
-        "train where attention reads a token from several words.",
+        help="Output layer input: tanh(W [context; state]) (tanh), or W [context; state] (linear). Linear "
+        "trains much faster if the attention mechanism scores each token under several source positions.",
     )
-    bridge: BridgeKind = option(default="copy", help="Where its first state comes from.")
+    bridge: BridgeKind = option(
+        default="copy",
+        help="Initial state: copy the encoder's final states, compute it from them with a tanh layer "
+        "(dense), learn it (learned), or zero.",
+    )
 
 
 @config
@@ -44,52 +51,55 @@ class LstmConfig:
     """A recurrent encoder-decoder."""
 
     kind: Literal["lstm"] = option(default="lstm", help="The model: a recurrent encoder-decoder.")
-    embedding: int = option(default=500, help="Width of the word embeddings.", ge=1, le=16_384)
+    embedding: int = option(default=500, help="Size of the word embeddings.", ge=1, le=16_384)
     encoder: LstmEncoderConfig = option(default=EncoderConfig, help="The encoder.")
     decoder: DecoderConfig = option(default=DecoderConfig, help="The decoder.")
     attention: AttentionConfig = option(default=SoftAttentionConfig, help="The attention mechanism.")
-    dropout: float = option(default=0.3, help="Probability of dropping a unit.", ge=0, lt=1)
+    dropout: float = option(default=0.3, help="Dropout probability.", ge=0, lt=1)
     embedding_dropout: float | None = option(
-        default=None, help="The same for embeddings; absent: `dropout`.", ge=0, lt=1
+        default=None, help="Dropout probability on the embeddings. Default: `dropout`.", ge=0, lt=1
     )
     tied: Literal["none", "target", "all"] = option(
-        default="none", help="Share the target embeddings with the output layer, or with the source too."
+        default="none",
+        help="Tie the target embeddings with the output layer (target), or also with the source embeddings "
+        "(all).",
     )
     uniform: float | None = option(
         default=0.1,
-        help="Draw every parameter from (-u, u), as Malaviya et al. (2018); absent: each layer's own way.",
+        help="Initialize all parameters uniformly from (-u, u), as Malaviya et al. (2018). With None, "
+        "each layer uses its standard initialization.",
         gt=0,
         le=1e6,
     )
 
 
 def check(config: LstmConfig, source_size: int, target_size: int) -> None:
-    """Refuse parts that do not fit together.
+    """Check that the parts of the configuration are compatible.
 
     Args:
         config: The configuration.
-        source_size: Words in the source vocabulary.
-        target_size: Words in the target vocabulary.
+        source_size: Size of the source vocabulary.
+        target_size: Size of the target vocabulary.
 
     Raises:
-        ConfigError: names the options and what came.
+        ConfigError: if parts are incompatible. The message names the options and their values.
     """
     decoder = config.decoder
     _check_encoder(config)
     if decoder.query == "previous" and decoder.feed != "context":
         raise ConfigError(
-            "model.decoder.query = 'previous' puts the context into the recurrence: "
+            "model.decoder.query = 'previous' makes the context an input of the recurrence: "
             "set model.decoder.feed = 'context'"
         )
     if decoder.query == "previous" and decoder.readout != "tanh":
         raise ConfigError(
-            "model.decoder.query = 'previous' reads a token from the state alone: "
-            f"model.decoder.readout = '{decoder.readout}' would have no effect"
+            "model.decoder.query = 'previous' predicts tokens from the state alone, so "
+            f"model.decoder.readout = '{decoder.readout}' has no effect: set it to 'tanh'"
         )
     shapes = (config.encoder.layers, config.encoder.width), (decoder.layers, decoder.width)
     if decoder.bridge == "copy" and shapes[0] != shapes[1]:
         raise ConfigError(
-            "model.decoder.bridge = 'copy' needs encoder and decoder of the same layers and width; got "
+            "model.decoder.bridge = 'copy' needs the same (layers, width) in encoder and decoder; got "
             f"{shapes[0]} and {shapes[1]}: use 'dense'"
         )
     if config.tied != "none" and config.embedding != decoder.width:
@@ -100,22 +110,25 @@ def check(config: LstmConfig, source_size: int, target_size: int) -> None:
     if config.tied == "all" and source_size != target_size:
         raise ConfigError(
             "model.tied = 'all' needs one vocabulary for both sides; "
-            f"got {source_size} and {target_size} words"
+            f"got vocabularies of {source_size} and {target_size} tokens"
         )
 
 
 def _check_encoder(config: LstmConfig) -> None:
-    """Refuse an encoder that cannot be."""
+    """Check the encoder and its connection to the decoder."""
     encoder = config.encoder
     if isinstance(encoder, ConvEncoderConfig):
         if encoder.kernel % 2 == 0:
             raise ConfigError(
-                f"model.encoder.kernel must be odd, as many words on each side; got {encoder.kernel}"
+                "model.encoder.kernel must be odd, so that windows are centered on a word; "
+                f"got {encoder.kernel}"
             )
         if config.decoder.bridge == "copy":
             raise ConfigError(
-                "model.decoder.bridge = 'copy' needs an encoder that ends in a state; with "
+                "model.decoder.bridge = 'copy' needs an encoder with a final state; with "
                 "model.encoder.kind = 'conv' use 'dense', 'learned' or 'zero'"
             )
     elif encoder.direction == "both" and encoder.width % 2:
-        raise ConfigError(f"model.encoder.width must be even with both directions; got {encoder.width}")
+        raise ConfigError(
+            f"model.encoder.width must be even if model.encoder.direction = 'both'; got {encoder.width}"
+        )

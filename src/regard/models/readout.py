@@ -74,7 +74,7 @@ class _Words(torch.autograd.Function):
         powers, index = ctx.saved_tensors
         _, picked, mean, _ = grads
         found = torch.zeros_like(powers)
-            # One product for several steps: sum_t share_tj u_tv.
+        # One product for several steps: sum_t share_tj u_tv.
         for start in range(0, len(ctx.visits), TOGETHER):
             steps = ctx.visits[start : start + TOGETHER]
             shares = torch.stack([share for _, share in steps], dim=2)  # (B, S, t)

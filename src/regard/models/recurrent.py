@@ -1,7 +1,8 @@
-"""The recurrent encoder and decoder behind `regard.models.lstm`.
+"""The recurrent encoder and decoder of `regard.models.lstm`.
 
-Encoder: deep, forward, reversed (Sutskever et al. 2014) or both ways (Bahdanau et al. 2015). Decoder: deep,
-with what attention found fed back into its first layer (input feeding, Luong et al. 2015, Section 3.3).
+The encoder has several layers, which run forward, backward (Sutskever et al., 2014) or in both directions
+(Bahdanau et al., 2015). The decoder has several layers; the attention result is fed back into the first one
+(input feeding; Luong et al., 2015, Section 3.3).
 """
 
 from dataclasses import dataclass
@@ -33,24 +34,24 @@ BridgeKind = Literal["copy", "dense", "learned", "zero"]
 class EncoderConfig:
     """The recurrent encoder."""
 
-    kind: Literal["recurrent"] = option(default="recurrent", help="The encoder: a recurrent one.")
-    layers: int = option(default=2, help="How many layers.", ge=1, le=256)
+    kind: Literal["recurrent"] = option(default="recurrent", help="The encoder: a recurrent network.")
+    layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
     width: int = option(
-        default=500, help="Width of its states; with both directions each has half of it.", ge=2, le=16_384
+        default=500, help="Hidden size; half of it per direction if bidirectional.", ge=2, le=16_384
     )
     direction: Direction = option(
-        default="both", help="The order in which it reads: forward, reversed (last word first), or both."
+        default="both", help="Direction: forward, reversed (from the last word to the first), or both."
     )
     cell: CellKind = option(default="lstm", help="The recurrent cell.")
 
 
 class RecurrentEncoder(nn.Module):
-    """A deep recurrent encoder, with dropout between its layers.
+    """A recurrent encoder of several layers, with dropout between them.
 
     Args:
-        config: Its sizes.
-        inputs: Width of the embeddings.
-        dropout: Probability of dropping an input of a layer above the first.
+        config: The configuration.
+        inputs: Embedding size.
+        dropout: Dropout probability on the input of each layer except the first.
     """
 
     def __init__(self, config: EncoderConfig, inputs: int, dropout: float) -> None:
@@ -65,7 +66,7 @@ class RecurrentEncoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S E"], lengths: Int[Tensor, "B"]
     ) -> tuple[Float[Tensor, "B S D"], list[CellState]]:
-        """The top layer's states, and each layer's state after the last word."""
+        """Return the top layer's states, and each layer's final state."""
         finals: list[CellState] = []
         for i, layer in enumerate(self.layers):
             if i:
@@ -76,29 +77,30 @@ class RecurrentEncoder(nn.Module):
 
 
 class Bridge(nn.Module):
-    """The decoder's first state.
+    """Computes the decoder's initial state.
 
     Args:
-        kind: `copy` the encoder's last states; a `dense` tanh layer of them; `learned` vectors (s_0 = w,
-            Martins 2020); or `zero`.
-        encoder: The encoder's layers and width.
-        decoder: The decoder's layers and width.
-        states: State tensors of a decoder layer.
+        kind: `copy` the encoder's final states; a `dense` tanh layer of them; `learned` vectors (s_0 = w;
+            Martins, 2020); or `zero`.
+        encoder: The encoder's number of layers and hidden size.
+        decoder: The decoder's number of layers and hidden size.
+        states: Number of state tensors per decoder layer (2 for an LSTM).
 
     Raises:
-        ValueError: if `copy` is asked for between different shapes.
+        ValueError: if the kind is `copy` and the shapes differ.
     """
 
     def __init__(
         self, kind: BridgeKind, encoder: tuple[int, int], decoder: tuple[int, int], states: int
     ) -> None:
-        """Make the parameters that the kind needs."""
+        """Create the parameters that the kind needs."""
         super().__init__()
         self.kind = kind
         self.layers, self.width = decoder
         if kind == "copy" and encoder != decoder:
             raise ValueError(
-                f"bridge 'copy' needs encoder and decoder of one shape; got {encoder}, {decoder}"
+                "bridge 'copy' needs the same (layers, width) in encoder and decoder; "
+                f"got {encoder} and {decoder}"
             )
         self.dense = nn.ModuleList(
             nn.Linear(encoder[1], self.width) for _ in range(self.layers * states if kind == "dense" else 0)
@@ -107,11 +109,12 @@ class Bridge(nn.Module):
         self.learned = nn.Parameter(torch.zeros(shape)) if kind == "learned" else None
 
     def forward(self, finals: list[CellState], zeros: list[CellState]) -> list[CellState]:
-        """The first state of each decoder layer.
+        """Return the initial state of each decoder layer.
 
         Args:
-            finals: The encoder's last states, [B, D] each, its last layers standing for missing ones.
-            zeros: Zero states of the decoder's layers, which give shapes and dtypes.
+            finals: The encoder's final states, one per layer, of tensors [B, D]. If the decoder has more
+                layers, the last one is used for these.
+            zeros: Zero states of the decoder's layers, which determine shapes and dtypes.
         """
         if self.kind == "zero":
             return zeros
@@ -119,6 +122,7 @@ class Bridge(nn.Module):
         for i, layer in enumerate(zeros):
             tensors: list[Tensor] = []
             for k, like in enumerate(layer):
+                # A GRU encoder has one state tensor per layer, which then initializes all of the decoder's.
                 if self.kind == "copy":
                     value = finals[i][min(k, len(finals[i]) - 1)]
                 elif self.learned is not None:
@@ -134,10 +138,10 @@ class Bridge(nn.Module):
 
 @dataclass(frozen=True)
 class OpenLayers:
-    """The decoder's products, opened for the steps of one forward pass."""
+    """The decoder's weights, opened for the steps of one forward pass."""
 
     feed: StepProduct | None
-    inputs: tuple[StepProduct, ...]  # of the layers above the first
+    inputs: tuple[StepProduct, ...]  # of all layers except the first
     hidden: tuple[StepProduct, ...]
 
 
@@ -146,11 +150,11 @@ class DecoderLayers(nn.Module):
 
     Args:
         cell: The recurrent cell.
-        layers: How many.
-        embedding: Width of the target embeddings.
-        feed: Width of what is fed back beside them; 0 for nothing.
-        width: Width of the states.
-        dropout: Probability of dropping an input of a layer above the first.
+        layers: Number of layers.
+        embedding: Size of the target embeddings.
+        feed: Size of the input-feeding vector; 0 disables input feeding.
+        width: Hidden size.
+        dropout: Dropout probability on the input of each layer except the first.
     """
 
     def __init__(
@@ -178,11 +182,11 @@ class DecoderLayers(nn.Module):
         )
 
     def project(self, embedded: Float[Tensor, "*B E"]) -> Float[Tensor, "*B G"]:
-        """The embeddings' share of the first layer's gates, for as many steps as are known."""
+        """Compute the embeddings' part of the first layer's gates, for any number of steps at once."""
         return self._layer(0).project(embedded)
 
     def zeros(self, batch: int, like: Tensor) -> list[CellState]:
-        """Zero states of every layer."""
+        """Return zero states of all layers."""
         return [self._layer(i).zeros(batch, like=like) for i in range(len(self.layers))]
 
     def advance(
@@ -192,13 +196,13 @@ class DecoderLayers(nn.Module):
         feed: Float[Tensor, "B F"] | None,
         states: tuple[CellState, ...],
     ) -> tuple[tuple[CellState, ...], Float[Tensor, "B D"]]:
-        """One step.
+        """Run one step.
 
         Args:
             opened: The opened weights.
-            gates: The embeddings' share of the first layer's gates.
-            feed: What is fed back.
-            states: The layers' states after the step before.
+            gates: The embeddings' part of the first layer's gates.
+            feed: The input-feeding vector.
+            states: The layers' states after the previous step.
 
         Returns:
             The layers' states, and the top layer's hidden state.

@@ -24,9 +24,7 @@ class TaggerConfig:
     """The fertility tagger. The defaults are those of the scripts of Malaviya et al. (2018)."""
 
     embedding: int = option(default=256, help="Size of the word embeddings.", ge=1, le=16_384)
-    width: int = option(
-        default=256, help="Hidden size of the encoder, per direction.", ge=1, le=16_384
-    )
+    width: int = option(default=256, help="Hidden size of the encoder, per direction.", ge=1, le=16_384)
     layers: int = option(default=2, help="Number of recurrent layers.", ge=1, le=256)
     dropout: float = option(
         default=0.2, help="Dropout probability on the input of each layer except the first.", ge=0, lt=1

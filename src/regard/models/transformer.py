@@ -1,8 +1,8 @@
-"""The Transformer (Vaswani et al. 2017), with any attention mechanism between decoder and source.
+"""The Transformer (Vaswani et al., 2017), with any attention mechanism as cross-attention.
 
-Every layer of the decoder asks its own mechanism, H heads around it (`regard.attention.multihead`), for what
-it reads of the source. A mechanism of several contexts stands in the last layer, where everything after it is
-made for each context: the rest of the layer, and the distribution over the next token.
+Each decoder layer has its own mechanism, applied to H heads (`regard.attention.multihead`). A mechanism with
+several contexts is allowed only in the last layer. The rest of that layer and the distribution over the next
+token are then computed for each context.
 """
 
 import math
@@ -32,44 +32,44 @@ __all__ = ["Reader", "TransformerModel"]
 
 
 class Reader(nn.Module, ABC):
-    """What reads the source in the place of a Transformer's encoder."""
+    """Base class of pre-trained encoders that replace a Transformer's encoder."""
 
     @property
     @abstractmethod
     def longest(self) -> int | None:
-        """The most tokens that it can read, sinks included; none: any number."""
+        """Maximum number of source tokens, sinks included. None means no maximum."""
 
     @abstractmethod
     def forward(self, source: Sequences, look: bool) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
-        """Its states, and its attention [B, H, S, S], a layer each, where it is looked at."""
+        """Return the states, and the self-attention of each layer, [B, H, S, S], if `look` is True."""
 
     @abstractmethod
     def multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
-        """Multiply-adds of a forward pass over sentences of these lengths."""
+        """Return the multiply-adds of a forward pass over sentences of the given lengths."""
 
     @abstractmethod
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """As of `TranslationModel.pretrained_layers`."""
+        """Return the pre-trained parameters by layer; see `TranslationModel.pretrained_layers`."""
 
 
 @dataclass(frozen=True)
 class _Pending(Rows):
-    """The decoder between a step and its token."""
+    """The state of the decoder before it is updated with the token of a step."""
 
     caches: tuple[Rows, ...]
 
 
 class TransformerModel(TranslationModel):
-    """The model a `TransformerConfig` describes.
+    """The model that a `TransformerConfig` describes.
 
     Args:
-        config: Its sizes and parts.
-        source_size: Words in the source vocabulary.
-        target_size: Words in the target vocabulary.
-        reader: What reads the source in the place of the encoder that the config describes.
+        config: The configuration.
+        source_size: Size of the source vocabulary.
+        target_size: Size of the target vocabulary.
+        reader: A pre-trained encoder that replaces the one that the config describes.
 
     Raises:
-        ConfigError: if the parts do not fit together.
+        ConfigError: if parts of the configuration are incompatible.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class TransformerModel(TranslationModel):
         self.objective, self.reward = last.objective, last.reward
 
     def _embedding(self, size: int) -> nn.Embedding:
-        """Embeddings from N(0, 1/D); what goes in is sqrt(D) times as long (ibid., Section 3.4)."""
+        """Return embeddings from N(0, 1/D), which are multiplied by sqrt(D) when used (Section 3.4)."""
         made = nn.Embedding(size, self.config.width, padding_idx=PAD)
         nn.init.normal_(made.weight, 0, self.config.width**-0.5)
         with torch.no_grad():
@@ -117,7 +117,7 @@ class TransformerModel(TranslationModel):
         return made
 
     def _source_attention(self, one: AttentionConfig) -> Attention:
-        """A mechanism with heads around it, unless it makes projections of its own."""
+        """Return a multi-head mechanism, or a single-head one if it has its own projections."""
         width, heads = self.config.width, self.config.heads
         if mechanism(one).projects:
             return build_attention(one, width, width, width)
@@ -128,18 +128,18 @@ class TransformerModel(TranslationModel):
 
     @property
     def longest(self) -> int | None:
-        """As many as there are learned positions; see `TranslationModel.longest`."""
+        """Maximum number of tokens, given by the learned positions; see `TranslationModel.longest`."""
         return self.source_positions.longest if self.reader is None else self.reader.longest
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Those of the reader; see `TranslationModel.pretrained_layers`."""
+        """Return the encoder's pre-trained parameters; see `TranslationModel.pretrained_layers`."""
         found = () if self.reader is None else self.reader.pretrained_layers()
         return tuple(tuple(f"reader.{name}" for name in layer) for layer in found)
 
     def _embed(
         self, embedding: nn.Embedding, positions: Positions, tokens: Int[Tensor, "B T"], start: int = 0
     ) -> Float[Tensor, "B T D"]:
-        """Embed tokens that stand at positions `start`, `start + 1`..., with dropout."""
+        """Embed tokens at positions `start`, `start + 1`, ..., with dropout."""
         found = embedding(tokens) * math.sqrt(self.config.width)
         found = found + positions(start, tokens.shape[1], found)
         return dropout(found, self.config.dropout, self.training)
@@ -147,7 +147,7 @@ class TransformerModel(TranslationModel):
     # --- encoding -------------------------------------------------------------------------------------
 
     def _encode(self, source: Sequences, look: bool = False) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
-        """The encoder's states, and its attention where it is looked at."""
+        """Return the encoder's states, and its self-attention if `look` is True."""
         if self.reader is not None:
             return self.reader(source, look)
         x = self._embed(self.source_embedding, self.source_positions, source.tokens)
@@ -165,7 +165,7 @@ class TransformerModel(TranslationModel):
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, StackState]:
-        """Encode the sources; see `TranslationModel.begin`."""
+        """Encode the source sentences; see `TranslationModel.begin`."""
         states, _ = self._encode(source)
         bare = Memory(states, source.mask, upper, lower)
         layers = self._layers()
@@ -185,7 +185,7 @@ class TransformerModel(TranslationModel):
         assert isinstance(state, StackState)
         layers, caches, stack = self._layers(), state.caches, self._stack()
 
-        def half(i: int, x: Tensor) -> tuple[Asking, Rows]:  # a shape would be made again each step
+        def half(i: int, x: Tensor) -> tuple[Asking, Rows]:  # an annotated shape would be parsed at each step
             cache = caches[i]
             assert isinstance(cache, Cache)
             return layers[i].advance(x, cache)
@@ -197,7 +197,7 @@ class TransformerModel(TranslationModel):
         return stack.predict(advanced, _Pending(advanced.caches))
 
     def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
-        """The state of hypotheses that go on; see `TranslationModel.observe`."""
+        """Return the state of the continued hypotheses; see `TranslationModel.observe`."""
         pending = prediction.state
         assert isinstance(pending, _Pending)
         attentions = observed(prediction, rows, tokens, self._layers()[-1].source.observes)
@@ -206,7 +206,7 @@ class TransformerModel(TranslationModel):
     # --- training -------------------------------------------------------------------------------------
 
     def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
-        """Teacher forcing; see `TranslationModel.forward`."""
+        """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         layers, targets = self._layers(), batch.target.tokens
         states, encoder = self._encode(batch.source, look == "all")
@@ -230,15 +230,16 @@ class TransformerModel(TranslationModel):
         )
 
     def _output(self) -> tuple[Tensor, Tensor]:
-        """The output layer's weights and biases."""
+        """Return the output layer's weights and biases."""
         weight = self.target_embedding.weight if self.output is None else self.output
         dtype = compute_dtype(weight)
         return weight.to(dtype), self.output_bias.to(dtype)
 
     def flops(self, batch: Batch) -> float:
-        """Of the products: two operations a multiply-add, three products a step, real tokens only.
+        """Return the floating-point operations of one training step on the non-padding tokens.
 
-        Each token is counted as if it were read from one context.
+        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward). Each
+        token is counted with one context.
         """
         assert batch.target is not None
         config = self.config
@@ -248,6 +249,7 @@ class TransformerModel(TranslationModel):
         own = 4 * config.width**2
         made = len(self.encoder) * (words * (own + feed) + 2 * config.width * int((source**2).sum()))
         made += 0 if self.reader is None else self.reader.multiply_adds(batch.source.lengths)
+        # Causal self-attention computes half of the pairs that the encoder's does.
         made += config.decoder.layers * (tokens * (own + feed) + config.width * int((target**2).sum()))
         made += sum(layer.source.multiply_adds(words, tokens, pairs) for layer in self._layers())
         return 6.0 * (made + tokens * len(self.output_bias) * config.width)

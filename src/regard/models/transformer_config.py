@@ -1,4 +1,4 @@
-"""The configuration of the Transformer, and what must fit together in it."""
+"""The configuration of the Transformer, with checks of its consistency."""
 
 from typing import Literal
 
@@ -17,72 +17,76 @@ __all__ = ["TransformerConfig", "TransformerSideConfig", "check"]
 class TransformerSideConfig:
     """One side of a Transformer."""
 
-    layers: int = option(default=6, help="How many layers.", ge=1, le=256)
+    layers: int = option(default=6, help="Number of layers.", ge=1, le=256)
     local: int = option(
         default=0,
-        help="So many of the lowest layers have self-attention with a learned bias towards near words "
-        "(Yang et al. 2018, whose encoder has 3).",
+        help="Number of layers, counted from the lowest, whose self-attention has a learned bias toward "
+        "nearby positions (Yang et al., 2018, use 3 in the encoder). 0 disables the bias.",
         ge=0,
         le=256,
     )
 
     def __post_init__(self) -> None:
-        """Refuse a bias in more layers than there are."""
+        """Check that `local` is not larger than the number of layers."""
         if self.local > self.layers:
-            raise ValueError(f"local = {self.local}, and there are {self.layers} layers")
+            raise ValueError(f"local = {self.local} must not exceed layers = {self.layers}")
 
 
 @config
 class TransformerConfig:
-    """A Transformer; the defaults are the base model of Vaswani et al. (2017), Table 3."""
+    """A Transformer. The defaults are the base model of Vaswani et al. (2017), Table 3."""
 
     kind: Literal["transformer"] = option(default="transformer", help="The model: a Transformer.")
     width: int = option(
-        default=512, help="Width of embeddings and layers, a multiple of the heads.", ge=2, le=16_384
+        default=512, help="Model dimension (d_model), a multiple of `heads`.", ge=2, le=16_384
     )
-    heads: int = option(default=8, help="Heads of every attention.", ge=1, le=256)
+    heads: int = option(default=8, help="Number of attention heads.", ge=1, le=256)
     feed_forward: FeedForwardConfig = option(default=FeedForwardConfig, help="The feed-forward networks.")
     encoder: TransformerSideConfig = option(default=TransformerSideConfig, help="The encoder.")
     decoder: TransformerSideConfig = option(default=TransformerSideConfig, help="The decoder.")
     norm: Literal["post", "pre"] = option(
-        default="post", help="Normalise after each residual sum, as in the paper, or before each sublayer."
+        default="post",
+        help="Layer normalization after each residual sum, as in the paper (post), or before each sublayer "
+        "(pre).",
     )
-    positions: PositionConfig = option(default=SinusoidalConfig, help="How words know where they stand.")
+    positions: PositionConfig = option(default=SinusoidalConfig, help="Position encoding.")
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
-        help="How every layer of the decoder attends to the source; a mechanism of several contexts, or one "
-        "that draws, in the last layer alone, with soft attention below.",
+        help="Attention mechanism of every decoder layer. A mechanism with several contexts, or one that "
+        "samples, is used only in the last layer, with soft attention in the layers below.",
     )
     attentions: tuple[AttentionConfig, ...] = option(
-        default=(), help="The same, one for each layer of the decoder from the lowest; none: `attention`."
+        default=(), help="Attention mechanism of each decoder layer, lowest first. Default: `attention`."
     )
     dropout: float = option(
-        default=0.1, help="Probability of dropping a number of an embedding or a sublayer.", ge=0, lt=1
+        default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1
     )
     tied: Literal["none", "target", "all"] = option(
-        default="target", help="Share the target embeddings with the output layer, or with the source too."
+        default="target",
+        help="Tie the target embeddings with the output layer (target), or also with the source embeddings "
+        "(all).",
     )
 
     def __post_init__(self) -> None:
-        """Refuse a mechanism of all layers beside one for each."""
+        """Check that `attention` and `attentions` are not both set."""
         refuse_two(self.attention, self.attentions)
 
     @property
     def source_attentions(self) -> tuple[AttentionConfig, ...]:
-        """How each layer of the decoder attends to the source; several contexts are for the last alone."""
+        """The mechanism of each decoder layer; several contexts are allowed only in the last layer."""
         return mechanisms_of(self.attention, self.attentions, self.decoder.layers, SoftAttentionConfig())
 
 
 def check(config: TransformerConfig, source_size: int, target_size: int) -> None:
-    """Refuse parts that do not fit together.
+    """Check that the parts of the configuration are compatible.
 
     Args:
         config: The configuration.
-        source_size: Words in the source vocabulary.
-        target_size: Words in the target vocabulary.
+        source_size: Size of the source vocabulary.
+        target_size: Size of the target vocabulary.
 
     Raises:
-        ConfigError: names the options and what came.
+        ConfigError: if parts are incompatible. The message names the options and their values.
     """
     if config.width % config.heads:
         raise ConfigError(f"model.width = {config.width} is not a multiple of model.heads = {config.heads}")
@@ -90,5 +94,5 @@ def check(config: TransformerConfig, source_size: int, target_size: int) -> None
     if config.tied == "all" and source_size != target_size:
         raise ConfigError(
             "model.tied = 'all' needs one vocabulary for both sides; "
-            f"got {source_size} and {target_size} words"
+            f"got vocabularies of {source_size} and {target_size} tokens"
         )

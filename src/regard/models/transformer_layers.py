@@ -1,10 +1,10 @@
-"""The layers behind `regard.models.transformer`: residual sums, encoder and decoder layers.
+"""The layers of `regard.models.transformer`: residual connections, encoder layers and decoder layers.
 
-A sublayer f is put around x as in Vaswani et al. (2017), Section 3.1 (`post`), or as in Xiong et al. (2020),
-which trains without a warm-up and in deeper stacks (`pre`):
+The layer normalization around a sublayer f is placed as in Vaswani et al. (2017), Section 3.1 (`post`), or as
+in Xiong et al. (2020), which trains without a warm-up and with more layers (`pre`):
 
     post   LayerNorm(x + dropout(f(x)))
-    pre    x + dropout(f(LayerNorm(x))), and one more LayerNorm after the last layer
+    pre    x + dropout(f(LayerNorm(x))), with one more LayerNorm after the last layer
 """
 
 from dataclasses import dataclass
@@ -26,15 +26,15 @@ __all__ = ["DecoderLayer", "EncoderLayer", "LayerShape", "Norm"]
 
 @dataclass(frozen=True)
 class LayerShape:
-    """What all layers of a model share.
+    """The settings that all layers of a model share.
 
     Attributes:
         width: D.
         heads: H.
-        feed_forward: The feed-forward network.
-        norm: Where sublayers are normalised.
-        dropout: Probability of dropping a number that a sublayer found.
-        local: Whether self-attention has a bias towards near words.
+        feed_forward: The configuration of the feed-forward network.
+        norm: Position of the layer normalization.
+        dropout: Dropout probability on the output of a sublayer.
+        local: Whether self-attention has a bias toward nearby positions.
     """
 
     width: int
@@ -46,20 +46,20 @@ class LayerShape:
 
 
 class Norm(nn.Module):
-    """Layer normalisation (Ba et al. 2016), in float32 at least.
+    """Layer normalization (Ba et al., 2016), computed in float32 or float64.
 
     Args:
         width: D.
     """
 
     def __init__(self, width: int) -> None:
-        """Scale 1, shift 0."""
+        """Initialize the scale to 1 and the shift to 0."""
         super().__init__()
         self.scale = nn.Parameter(torch.ones(width))
         self.shift = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
-        """Mean 0 and variance 1 along the last axis, scaled and shifted."""
+        """Normalize to mean 0 and variance 1 along the last axis, then scale and shift."""
         scale, shift = self.scale, self.shift
         if x.dtype != scale.dtype:
             x = x.to(torch.promote_types(x.dtype, scale.dtype))
@@ -68,25 +68,25 @@ class Norm(nn.Module):
 
 
 class Residual(nn.Module):
-    """What stands around a sublayer.
+    """The residual connection, layer normalization and dropout around a sublayer.
 
     Args:
-        shape: Width, place of the normalisation, dropout.
+        shape: Dimension, position of the normalization, dropout.
     """
 
     def __init__(self, shape: LayerShape) -> None:
-        """Make the normalisation."""
+        """Build the normalization."""
         super().__init__()
         self.norm = Norm(shape.width)
         self.pre = shape.norm == "pre"
         self.dropout = shape.dropout
 
     def before(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
-        """What the sublayer reads."""
+        """Return the input of the sublayer."""
         return self.norm(x) if self.pre else x
 
     def after(self, x: Float[Tensor, "*#B D"], found: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
-        """What goes on, given what the sublayer found."""
+        """Return the result, given the sublayer's output `found`."""
         summed = add_dropout(x, found, self.dropout, self.training)
         return summed if self.pre else self.norm(summed)
 
@@ -95,7 +95,7 @@ class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network.
 
     Args:
-        shape: Its sizes.
+        shape: The settings of the layer.
     """
 
     def __init__(self, shape: LayerShape) -> None:
@@ -108,18 +108,18 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], look: bool
     ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B H S S"] | None]:
-        """The layer's states, and its attention where it is looked at."""
+        """Return the states of the layer, and its self-attention if `look` is True."""
         found, weights = self.attention(self.around_attention.before(x), mask, look=look)
         x = self.around_attention.after(x, found)
         return self.around_feed.after(x, self.feed(self.around_feed.before(x))), weights
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention to the words before, attention to the source, then the feed-forward network.
+    """Causal self-attention, attention to the source, then the feed-forward network.
 
     Args:
-        shape: Its sizes.
-        source: Attention to the source.
+        shape: The settings of the layer.
+        source: The mechanism of the attention to the source.
     """
 
     def __init__(self, shape: LayerShape, source: Attention) -> None:
@@ -132,12 +132,12 @@ class DecoderLayer(nn.Module):
         self.around_feed = Residual(shape)
 
     def ask(self, x: Float[Tensor, "B T D"], look: bool) -> Asking:
-        """Self-attention over a whole text, its weights where they are looked at."""
+        """Run self-attention over a whole target; its weights are returned if `look` is True."""
         found, weights = self.attention(self.around_attention.before(x), None, look=look)
         return self._asking(self.around_attention.after(x, found), weights)
 
     def advance(self, x: Float[Tensor, "B D"], cache: Cache) -> tuple[Asking, Cache]:
-        """The same of one more word."""
+        """Run self-attention for one more token."""
         found, cache = self.attention.step(self.around_attention.before(x), cache)
         return self._asking(self.around_attention.after(x, found)), cache
 
@@ -145,6 +145,6 @@ class DecoderLayer(nn.Module):
         return Asking(x, self.around_source.before(x), self.finish, seen)
 
     def finish(self, x: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
-        """The layer's states, given what was read of the source."""
+        """Return the states of the layer, given the contexts of the attention to the source."""
         x = self.around_source.after(x, contexts)
         return self.around_feed.after(x, self.feed(self.around_feed.before(x)))
