@@ -332,7 +332,7 @@ def test_a_model_of_many_languages_is_told_which(
         known = json.loads((copy / file).read_text())
         kept = {key: value for key, value in known.items() if key not in ("tgt_lang", "forced_bos_token_id")}
         (copy / file).write_text(json.dumps(kept))
-    with pytest.raises(ConfigError, match="nothing says into which"):
+    with pytest.raises(ConfigError, match="target language is not specified"):
         loaded(copy)
     load_model(copy, "cpu", settings=into)
 

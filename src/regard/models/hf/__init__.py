@@ -1,1 +1,1 @@
-"""Models of Hugging Face's library among ours: whole or in parts, as they are or trained further."""
+"""Hugging Face models: whole models or pre-trained parts, used as they are or fine-tuned."""

@@ -1,9 +1,9 @@
-"""Where the library's attention asks ours: one attention function, registered with the library by name.
+"""The attention function that connects Hugging Face models to our attention mechanisms.
 
-The models of the library call an attention function with the queries, keys and values of all heads. Ours
-hands those of a decoder layer that looks at the source to the mechanism of this layer, through the contract,
-and leaves all others to PyTorch's fused attention, or makes their weights where they are looked at. Which
-mechanisms there are and what they remember is said by a `Session`, one for each call of the model.
+Models of transformers call an attention function, selected by name, with the queries, keys and values of all
+heads. Ours passes those of a decoder's cross-attention to the mechanism of that layer (`Attention`). All
+other attention uses PyTorch's fused kernel, or computes the weights explicitly if they were requested. A
+`Session`, one per call of the model, holds the mechanisms and their states.
 """
 
 from collections.abc import Iterator
@@ -25,25 +25,24 @@ __all__ = ["NAME", "Probe", "Session", "asking", "own_attention", "register"]
 
 NAME = "regard"
 LAYER = "regard_layer"
-"""The attribute of a module of the library that says which attending layer of the decoder it is."""
+"""The attribute of a cross-attention module that stores the number of its decoder layer."""
 
 
 @dataclass
 class Session:
-    """What one call of a model is to read, and what it found.
+    """The inputs and outputs of the attention mechanisms in one call of a model.
 
     Attributes:
-        sources: The mechanism of each attending layer.
+        sources: The mechanism of each decoder layer.
         mask: [B, S], True at source tokens.
-        upper: [B, S], what each may receive; or none.
-        lower: [B, S], the least it should; or none.
-        look: Which attention is wanted.
-        stepping: Whether there is one query a sentence, and states to go on with.
-        memories: Of each layer, prepared; filled where they are absent.
-        states: Of each layer, where it steps.
-        readings: Of each layer, where somebody looks; filled.
-        contexts: Whether layers read at all; else memories alone are made.
-        seen: The attention of texts to themselves; filled where all is looked at.
+        upper: [B, S], the maximum total attention of each source token, or None.
+        lower: [B, S], the minimum total attention of each source token, or None.
+        look: The attention weights to return.
+        stepping: Whether this is one step of search, with one query per sentence and with `states`.
+        memories: The prepared memory of each layer. Created where missing.
+        states: The attention state of each layer, if `stepping`.
+        readings: The attention of each layer. Filled, in training only if it was requested.
+        seen: The self-attention weights. Filled if all attention was requested.
     """
 
     sources: list[MultiHeadAttention]
@@ -58,9 +57,10 @@ class Session:
     seen: list[Tensor] = field(default_factory=list)
 
     def read(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B T D"]:
-        """What a layer reads of the source: from queries, keys and values [B, H, T or S, E]."""
+        """Return the contexts of a layer, from queries, keys and values [B, H, T or S, E]."""
         source = self.sources[layer]
         if layer not in self.memories:
+            # Keys and values are one memory for the mechanism, which splits them again by head.
             made = torch.cat([_flat(key), _flat(value)], dim=-1)
             self.memories[layer] = source.prepare(Memory(made, self.mask, self.upper, self.lower))
         memory, asked = self.memories[layer], _flat(query)
@@ -79,11 +79,11 @@ class Session:
 
 @dataclass
 class Probe:
-    """Finds the modules that attend to the source.
+    """Finds the cross-attention modules of a model.
 
     Attributes:
-        source: S, that of no other text.
-        found: Each module with its number of heads and their width.
+        source: S, a source length that no other sequence has.
+        found: Each module, with its number of heads and the size of a head.
     """
 
     source: int
@@ -95,7 +95,7 @@ _SESSION: ContextVar[Session | Probe | None] = ContextVar("regard_session", defa
 
 @contextmanager
 def asking(session: Session | Probe) -> Iterator[None]:
-    """A context in which the library's attention asks a session."""
+    """Return a context manager in which the attention function uses the given session."""
     token = _SESSION.set(session)
     try:
         yield
@@ -104,13 +104,13 @@ def asking(session: Session | Probe) -> Iterator[None]:
 
 
 def own_attention(model: Any) -> None:
-    """Have a model of the library use this attention."""
+    """Make a model of transformers use this attention function."""
     register()
     model.set_attn_implementation(NAME)
 
 
 def register() -> None:
-    """Make it known to the library."""
+    """Register the attention function with transformers."""
     transformers = import_transformers()
     from transformers.masking_utils import sdpa_mask
 
@@ -127,7 +127,7 @@ def attend(
     scaling: float | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """The attention function: contexts [B, T, H, E] from queries, keys and values [B, H, T or S, E]."""
+    """Compute contexts [B, T, H, E] from queries, keys and values [B, H, T or S, E]."""
     session = _SESSION.get()
     if isinstance(session, Probe) and key.shape[2] == session.source and query.shape[1] == key.shape[1]:
         session.found.append((module, query.shape[1], query.shape[3]))
@@ -145,7 +145,7 @@ def attend(
 
 
 def _flat(x: Tensor) -> Tensor:
-    """Heads side by side: [B, H, T, E] to [B, T, H E]."""
+    """Concatenate the heads, from [B, H, T, E] to [B, T, H E]."""
     return x.transpose(1, 2).flatten(2)
 
 
@@ -158,10 +158,11 @@ def _looked(
     mask: Tensor | None,
     others: dict[str, Any],
 ) -> tuple[Tensor, Tensor]:
-    """Attention of a text to itself, its weights [B, H, T, T] kept."""
+    """Compute self-attention and store its weights, [B, H, T, T], in the session."""
     scores = query @ key.transpose(2, 3)
     if others.get("position_bias") is not None:
         scores = scores + others["position_bias"]
+    # transformers passes no mask for causal attention without padding.
     if mask is None and getattr(module, "is_causal", False) and query.shape[2] > 1:
         mask = torch.ones_like(scores[0, 0], dtype=torch.bool).tril()
     if mask is not None:

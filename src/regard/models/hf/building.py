@@ -1,4 +1,4 @@
-"""A sequence-to-sequence model from its config: of one folder, or of an encoder's and a language model's."""
+"""Construction of sequence-to-sequence models from one directory, or from an encoder and a language model."""
 
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ __all__ = ["build_hf", "decoder_start"]
 
 
 def decoder_start(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
-    """The ids that every translation starts with: the start symbol, and the language where there are several.
+    """Return the ids of the prefix of every translation: the start symbol, and the language token if any.
 
     Raises:
-        ConfigError: if nothing says which language.
+        ConfigError: if the model is multilingual and the target language is not specified.
     """
     generation, config = model.generation_config, model.config
     start = _first_of("decoder_start_token_id", generation, config)
@@ -29,16 +29,17 @@ def decoder_start(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
     starts_with_language = start not in target.places[:SINK]
     forced = _first_of("forced_bos_token_id", generation)
     if target.code is not None and (target.config.language is not None or forced is None):
-        # The language that is asked for, or the tokenizer's where generation forces none. Where the library's
-        # targets end with it (mBART), its training moves it to the front: no start symbol stands before it.
+        # The language that the config requests, or the tokenizer's if generation forces none. If the targets
+        # of transformers end with the language token (mBART), training moves it to the front instead of a
+        # start symbol, so there is no other prefix.
         ends_with_language = target.code in target.after
         return (target.code,) if starts_with_language or ends_with_language else (start, target.code)
     if forced is not None:
         return (start, forced)
     if target.multilingual and not starts_with_language:
         raise ConfigError(
-            f"{target.where}: its model knows several languages, and nothing says into which it translates: "
-            "name src_lang and tgt_lang in its tokenizer_config.json, or set data.source_tokenizer.language "
+            f"{target.where}: its model is multilingual, but the target language is not specified: set "
+            "src_lang and tgt_lang in its tokenizer_config.json, or set data.source_tokenizer.language "
             "and data.target_tokenizer.language"
         )
     return (start,)
@@ -49,17 +50,18 @@ def _first_of(name: str, *configs: Any) -> int | None:
 
 
 def build_hf(config: HfConfig, text: TextPair, kept: Path | None = None) -> HfSeq2Seq:
-    """The model that a config describes.
+    """Build the model that a config describes.
 
     Args:
-        config: Its folders and mechanisms.
-        text: Its tokenizers.
-        kept: The model folder that has their configurations, whose own weights come later; none: the folders'
-            weights are read.
+        config: The directories and mechanisms.
+        text: The tokenizers.
+        kept: A model directory that contains the configurations, and whose weights the caller loads
+            afterward.
+            Default: None, which loads the weights of the original directories.
 
     Raises:
-        CheckpointError: if a folder is missing or broken.
-        ConfigError: if a tokenizer does not fit, or the model is of the wrong kind.
+        CheckpointError: if a directory is missing or broken.
+        ConfigError: if a tokenizer does not match, or if the model is of the wrong kind.
     """
     source, target = pretrained_side(text.source, "source"), pretrained_side(text.target, "target")
     places = kept_folders(config.folders, kept)
@@ -79,12 +81,12 @@ def build_hf(config: HfConfig, text: TextPair, kept: Path | None = None) -> HfSe
 
 
 def _generation(folder: Path | None) -> GenerationSettings:
-    """The settings of a model's directory; of two directories as one there are none."""
+    """Return the generation settings of a model directory; defaults if the model has two directories."""
     return GenerationSettings() if folder is None else read_generation(folder)[0]
 
 
 def _paired(places: dict[str, Path], weights: bool) -> tuple[Any, list[str]]:
-    """An encoder and a language model as one."""
+    """Combine an encoder and a language model."""
     from transformers import EncoderDecoderModel
 
     encoder = open_encoder(places["encoder"], weights)
@@ -94,10 +96,10 @@ def _paired(places: dict[str, Path], weights: bool) -> tuple[Any, list[str]]:
 
 
 def _rows(part: Any) -> int:
-    """How many tokens a part knows.
+    """Return the vocabulary size of an encoder or decoder.
 
     Raises:
-        ConfigError: if it does not tell.
+        ConfigError: if the model does not expose its embeddings.
     """
     with library_errors(ConfigError, f"{type(part).__name__}: regard cannot work with this kind of model"):
         return part.get_input_embeddings().weight.shape[0]

@@ -1,4 +1,4 @@
-"""The configurations of models that are pre-trained, or have pre-trained parts."""
+"""The configurations of pre-trained models, and of models with pre-trained parts."""
 
 from typing import Annotated, Literal
 
@@ -15,83 +15,90 @@ __all__ = ["HfConfig", "PretrainedConfig"]
 
 @config
 class HfConfig:
-    """A sequence-to-sequence model of Hugging Face's library, or one put together of two of its folders."""
+    """A Hugging Face sequence-to-sequence model, or an encoder combined with a language model."""
 
-    kind: Literal["hf"] = option(default="hf", help="The model: one of Hugging Face's library (extra `hf`).")
+    kind: Literal["hf"] = option(default="hf", help="The model: a Hugging Face model (extra `hf`).")
     folder: str | None = option(
-        default=None, help="The folder of a sequence-to-sequence model (Marian, BART, T5...)."
+        default=None, help="Directory of a sequence-to-sequence model (Marian, BART, T5, ...)."
     )
     encoder: str | None = option(
-        default=None, help="In its place, the folder of an encoder (the BERT family), with `decoder`."
+        default=None, help="Directory of an encoder (BERT family), used with `decoder` instead of `folder`."
     )
     decoder: str | None = option(
-        default=None, help="The folder of a language model (GPT-2), which gets new attention to the source."
+        default=None, help="Directory of a language model (GPT-2, ...), to which cross-attention is added."
     )
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
-        help="How its decoder attends to the source; soft attention with softmax is its own.",
+        help="Attention mechanism of the decoder. Soft attention with softmax is the pre-trained one.",
     )
     layers: tuple[Annotated[int, Field(ge=-256, le=255)], ...] = option(
         default=(),
-        help="The layers of the decoder with `attention`, from 0; -1 is the last. Default: all.",
+        help="Decoder layers that use `attention`, counted from 0; -1 is the last. Default: all layers.",
     )
 
     def __post_init__(self) -> None:
-        """Refuse what is neither one folder nor two, and mechanisms of several contexts."""
+        """Check that one directory or two are given, and that the mechanism has a single context."""
         pair = self.encoder, self.decoder
         if (None in pair) == (self.folder is None) or (self.folder is not None and pair != (None, None)):
-            raise ValueError("a model is either `folder`, or `encoder` and `decoder`")
+            raise ValueError("set either folder, or both encoder and decoder")
         kind = mechanism(self.attention)
         if kind.observes or kind.objective != "marginal" or kind.projects or kind.enters:
             raise ValueError(
-                f"attention {self.attention.kind!r} has several contexts, draws, or makes projections of its "
-                "own: in a model of Hugging Face's stand soft, constrained, coverage and local attention; "
-                "model.kind = 'pretrained' takes the others"
+                f"attention {self.attention.kind!r} has several contexts, samples, or has its own "
+                "projections, so it cannot be used in a Hugging Face model: use soft, constrained, coverage "
+                "or local attention, or model.kind = 'pretrained'"
             )
 
     @property
     def folders(self) -> dict[str, str]:
-        """The folders by their names."""
+        """The model directories by option name."""
         found = {"folder": self.folder, "encoder": self.encoder, "decoder": self.decoder}
         return {name: path for name, path in found.items() if path is not None}
 
 
 @config
 class PretrainedConfig:
-    """A pre-trained encoder of Hugging Face's library with a Transformer's decoder of ours."""
+    """A pre-trained Hugging Face encoder with a new Transformer decoder."""
 
     kind: Literal["pretrained"] = option(
-        default="pretrained", help="The model: a pre-trained encoder (extra `hf`), a new decoder."
+        default="pretrained", help="The model: a pre-trained encoder (extra `hf`) with a new decoder."
     )
-    encoder: str = option(help="The folder of the encoder: any of the BERT family, or a larger model's own.")
-    layers: int = option(default=6, help="Layers of the decoder.", ge=1, le=256)
-    width: int = option(default=512, help="Width of the decoder, a multiple of the heads.", ge=2, le=16_384)
-    heads: int = option(default=8, help="Heads of every attention of the decoder.", ge=1, le=256)
-    feed_forward: FeedForwardConfig = option(default=FeedForwardConfig, help="Its feed-forward networks.")
+    encoder: str = option(
+        help="Directory of the encoder: a model of the BERT family, or a sequence-to-sequence model."
+    )
+    layers: int = option(default=6, help="Number of decoder layers.", ge=1, le=256)
+    width: int = option(
+        default=512, help="Model dimension (d_model) of the decoder, a multiple of `heads`.", ge=2, le=16_384
+    )
+    heads: int = option(default=8, help="Number of attention heads of the decoder.", ge=1, le=256)
+    feed_forward: FeedForwardConfig = option(
+        default=FeedForwardConfig, help="The feed-forward networks of the decoder."
+    )
     norm: Literal["post", "pre"] = option(
-        default="post", help="Normalise after each residual sum, or before each sublayer."
+        default="post",
+        help="Layer normalization after each residual sum (post), or before each sublayer (pre).",
     )
     attention: AttentionConfig = option(
-        default=SoftAttentionConfig, help="How every layer of the decoder attends to the source."
+        default=SoftAttentionConfig, help="Attention mechanism of every decoder layer."
     )
     attentions: tuple[AttentionConfig, ...] = option(
-        default=(), help="The same, one for each layer of the decoder from the lowest; none: `attention`."
+        default=(), help="Attention mechanism of each decoder layer, lowest first. Default: `attention`."
     )
     dropout: float = option(
-        default=0.1, help="Probability of dropping a number of an embedding or a sublayer.", ge=0, lt=1
+        default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1
     )
     tied: Literal["none", "target"] = option(
-        default="target", help="Share the target embeddings with the output layer."
+        default="target", help="Tie the target embeddings with the output layer (target), or not (none)."
     )
 
     @property
     def folders(self) -> dict[str, str]:
-        """The folders by their names."""
+        """The model directories by option name."""
         return {"encoder": self.encoder}
 
     @property
     def transformer(self) -> TransformerConfig:
-        """The decoder as a Transformer's; the encoder it speaks of is not made."""
+        """The configuration of the decoder as a Transformer; its encoder part is not used."""
         return TransformerConfig(
             width=self.width,
             heads=self.heads,

@@ -1,4 +1,4 @@
-"""A pre-trained encoder of Hugging Face's library in the place of a Transformer's own."""
+"""A pre-trained Hugging Face encoder as the encoder of a Transformer."""
 
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,16 @@ __all__ = ["HfEncoder", "build_pretrained"]
 
 
 class HfEncoder(Reader):
-    """The encoder, and a map from its width to the decoder's where they differ.
+    """The encoder, with a linear projection to the decoder's dimension if the dimensions differ.
 
     Args:
-        model: The library's encoder.
+        model: The encoder of transformers.
         tokenizer: The source tokenizer.
-        width: That of the decoder.
+        width: The decoder's dimension.
     """
 
     def __init__(self, model: Any, tokenizer: PretrainedTokenizer, width: int) -> None:
-        """Put the parts together."""
+        """Combine the parts."""
         super().__init__()
         own_attention(model)
         self.model, self.layout = model, Layout.of(tokenizer)
@@ -40,38 +40,39 @@ class HfEncoder(Reader):
 
     @property
     def longest(self) -> int | None:
-        """As many as it has positions; see `Reader.longest`."""
+        """Maximum number of tokens, given by the position embeddings; see `Reader.longest`."""
         found = positions(self.model)
         return None if found is None else found - max(0, self.layout.count - 1)
 
     def forward(self, source: Sequences, look: bool) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
-        """Its states in our order; see `Reader.forward`."""
+        """Return the states in the order of our tokens; see `Reader.forward`."""
         session = Session([], source.mask, look="all" if look else "nothing")
         with asking(session):
             states = self.layout.states(self.model, source)
         return self.bridge(states), [self.layout.maps(source, weights) for weights in session.seen]
 
     def multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
-        """The encoder's, and the map's; see `Reader.multiply_adds`."""
+        """Return the multiply-adds of the encoder and the projection; see `Reader.multiply_adds`."""
         bridge = sum(p.numel() for p in self.bridge.parameters() if p.dim() > 1)
         return multiply_adds(self.model, lengths, causal=False) + int(lengths.sum()) * bridge
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """The encoder's; see `Reader.pretrained_layers`."""
+        """Return the encoder's parameters by layer; see `Reader.pretrained_layers`."""
         return layers_from_the_top(self, [self.model], ["bridge."])
 
 
 def build_pretrained(config: PretrainedConfig, text: TextPair, kept: Path | None = None) -> TransformerModel:
-    """The model that a config describes.
+    """Build the model that a config describes.
 
     Args:
-        config: The encoder's folder, and the decoder.
-        text: Its tokenizers; the source's is the encoder's.
-        kept: The model folder that has the encoder's configuration; none: its weights are read.
+        config: The encoder's directory, and the decoder.
+        text: The tokenizers; the source tokenizer is the encoder's.
+        kept: A model directory that contains the encoder's configuration. Default: None, which loads the
+            encoder's weights.
 
     Raises:
-        CheckpointError: if the folder is missing or broken.
-        ConfigError: if the tokenizer does not fit, or parts of the decoder do not.
+        CheckpointError: if the directory is missing or broken.
+        ConfigError: if the tokenizer does not match, or if parts of the decoder are incompatible.
     """
     source = pretrained_side(text.source, "source")
     model = open_encoder(kept_folders(config.folders, kept)["encoder"], weights=kept is None)

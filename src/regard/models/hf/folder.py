@@ -1,4 +1,4 @@
-"""Models of the library from their folders: with their weights, or as their configurations describe them."""
+"""Loading of Hugging Face models from directories, with their weights or with new ones."""
 
 import math
 import shutil
@@ -19,23 +19,23 @@ from regard.models.hf.generation import GENERATION
 __all__ = ["check_fit", "keep_folders", "kept_folders", "open_decoder", "open_encoder", "open_whole"]
 
 KEPT = "pretrained"
-"""The folder of a model folder that holds configurations."""
+"""The subdirectory of a model directory that contains the configurations of pre-trained parts."""
 SMALL = 1 << 20
-"""Parameters that any machine has room for."""
+"""A number of parameters that fits into memory on any machine."""
 SLACK, SHARE = 128, 1.05
-"""How many more rows than tokens an embedding may have: sizes are rounded up."""
+"""Maximum excess of embedding rows over tokens (absolute, relative), because sizes are rounded up."""
 
 
 def keep_folders(folders: Mapping[str, str], into: Path) -> None:
-    """Copy the configurations of folders into a model folder, so that it is whole without them.
+    """Copy the configurations of pre-trained models into a model directory, which then is self-contained.
 
     Args:
-        folders: Their paths by name.
-        into: The model folder.
+        folders: The directories of the models, by option name.
+        into: The model directory.
 
     Raises:
-        CheckpointError: if one is no such folder.
-        OSError: if they cannot be written.
+        CheckpointError: if a directory is not one of a Hugging Face model.
+        OSError: if a file cannot be written.
     """
     for name, path in folders.items():
         read_hf_config(Path(path))
@@ -47,11 +47,11 @@ def keep_folders(folders: Mapping[str, str], into: Path) -> None:
 
 
 def kept_folders(folders: Mapping[str, str], kept: Path | None) -> dict[str, Path]:
-    """Where to read models from.
+    """Return the directories to read models from.
 
     Args:
-        folders: Their paths by name.
-        kept: The model folder that has their configurations; none: the folders themselves.
+        folders: The directories of the models, by option name.
+        kept: The model directory with copies of the configurations. None means the original directories.
     """
     if kept is None:
         return {name: Path(path) for name, path in folders.items()}
@@ -59,33 +59,33 @@ def kept_folders(folders: Mapping[str, str], kept: Path | None) -> dict[str, Pat
 
 
 def open_whole(folder: Path, weights: bool) -> Any:
-    """A sequence-to-sequence model.
+    """Open a sequence-to-sequence model.
 
     Args:
-        folder: Its folder.
-        weights: Whether its weights are read; else they are drawn anew.
+        folder: The directory of the model.
+        weights: Whether to load the weights; otherwise they are initialized randomly.
 
     Raises:
-        CheckpointError: if it is of another kind, or a file is missing or broken.
+        CheckpointError: if the model is of another kind, or if a file is missing or broken.
     """
     content = read_hf_config(folder)
     if not content.get("is_encoder_decoder"):
         raise CheckpointError(
-            f"{folder}: a {content['model_type']} model translates nothing by itself; it can be the encoder "
-            "of model.kind = 'pretrained', or with a decoder that of model.kind = 'hf'"
+            f"{folder}: a {content['model_type']} model is not a translation model; use it as the encoder "
+            "of model.kind = 'pretrained', or with a decoder in model.kind = 'hf'"
         )
     return _open("AutoModelForSeq2SeqLM", folder, weights, absent=("encoder.pooler",))
 
 
 def open_encoder(folder: Path, weights: bool) -> Any:
-    """An encoder, without what is put on top of it; of a sequence-to-sequence model its encoder.
+    """Open an encoder without its pooler; of a sequence-to-sequence model, return only the encoder.
 
     Args:
-        folder: Its folder.
-        weights: Whether its weights are read.
+        folder: The directory of the model.
+        weights: Whether to load the weights.
 
     Raises:
-        CheckpointError: as of `open_whole`.
+        CheckpointError: see `open_whole`.
     """
     model = _open("AutoModel", folder, weights, absent=("pooler",))
     model = model.get_encoder() if model.config.is_encoder_decoder else model
@@ -95,19 +95,20 @@ def open_encoder(folder: Path, weights: bool) -> Any:
 
 
 def open_decoder(folder: Path, weights: bool) -> tuple[Any, list[str]]:
-    """A language model with attention to a source added to its layers, and the names of what that is new.
+    """Open a language model with cross-attention added, and return the names of the new parameters too.
 
     Args:
-        folder: Its folder.
-        weights: Whether its weights are read.
+        folder: The directory of the model.
+        weights: Whether to load the weights.
 
     Raises:
-        CheckpointError: as of `open_whole`.
-        ConfigError: if the library can add no such attention to it.
+        CheckpointError: see `open_whole`.
+        ConfigError: if transformers cannot add cross-attention to the model.
     """
     content = read_hf_config(folder)
     added = {"is_decoder": True, "add_cross_attention": True}
     with quiet() as transformers:
+        # On the meta device models take no memory: only the parameter names are needed.
         plain = _config(transformers, folder)
         with torch.device("meta"):
             own = set(_made(transformers, "AutoModelForCausalLM", plain, folder).state_dict())
@@ -116,84 +117,87 @@ def open_decoder(folder: Path, weights: bool) -> tuple[Any, list[str]]:
     new = [name for name in names if name not in own]
     if not new:
         raise ConfigError(
-            f"{folder}: transformers adds no attention to a source to a {content['model_type']} model; "
-            "GPT-2 and the BERT family take it"
+            f"{folder}: transformers cannot add cross-attention to a {content['model_type']} model; "
+            "use GPT-2 or a model of the BERT family"
         )
     return _open("AutoModelForCausalLM", folder, weights, absent=new, **added), new
 
 
 def check_fit(tokenizer: PretrainedTokenizer, rows: int, config: Any, where: str) -> None:
-    """Refuse a tokenizer that is not the model's.
+    """Check that a tokenizer belongs to the model.
 
     Args:
         tokenizer: The tokenizer.
-        rows: Tokens that the model knows.
-        config: The model's.
-        where: The model, for messages.
+        rows: The model's vocabulary size.
+        config: The model's configuration.
+        where: The model's directory, for error messages.
 
     Raises:
-        ConfigError: if the numbers of tokens or of special symbols are not the same.
+        ConfigError: if the vocabulary sizes or the ids of special symbols differ.
     """
-    misfit = f"{tokenizer.where}: this tokenizer is not that of {where}: "
+    misfit = f"{tokenizer.where}: this tokenizer does not belong to {where}: "
     if tokenizer.size > rows or rows > SHARE * tokenizer.size + SLACK:
-        raise ConfigError(f"{misfit}it has {tokenizer.size} tokens, the model {rows}")
+        raise ConfigError(f"{misfit}it has {tokenizer.size} tokens, but the model has {rows}")
     for place, name in ((PAD, "pad_token_id"), (EOS, "eos_token_id")):
         wanted = getattr(config, name, None)
         wanted = wanted if isinstance(wanted, list) else [wanted]
         if wanted != [None] and tokenizer.places[place] not in wanted:
-            raise ConfigError(f"{misfit}its {name} is {tokenizer.places[place]}, the model's {wanted[0]}")
+            raise ConfigError(
+                f"{misfit}its {name} is {tokenizer.places[place]}, but the model's is {wanted[0]}"
+            )
 
 
 def _config(transformers: Any, folder: Path, **changes: Any) -> Any:
-    with library_errors(CheckpointError, f"{folder / HF_CONFIG}: transformers cannot read it"):
+    with library_errors(CheckpointError, f"{folder / HF_CONFIG}: transformers cannot read this file"):
         return transformers.AutoConfig.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, **changes
         )
 
 
 def _made(transformers: Any, kind: str, config: Any, folder: Path) -> Any:
-    """A model with new weights."""
-    with library_errors(CheckpointError, f"{folder}: transformers cannot make the model"):
+    """Return a model with new weights."""
+    with library_errors(CheckpointError, f"{folder}: transformers cannot create the model"):
         return getattr(transformers, kind).from_config(config, trust_remote_code=False)
 
 
 def _check_sizes(transformers: Any, kind: str, config: Any, folder: Path, files: Iterable[Path]) -> None:
-    """Compare a model without storage with the headers of the files of its weights, before it takes memory.
+    """Compare the number of parameters with the headers of the weight files, before allocating memory.
 
     Raises:
-        CheckpointError: if the model has far more parameters than the weights, or a header is broken.
+        CheckpointError: if the model has far more parameters than the weight files, or a header is broken.
     """
     there = sum(math.prod(shape) for file in files for shape in _shapes(file))
     with torch.device("meta"):
         model = _made(transformers, kind, config, folder)
     wanted = sum(parameter.numel() for parameter in model.parameters())
-    # A decoder has attention to the source added, half of a layer at most.
+    # Added cross-attention makes a decoder at most twice as large.
     if wanted > 2 * there + SMALL:
         raise CheckpointError(
-            f"{folder / HF_CONFIG}: asks for {wanted:,} parameters, and the weights hold {there:,}"
+            f"{folder / HF_CONFIG}: describes a model of {wanted:,} parameters, but the weight files contain "
+            f"{there:,}"
         )
 
 
 def _shapes(file: Path) -> list[tuple[int, ...]]:
-    """The shapes of the tensors of a file, from its header."""
+    """Return the shapes of the tensors in a weight file, read from its header."""
     try:
         with safe_open(own_file(file.parent, file.name), framework="pt") as opened:
             return [tuple(opened.get_slice(name).get_shape()) for name in opened.keys()]
     except (OSError, SafetensorError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{file}: truncated or not a file of weights: {error}") from None
+        raise CheckpointError(f"{file}: truncated or not a safetensors file: {error}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
 
 
 def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **changes: Any) -> Any:
-    """A model as one of the library's auto classes makes it.
+    """Open a model with one of the auto classes of transformers.
 
     Args:
-        kind: The class.
-        folder: Its folder.
-        weights: Whether its weights are read.
-        absent: Starts of the names of parameters that the weights may lack.
-        changes: Of its configuration.
+        kind: The auto class.
+        folder: The directory of the model.
+        weights: Whether to load the weights.
+        absent: Name prefixes of parameters that may be missing in the weight files.
+        changes: Changes to the configuration.
     """
     read_hf_config(folder)
     if weights:
@@ -201,7 +205,7 @@ def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **
     with quiet() as transformers:
         config = _config(transformers, folder, **changes)
         if not weights:
-            # A model directory keeps the configurations of its parts in `pretrained/NAME/`.
+            # The configuration is in `pretrained/NAME/` of a model directory, the weights are two levels up.
             _check_sizes(transformers, kind, config, folder, [folder.parent.parent / "model.safetensors"])
             model = _made(transformers, kind, config, folder)
             if (folder / GENERATION).is_file():
@@ -221,14 +225,17 @@ def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **
             )
     for name, own, wanted in sorted(info["mismatched_keys"]):
         raise CheckpointError(
-            f"{folder}: {name} is {list(own)} in its weights, and {list(wanted)} as its configuration has it"
+            f"{folder}: {name} has shape {list(own)} in the weights, but {list(wanted)} according to the "
+            "configuration"
         )
-    # Positions that are computed are not kept with the weights.
+    # Computed (sinusoidal) positions are not saved with the weights.
     computed = {
         f"{name}.weight" for name, part in model.named_modules() if "Sinusoidal" in type(part).__name__
     }
     missing = set(info["missing_keys"]) - computed
-    lacking = sorted(name for name in missing if not name.startswith(tuple(absent)))
-    if lacking:
-        raise CheckpointError(f"{folder}: its weights lack {lacking[0]!r}, which its configuration asks for")
+    not_loaded = sorted(name for name in missing if not name.startswith(tuple(absent)))
+    if not_loaded:
+        raise CheckpointError(
+            f"{folder}: the weights do not contain {not_loaded[0]!r}, which the model needs"
+        )
     return model

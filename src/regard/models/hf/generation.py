@@ -1,7 +1,7 @@
-"""The settings of generation of a Hugging Face model: `generation_config.json`, else `config.json`.
+"""Generation settings of a Hugging Face model, from `generation_config.json` or else `config.json`.
 
-As in transformers, the first file alone counts where there is one. What translations may not hold becomes
-`Constraints` in our ids; the settings of search themselves are read by `regard.foreign`.
+As in transformers, `config.json` is ignored if the first file exists. Constraints on the generated tokens are
+converted to `Constraints` with our ids. `regard.foreign` uses the settings of beam search.
 """
 
 import json
@@ -25,9 +25,9 @@ GENERATION = "generation_config.json"
 
 
 class GenerationSettings(pydantic.BaseModel):
-    """The keys of `generation_config.json` that bear on search; an absent one, or null, is `None`.
+    """The keys of `generation_config.json` that concern search; missing keys and null are `None`.
 
-    Those from `do_sample` on cannot be followed.
+    The keys from `do_sample` on are not supported.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -68,19 +68,19 @@ class GenerationSettings(pydantic.BaseModel):
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The ids of the library's end symbols."""
+        """The ids of the end symbols in transformers."""
         found = self.eos_token_id
         return () if found is None else tuple(found) if isinstance(found, list) else (found,)
 
     @property
     def forces_end(self) -> bool:
-        """Whether a translation of the maximum length ends there at no cost."""
+        """Whether the end symbol is forced, without a score, when a translation has the maximum length."""
         found = self.forced_eos_token_id
         forced = {found} if isinstance(found, int) else set(found or ())
         return bool(forced) and (not self.ends or bool(forced & set(self.ends[:1])))
 
     def not_followed(self) -> list[str]:
-        """The settings that search cannot follow, as the file writes them."""
+        """Return the settings that search does not support, in the format of the file."""
         neutral: dict[str, tuple[Any, ...]] = {
             "num_return_sequences": (1,),
             "num_beam_groups": (1,),
@@ -102,10 +102,10 @@ class GenerationSettings(pydantic.BaseModel):
 
 
 def read_generation(folder: Path) -> tuple[GenerationSettings, Path]:
-    """The settings of a directory, and the file they stand in.
+    """Return the generation settings of a directory, and the path of their file.
 
     Raises:
-        CheckpointError: if the file is missing or broken, or a setting is not of its kind; names both.
+        CheckpointError: if the file is missing or broken, or if a value is invalid. The message names both.
     """
     path = folder / GENERATION
     path = path if path.is_file() else folder / HF_CONFIG
@@ -123,19 +123,19 @@ def read_generation(folder: Path) -> tuple[GenerationSettings, Path]:
 def constraints(
     settings: GenerationSettings, start: tuple[int, ...], tokenizer: PretrainedTokenizer
 ) -> Constraints:
-    """What translations start with and may not hold, in our ids.
+    """Convert the prefix of translations and the forbidden tokens to our ids.
 
     Args:
-        settings: The settings.
-        start: The library's ids that stand before every translation.
-        tokenizer: The target tokenizer; what it does not know is never generated.
+        settings: The generation settings.
+        start: The ids, in transformers, of the prefix of every translation.
+        tokenizer: The target tokenizer. Tokens outside its vocabulary are never generated.
     """
     ours = {number: place for place, number in enumerate(tokenizer.places) if place not in (BOS, SINK)}
     for place in (EOS, UNK, PAD):
         ours[tokenizer.places[place]] = place
     before = tuple(ours.get(number, PAD) for number in start)
     ends = set(settings.ends) or {tokenizer.places[EOS]}
-    # As in transformers, an end symbol alone is no bad word.
+    # As in transformers, a single end symbol is not treated as a bad word.
     words = [word for word in settings.bad_words_ids or () if not (len(word) == 1 and word[0] in ends)]
     words = [[ours[number] for number in word] for word in words if all(number in ours for number in word)]
     single = [word[0] for word in words if len(word) == 1]

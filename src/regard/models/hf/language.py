@@ -1,6 +1,7 @@
-"""Language models of Hugging Face's library as the trainer takes models: masked (BERT) and causal (GPT-2).
+"""Hugging Face language models in the trainer's interface: masked (BERT) and causal (GPT-2).
 
-The trainer asks a model for its objective, its outcome and its operations alone. Ids are the library's.
+The trainer uses only a model's objective, its `Outcome` and its floating-point operations. Token ids are
+those of transformers.
 """
 
 from typing import Any
@@ -19,27 +20,28 @@ __all__ = ["LanguageModel", "spread_tokens"]
 
 
 class LanguageModel(nn.Module):
-    """A language model; of a `MaskedBatch` it finds the hidden tokens, else each token after those before.
+    """A language model; it predicts the masked tokens of a `MaskedBatch`, and otherwise the next tokens.
 
     Args:
-        model: The library's, with its output layer.
+        model: A model of transformers with its output layer.
     """
 
     objective: Objective = "marginal"
     reward: None = None
 
     def __init__(self, model: Any) -> None:
-        """Take it."""
+        """Wrap the model."""
         super().__init__()
         self.model = model
 
     def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
-        """Log p of the targets; see `TranslationModel.forward`.
+        """Compute the log-likelihoods of the targets; see `TranslationModel.forward`.
 
         Args:
-            batch: Of a causal model sources with a start symbol, and targets as long with an end symbol.
-            average: Whether `Outcome.average` is wanted.
-            look: There is no attention to another text.
+            batch: For a causal model, sources that begin with a start symbol, and targets of the same length
+                that end with an end symbol.
+            average: Whether to compute `Outcome.average`.
+            look: Ignored: there is no cross-attention.
         """
         assert batch.target is not None
         target = batch.target
@@ -63,11 +65,14 @@ class LanguageModel(nn.Module):
         )
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """None: all of it is trained alike."""
+        """Return no groups: all layers are trained from the start."""
         return ()
 
     def flops(self, batch: Batch) -> float:
-        """Of the products: two operations a multiply-add, three products a step, real tokens only."""
+        """Return the floating-point operations of one training step on the non-padding tokens.
+
+        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward).
+        """
         body = self.model.base_model
         made = multiply_adds(body, batch.source.lengths, causal=not isinstance(batch, MaskedBatch))
         tokens = int(batch.source.lengths.sum())
@@ -75,5 +80,5 @@ class LanguageModel(nn.Module):
 
 
 def spread_tokens(values: Float[Tensor, "N"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T 1"]:
-    """Numbers of real tokens in their places; zero elsewhere."""
+    """Scatter the values of real tokens to their positions; the others are zero."""
     return values.new_zeros(mask.shape).masked_scatter(mask, values).unsqueeze(-1)

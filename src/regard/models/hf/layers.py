@@ -1,4 +1,4 @@
-"""The layers of pre-trained models, from the top down, as they are unfrozen (Howard & Ruder 2018)."""
+"""The layers of pre-trained models, from top to bottom, for gradual unfreezing (Howard & Ruder, 2018)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,15 +10,15 @@ __all__ = ["layers_from_the_top"]
 def layers_from_the_top(
     root: nn.Module, parts: Sequence[nn.Module], new: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], ...]:
-    """The names of pre-trained parameters, a layer in each group.
+    """Return the names of the pre-trained parameters, grouped by layer.
 
-    The first group is the highest layer of the first part, with all that belongs to no layer; the last one
-    holds the embeddings, which all layers stand on.
+    The first group is the top layer of the first part, together with all parameters outside the layers. The
+    last group contains the embeddings, which all layers depend on.
 
     Args:
-        root: What the names are of.
-        parts: Stacks of layers, the one nearest to the output first (decoder, encoder).
-        new: Starts of the names of parameters that are not pre-trained.
+        root: The module that the names are relative to.
+        parts: Stacks of layers, starting with the one nearest to the output (decoder, encoder).
+        new: Name prefixes of the parameters that are not pre-trained.
     """
     names = {id(value): name for name, value in root.named_parameters()}
     skipped = tuple(new)
@@ -35,6 +35,6 @@ def layers_from_the_top(
 
 
 def _stack(part: nn.Module) -> list[nn.Module]:
-    """The layers of a part: of its lists of modules the one with the most parameters."""
+    """Return the layers of a part: its module list with the largest number of parameters."""
     lists = [module for module in part.modules() if isinstance(module, nn.ModuleList)]
     return list(max(lists, key=lambda one: sum(p.numel() for p in one.parameters()), default=nn.ModuleList()))

@@ -1,7 +1,8 @@
-"""How our sentences become those that a model of the library reads, and what it made of them ours again.
+"""Conversion between our source sentences and the input of a Hugging Face encoder.
 
-Our source sentence is its tokens, then sinks, then padding. The library's is what comes before every line,
-the tokens, what comes after, then padding: the sinks stand for both. All of it is attended to.
+Our source sentence consists of its tokens, then sinks, then padding. The encoder's input consists of a
+prefix, the tokens, a suffix, then padding. The sinks represent the prefix and the suffix, in this order, so
+attention to special symbols stays visible.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,33 +21,33 @@ __all__ = ["Layout", "pretrained_side"]
 
 
 def pretrained_side(side: Side, name: str) -> PretrainedTokenizer:
-    """The tokenizer of a side whose model needs a pre-trained one.
+    """Return the pre-trained tokenizer of a side.
 
     Raises:
-        ConfigError: if it is another.
+        ConfigError: if the side has another kind of tokenizer.
     """
     if not isinstance(side.tokenizer, PretrainedTokenizer):
         raise ConfigError(
-            f"the model's {name} side was pre-trained with a tokenizer of its own: set "
+            f"the model's {name} side needs the tokenizer that it was pre-trained with: set "
             f"data.{name}_tokenizer = {{kind = 'pretrained', folder = ...}}"
         )
     return side.tokenizer
 
 
 class Layout(nn.Module):
-    """The source side of a model of the library.
+    """The source format of a Hugging Face model.
 
     Args:
-        places: For each of our ids the library's.
-        before: The library's ids that stand before every line.
-        after: Those that stand after it.
+        places: For each of our ids, the id in transformers.
+        before: The prefix of every sentence, as ids of transformers.
+        after: The suffix of every sentence.
     """
 
     places: Tensor
     around: Tensor
 
     def __init__(self, places: Sequence[int], before: Sequence[int], after: Sequence[int]) -> None:
-        """Keep the numbers: they are none of the weights."""
+        """Store the ids as buffers that are not saved."""
         super().__init__()
         self.before, self.count = len(before), len(before) + len(after)
         self.register_buffer("places", torch.tensor(places), persistent=False)
@@ -54,35 +55,35 @@ class Layout(nn.Module):
 
     @classmethod
     def of(cls, tokenizer: PretrainedTokenizer) -> "Layout":
-        """That of a source tokenizer."""
+        """Return the layout of a source tokenizer."""
         return cls(tokenizer.places, tokenizer.before, tokenizer.after)
 
     def ids(self, source: Sequences) -> Int[Tensor, "B S"]:
-        """The library's ids, in the library's order."""
+        """Return the encoder's input ids, in the encoder's order."""
         found = self.places[source.tokens]
         if self.count:
             where = torch.arange(source.tokens.shape[1], device=found.device)
-            sink = where - (source.lengths - self.count).unsqueeze(1)  # which sink a place is: (B, S)
+            sink = where - (source.lengths - self.count).unsqueeze(1)  # number of the sink, or < 0: (B, S)
             special = (sink >= 0) & (sink < self.count)
             found = torch.where(special, self.around[sink.clamp(0, self.count - 1)], found)
         return found.gather(1, self._theirs(source)) if self.before else found
 
     def _theirs(self, source: Sequences) -> Int[Tensor, "B S"]:
-        """For each place of the library's order ours."""
+        """Return our position for each position of the encoder's order."""
         place = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
         words = (source.lengths - self.count).unsqueeze(1)
         moved = torch.where(place < self.before, words + place, place - self.before)
         return torch.where(place < self.before + words, moved, place)
 
     def _ours(self, source: Sequences) -> Int[Tensor, "B S"]:
-        """For each place of our order the library's."""
+        """Return the encoder's position for each position of our order."""
         place = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
         words = (source.lengths - self.count).unsqueeze(1)
         moved = torch.where(place < words, place + self.before, place - words)
         return torch.where(place < self.before + words, moved, place)
 
     def states(self, encoder: Callable[..., Any], source: Sequences) -> Float[Tensor, "B S D"]:
-        """What an encoder of the library makes of sentences, in our order."""
+        """Encode sentences, and return the states in our order."""
         made = encoder(input_ids=self.ids(source), attention_mask=source.mask.long())
         states = made.last_hidden_state
         if not self.before:
@@ -90,7 +91,7 @@ class Layout(nn.Module):
         return states.gather(1, self._ours(source).unsqueeze(-1).expand_as(states))
 
     def maps(self, source: Sequences, weights: Float[Tensor, "B H S S"]) -> Float[Tensor, "B H S S"]:
-        """An encoder's attention in our order, padding attending to nothing."""
+        """Return an encoder's self-attention in our order; zero in the rows of padding."""
         real = source.mask[:, None, :, None]
         if self.before:
             order = self._ours(source)[:, None]

@@ -1,4 +1,4 @@
-"""Language models and their tokenizers, new or from a folder, as the library's own classes."""
+"""Language models and their tokenizers, new or from a directory, as objects of transformers."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -22,20 +22,20 @@ MASKED_NAMES = {
 }
 CAUSAL_NAMES = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
 AROUND = 2
-"""Symbols around a line."""
+"""Number of special symbols around a line."""
 
 
 def learn_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
-    """A tokenizer learned from text: byte pairs as of GPT-2 (Radford et al. 2019), the same every time.
+    """Train a byte-level BPE tokenizer as GPT-2's (Radford et al., 2019). The result is deterministic.
 
     Args:
-        kind: `masked`, which gets BERT's symbols, or `causal`.
-        paths: Files of text.
-        size: How many tokens, at most.
+        kind: `masked`, with BERT's special symbols, or `causal`.
+        paths: Text files.
+        size: Maximum vocabulary size.
 
     Raises:
         DataError: if a file is missing or broken.
-        UsageError: if the library is not installed.
+        UsageError: if transformers is not installed.
     """
     transformers = import_transformers()
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -59,16 +59,16 @@ def learn_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
 
 
 def open_language_model(config: Any, longest: int, tokenizer: Any) -> Any:
-    """The model that a config describes, of new weights or of those it starts from.
+    """Build the model that a config describes, with new weights or with those of a directory.
 
     Args:
         config: A `LanguageModelConfig`.
-        longest: The most tokens of a line.
-        tokenizer: Its tokenizer.
+        longest: Maximum number of tokens per line.
+        tokenizer: The tokenizer of the model.
 
     Raises:
-        CheckpointError: if the folder it starts from is missing or broken.
-        ConfigError: if its lines are longer than that model can read.
+        CheckpointError: if the directory is missing or broken.
+        ConfigError: if lines can be longer than the model's maximum length.
     """
     masked = config.kind == "masked"
     if config.start is not None:
@@ -104,12 +104,12 @@ def open_language_model(config: Any, longest: int, tokenizer: Any) -> Any:
 
 
 def _started(folder: Path, masked: bool, longest: int) -> Any:
-    """The model of a folder, to be trained further."""
+    """Load a model from a directory, to continue training it."""
     from regard.models.hf.sizes import positions
 
     read_hf_config(folder)
     check_weights(folder)
-    # What encodes sees both sides of a token, unless it is told to decode.
+    # An encoder attends in both directions unless it is configured as a decoder.
     changes = {} if masked else {"is_decoder": True}
     with quiet() as transformers:
         kind = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
@@ -125,6 +125,7 @@ def _started(folder: Path, masked: bool, longest: int) -> Any:
     limit = positions(model.base_model)
     if limit is not None and longest + AROUND > limit:
         raise ConfigError(
-            f"text.max_length = {longest}: {folder} reads {limit} tokens, {AROUND} around a line"
+            f"text.max_length = {longest}, with {AROUND} special symbols per line, exceeds the {limit} "
+            f"positions of {folder}: decrease it"
         )
     return model

@@ -1,12 +1,12 @@
-"""A sequence-to-sequence model of Hugging Face's library as one of ours.
+"""A Hugging Face sequence-to-sequence model as a `TranslationModel`.
 
-Encoder, decoder and output layer are the library's; attention to the source goes through the contract, head
-by head, so that search, scores, reports and training see it as they see that of our own models, and another
-mechanism can take the place of its softmax (`regard.models.hf.bridge`). Queries, keys and values stay those
-of the model.
+The encoder, decoder and output layer are those of transformers. Cross-attention is computed by our attention
+mechanisms, for each head (`regard.models.hf.bridge`), so that search, scoring, reports and training work as
+with our own models, and another mechanism can replace softmax. Queries, keys and values are those of the
+model.
 
-The output layer knows the library's tokens; log-probabilities are handed on under our ids. Attention weights
-are not dropped in training, as the library does in some models.
+The output layer has the vocabulary of transformers; log-probabilities are converted to our ids. In contrast
+to some models of transformers, there is no dropout on cross-attention weights in training.
 """
 
 from collections.abc import Sequence
@@ -43,43 +43,44 @@ NEVER = -float("inf")
 
 @dataclass(frozen=True)
 class Past(Rows):
-    """What a layer of the decoder keeps of the words so far: [B, H, T, E]."""
+    """The self-attention cache of a decoder layer, [B, H, T, E]."""
 
     keys: Float[Tensor, "B H T E"]
     values: Float[Tensor, "B H T E"]
 
 
 class _Given(nn.Module):
-    """The identity, in the place of a projection that the model made already.
+    """The identity, instead of a projection that the model has already applied.
 
     Args:
         width: D.
     """
 
     def __init__(self, width: int) -> None:
-        """Of no parameters."""
+        """Create an empty weight."""
         super().__init__()
         self.weight = torch.empty(0, width)
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
-        """X."""
+        """Return x."""
         return x
 
 
 class HfSeq2Seq(TranslationModel):
-    """A model of the library.
+    """A sequence-to-sequence model of transformers.
 
     Args:
-        model: With an encoder, a decoder and an output layer, as the library's auto class makes it.
-        config: Which mechanisms attend to the source.
+        model: A model with encoder, decoder and output layer, from an auto class of transformers.
+        config: The attention mechanisms.
         source: The source tokenizer.
         target: The target tokenizer.
-        start: The library's ids that every translation starts with; the last one is our start symbol.
-        given: What its directory prescribes for translations.
-        new: Starts of the names of the model's parameters that are not pre-trained.
+        start: The ids, in transformers, of the prefix of every translation; the last one is our start symbol.
+        given: The constraints that the model directory prescribes.
+        new: Name prefixes of the parameters that are not pre-trained.
 
     Raises:
-        ConfigError: if the model's attention to the source cannot be looked at, or it has fewer layers.
+        ConfigError: if cross-attention is not accessible in the model, or the model has fewer layers than the
+            config refers to.
     """
 
     def __init__(
@@ -92,18 +93,19 @@ class HfSeq2Seq(TranslationModel):
         given: Constraints,
         new: Sequence[str] = (),
     ) -> None:
-        """Find the layers that attend to the source."""
+        """Find the cross-attention layers."""
         super().__init__()
         own_attention(model)
         for part in model.modules():
             if "Sinusoidal" in type(part).__name__:
-                part.requires_grad_(False)  # positions that are computed, though they stand as parameters
+                part.requires_grad_(False)  # computed positions, although they are stored as parameters
         self.model, self.config, self.new = model, config, tuple(f"model.{name}" for name in new)
         self.layout = Layout.of(source)
         self.start = tuple(start)
         self._given = given
         places = torch.tensor(target.places)
         places[BOS] = self.start[-1]
+        # `owned`: our tokens that the model can generate. Padding, start and sink symbols never are.
         owned = torch.ones(len(places), dtype=torch.bool)
         owned[[PAD, BOS, SINK]] = False
         owned[UNK] = target.places[UNK] not in (target.places[EOS], target.places[PAD])
@@ -121,21 +123,26 @@ class HfSeq2Seq(TranslationModel):
 
     @torch.no_grad()
     def _probe(self) -> list[tuple[int, int]]:
-        """The number of heads and their width of each layer that attends to the source; marks it."""
+        """Return the number of heads and the head size of each cross-attention layer, and number the layers.
+
+        Runs the decoder once on a source of a length that the target does not have.
+        """
         probe, training = Probe(5), self.model.training
         device = next(self.model.parameters()).device
-        ids, said = (torch.zeros(1, size, dtype=torch.long, device=device) for size in (probe.source, 2))
+        ids, decoder_ids = (
+            torch.zeros(1, size, dtype=torch.long, device=device) for size in (probe.source, 2)
+        )
         self.model.eval()
         kind = type(self.model).__name__
-        with library_errors(ConfigError, f"{kind}: cannot be read and asked step by step"):
+        with library_errors(ConfigError, f"{kind}: the model cannot be used for step-by-step decoding"):
             states = self.model.get_encoder()(input_ids=ids).last_hidden_state
             with asking(probe):
-                self._call(states, None, said, None)
+                self._call(states, None, decoder_ids, None)
         self.model.train(training)
         if not probe.found:
             raise ConfigError(
-                f"{kind}: its attention to the source cannot be looked at: it does not "
-                "use the attention interface of transformers"
+                f"{kind}: its cross-attention is not accessible, because the model does not use the "
+                "attention interface of transformers"
             )
         for layer, (module, _, _) in enumerate(probe.found):
             setattr(module, LAYER, layer)
@@ -146,25 +153,25 @@ class HfSeq2Seq(TranslationModel):
 
     @property
     def longest(self) -> int | None:
-        """As many as there are positions, less what is read and said besides; see `TranslationModel`."""
+        """Maximum number of tokens: the positions, minus special symbols; see `TranslationModel.longest`."""
         found = [positions(part) for part in (self.model.get_encoder(), self.model.get_decoder())]
         known = [one for one in found if one is not None]
         return min(known) - max(self.layout.count - 1, len(self.start) - 1, 0) if known else None
 
     @property
     def constraints(self) -> Constraints:
-        """Those of its directory; see `TranslationModel`."""
+        """The constraints of the model directory; see `TranslationModel.constraints`."""
         return self._given
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Decoder and encoder, without new attention to the source; see `TranslationModel`."""
+        """Return the decoder's and encoder's layers, without new cross-attention; see `TranslationModel`."""
         parts = [self.model.get_decoder(), self.model.get_encoder()]
         return layers_from_the_top(self, parts, (*self.new, "sources."))
 
     def _call(
         self, states: Tensor, mask: Tensor | None, said: Int[Tensor, "B T"], cache: Any, keep: bool = False
     ) -> Any:
-        """Ask the decoder, given the encoder's states."""
+        """Run the decoder on the encoder's states."""
         from transformers.modeling_outputs import BaseModelOutput
 
         return self.model(
@@ -177,10 +184,10 @@ class HfSeq2Seq(TranslationModel):
         )
 
     def _said(self, first: Int[Tensor, "B T"]) -> Int[Tensor, "B N"]:
-        """Our ids as the library's, after what comes before every translation."""
-        said = self.places[first]
-        before = torch.tensor(self.start[:-1], device=said.device, dtype=said.dtype)
-        return torch.cat([before.expand(len(said), -1), said], dim=1)
+        """Convert our ids to those of transformers, and prepend the prefix of translations."""
+        ids = self.places[first]
+        before = torch.tensor(self.start[:-1], device=ids.device, dtype=ids.dtype)
+        return torch.cat([before.expand(len(ids), -1), ids], dim=1)
 
     # --- search ---------------------------------------------------------------------------------------
 
@@ -190,16 +197,16 @@ class HfSeq2Seq(TranslationModel):
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, StackState]:
-        """Encode the sources; see `TranslationModel.begin`.
+        """Encode the source sentences; see `TranslationModel.begin`.
 
-        The decoder reads the start once here, so that its layers make keys and values of the source.
+        The decoder runs once on the start symbol, so that its layers compute their keys and values.
         """
         states = self.layout.states(self.model.get_encoder(), source)
         session = Session(self._sources(), source.mask, upper, lower)
         cache, before = self._cache(), len(self.start) - 1
         with asking(session):
-            said = self._said(torch.full_like(source.tokens[:, :1], BOS))
-            self._call(states, source.mask.long(), said, cache, keep=True)
+            decoder_ids = self._said(torch.full_like(source.tokens[:, :1], BOS))
+            self._call(states, source.mask.long(), decoder_ids, cache, keep=True)
         layers = range(len(self.sources))
         memories = tuple(replace(session.memories[layer], states=states) for layer in layers)
         sources = zip(self._sources(), memories, strict=True)
@@ -210,7 +217,7 @@ class HfSeq2Seq(TranslationModel):
         return memories, StackState(past, tuple(source.start(memory) for source, memory in sources))
 
     def _cache(self, past: Sequence[Past] = (), rows: int = 0) -> Any:
-        """The library's cache of the words so far; its keys of the source are never asked for."""
+        """Return a transformers cache of the target prefix, with placeholders for cross-attention."""
         from transformers import DynamicCache, EncoderDecoderCache
 
         own, other = DynamicCache(), DynamicCache()
@@ -233,7 +240,7 @@ class HfSeq2Seq(TranslationModel):
         past = [one for one in state.caches if isinstance(one, Past)]
         cache = self._cache(past, len(tokens))
         with asking(session):
-            # One state in the place of all: what was made of them is in the memories.
+            # A single source state instead of all: keys and values are already in the memories.
             made = self._call(
                 memories[0].states[:, :1], None, self.places[tokens].unsqueeze(1), cache, keep=True
             )
@@ -246,7 +253,7 @@ class HfSeq2Seq(TranslationModel):
         return Prediction(found, None, readings, _Pending(kept), ending)
 
     def observe(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
-        """The state of hypotheses that go on; see `TranslationModel.observe`."""
+        """Return the state of the continued hypotheses; see `TranslationModel.observe`."""
         pending = prediction.state
         assert isinstance(pending, _Pending)
         attentions = observed(prediction, rows, tokens, several=False)
@@ -255,7 +262,7 @@ class HfSeq2Seq(TranslationModel):
     # --- training -------------------------------------------------------------------------------------
 
     def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
-        """Teacher forcing; see `TranslationModel.forward`."""
+        """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         target, source, before = batch.target, batch.source, len(self.start) - 1
         session = Session(self._sources(), source.mask, batch.upper, batch.lower, look)
@@ -268,6 +275,7 @@ class HfSeq2Seq(TranslationModel):
                 made = self._call(states, source.mask.long(), self._said(shifted), None)
             except InfeasibleBounds as error:
                 raise used_up(batch, error) from None
+        # The first `before` positions belong to the prefix and are not scored.
         logits = made.logits[:, before:][target.mask].float()  # (N, V)
         wanted = self.places[target.tokens[target.mask]]
         total = torch.logsumexp(logits, dim=-1)
@@ -293,7 +301,7 @@ class HfSeq2Seq(TranslationModel):
         )
 
     def flops(self, batch: Batch) -> float:
-        """Two operations a multiply-add, three products a step, of the products with weights; see `sizes`."""
+        """Return the floating-point operations of one training step (matrix multiplications); see `sizes`."""
         assert batch.target is not None
         made = multiply_adds(self.model.get_encoder(), batch.source.lengths, causal=False)
         made += multiply_adds(self.model.get_decoder(), batch.target.lengths, causal=True)
@@ -305,24 +313,25 @@ class HfSeq2Seq(TranslationModel):
 
 @dataclass(frozen=True)
 class _Pending(Rows):
-    """The decoder between a step and its token."""
+    """The state of the decoder before it is updated with the token of a step."""
 
     caches: tuple[Past, ...]
 
 
 def _chosen(config: HfConfig, count: int) -> set[int]:
-    """The layers whose attention is the config's."""
+    """Return the layers that use the mechanism of the config."""
     if config.layers and not -count <= min(config.layers) <= max(config.layers) < count:
         raise ConfigError(
-            f"model.layers = {list(config.layers)}: the decoder has layers 0 to {count - 1}; -1 is the last"
+            f"model.layers = {list(config.layers)}: the decoder has layers 0 to {count - 1}; use these "
+            "numbers, or negative ones, where -1 is the last"
         )
     return {layer % count for layer in config.layers} or set(range(count))
 
 
 def _mechanism(config: AttentionConfig, heads: int, each: int) -> MultiHeadAttention:
-    """A mechanism with heads around it, and without projections of its own."""
+    """Return a multi-head mechanism without projections."""
     if getattr(config, "scorer", "none") is None:
-        config = replace(config, scorer="dot")  # queries come scaled
+        config = replace(config, scorer="dot")  # the model's queries are already scaled
     width = heads * each
     made = MultiHeadAttention(config, width, width, heads)
     for name in ("query", "memory", "output"):

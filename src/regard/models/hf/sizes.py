@@ -1,4 +1,4 @@
-"""How long a text a part of a model of the library can read, and how much work it is."""
+"""The maximum length and the computational cost of an encoder or decoder of transformers."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ _TABLES = ("position", "wpe")
 
 
 def positions(part: Any) -> int | None:
-    """The most tokens that an encoder or decoder can read; none: any number.
+    """Return the maximum number of tokens of an encoder or decoder, or None if there is no maximum.
 
-    Of a table of positions the rows up to the padding's are not counted (RoBERTa). A part without a table
-    knows how far words stand from each other, whatever its configuration says.
+    In RoBERTa, the rows of the position table up to that of padding do not count. A model without a table has
+    relative positions and no maximum, even if its configuration states one.
     """
     limit = next((found for name in _LIMITS if (found := getattr(part.config, name, None))), None)
     for name, module in part.named_modules():
@@ -27,12 +27,12 @@ def positions(part: Any) -> int | None:
 
 
 def multiply_adds(part: Any, lengths: Int[Tensor, "B"], causal: bool) -> int:
-    """Multiply-adds of an encoder or decoder over sentences: of its weights, and of attention to the texts.
+    """Return the multiply-adds of an encoder or decoder: those with weights, and those of self-attention.
 
     Args:
-        part: The encoder or decoder; embeddings are looked up and make none.
-        lengths: Of the sentences.
-        causal: Whether a token attends to those before it alone.
+        part: The encoder or decoder. Embedding lookups are not counted.
+        lengths: The lengths of the sentences.
+        causal: Whether self-attention is causal.
     """
     tables = {id(module.weight) for module in part.modules() if isinstance(module, nn.Embedding)}
     weights = sum(p.numel() for p in part.parameters() if p.dim() > 1 and id(p) not in tables)
