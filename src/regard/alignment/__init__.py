@@ -1,8 +1,8 @@
-"""Word alignment: IBM Models 1 and 2, an HMM, a Bayesian HMM, both directions and their symmetrisation.
+"""Word alignment: IBM Models 1 to 3, an HMM, a Bayesian HMM, and symmetrization of both directions.
 
-Reading order: `corpus` (text as integers), `base` (what an aligner is), `threads`, `table`, `cells` and `em`
-(compiled expectation maximisation), `diagonal` and `ibm`, `hmm_paths` and `hmm`, `bayes`, `symmetrize`,
-`registry`, `both`.
+Reading order: `corpus` (text as integers), `base` (the interface of an aligner), `threads`, `table`, `cells`
+and `em` (compiled expectation maximization), `diagonal` and `ibm`, `hmm_paths` and `hmm`, `ibm3_kernels` and
+`ibm3`, `bayes`, `symmetrize`, `registry`, `both`.
 """
 
 from regard.alignment.base import Aligner, Iteration, Setting

@@ -1,9 +1,9 @@
-"""Target text as the actions of a pointer that walks along the source, from alignments of characters.
+"""Conversion of target text to the actions of a hard monotonic pointer, using character alignments.
 
-Aharoni & Goldberg (2017), Section 3.1: where a character of the target is aligned, the pointer first steps to
-the character it is aligned to; what is not aligned is written where the pointer stands. Their alignments are
-monotone and one to one; ours are made so: of all such alignments the one whose expected number of right links
-is the highest, by the probabilities of the word aligner in both directions, its words being characters.
+Aharoni & Goldberg (2017), Section 3.1: before an aligned target character, the pointer steps to the source
+character it is aligned to; unaligned characters are written at the current position. Their alignments are
+monotone and one-to-one. Ours are the monotone one-to-one alignments with the highest expected number of
+correct links, according to the posteriors of a word aligner in both directions, with characters as its words.
 """
 
 from collections.abc import Sequence
@@ -26,28 +26,32 @@ from regard.types import Float
 __all__ = ["align_actions", "monotone", "write_action_tables", "write_actions"]
 
 LEAST = 0.05
-"""Links less probable than this are none."""
+"""Links with a lower probability are ignored."""
 
 
 def align_actions(
     pairs: Sequence[tuple[str, str]], config: AlignerConfig | None = None, setting: Setting | None = None
 ) -> list[str]:
-    """Align the characters of pairs and write each target as actions.
+    """Align the characters of each pair and return the targets as actions.
 
     Args:
-        pairs: Source and target; neither is empty.
-        config: The aligner; none: the default one.
+        pairs: Source and target texts, none of them empty.
+        config: The aligner. Default: None, the default aligner.
         setting: Threads and seed.
 
     Raises:
-        DataError: if there is no pair, a side is empty or holds the step symbol; names the pair.
+        DataError: if there are no pairs, or if a text is empty or contains the step symbol. The message names
+            the pair.
     """
     setting = setting or Setting()
-    # As the tokenizers read them: runs of white space are one.
+    # As in the tokenizers, runs of white space are one space.
     pairs = [(join_spaces(source), join_spaces(target)) for source, target in pairs]
     for number, pair in enumerate(pairs, 1):
         if not all(pair) or STEP in pair[1]:
-            raise DataError(f"pair {number}: {pair!r}: expected two texts, the second without {STEP}")
+            raise DataError(
+                f"pair {number}: {pair!r}: both texts must be non-empty, and "
+                f"the second must not contain {STEP}"
+            )
     corpus = Corpus.from_tokens(((list(source), list(target)) for source, target in pairs))
     aligner = train_both(corpus, config or BayesConfig(), setting)
     found = aligner.posteriors(corpus, threads=setting.threads)
@@ -57,19 +61,19 @@ def align_actions(
 def write_action_tables(
     tables: Sequence[CorpusConfig], paths: Sequence[Path], setting: Setting | None = None
 ) -> list[int]:
-    """Write the forms of tables as actions, aligned together.
+    """Convert the inflected forms of several tables to actions, with one aligner for all of them.
 
     Args:
-        tables: Their last column is the form; of the others the first is the lemma.
-        paths: The new tables, of the same columns but for the form.
+        tables: TSV tables. The last column is the form, the first one is the lemma.
+        paths: The output tables, with the same columns except that forms are written as actions.
         setting: Threads and seed.
 
     Returns:
-        How many forms each has.
+        The number of forms in each table.
 
     Raises:
-        DataError: if a column is empty or a form holds the step symbol (names table and line), or a file
-            cannot be read or written.
+        DataError: if a column is empty or a form contains the step symbol (the message names table and line),
+            or if a file cannot be read or written.
     """
     rows = [list(read_pairs(table)) for table in tables]
     for table, own in zip(tables, rows, strict=True):
@@ -77,8 +81,8 @@ def write_action_tables(
             columns = [*source.split("\t"), form]
             if not all(map(split_at_spaces, columns)) or STEP in form:
                 raise DataError(
-                    f"{table.tsv}: line {number}: {columns}: expected text in every column, the form without "
-                    f"{STEP}"
+                    f"{table.tsv}: line {number}: {columns}: every column must contain text, and the "
+                    f"form must not contain {STEP}"
                 )
     pairs = [(source.partition("\t")[0], form) for table in rows for source, form in table]
     found = iter(align_actions(pairs, setting=setting))
@@ -89,17 +93,18 @@ def write_action_tables(
 
 
 def monotone(probabilities: Float[np.ndarray, "T S"]) -> list[int | None]:
-    """The monotone one-to-one alignment with the most expected right links.
+    """Return the monotone one-to-one alignment with the highest expected number of correct links.
 
     Args:
-        probabilities: Of each link.
+        probabilities: [T, S], the probability of each link.
 
     Returns:
-        For each target word its source word, ever further right, or none.
+        The source position of each target position, strictly increasing, or None where unaligned.
     """
     likely = np.where(probabilities < LEAST, 0.0, probabilities)
     length, width = likely.shape
-    best = np.zeros((length + 1, width + 1))  # of the first t target and the first s source words
+    # best[t, s]: the optimum for the first t target and the first s source positions.
+    best = np.zeros((length + 1, width + 1))
     for t in range(length):
         for s in range(width):
             best[t + 1, s + 1] = max(best[t, s] + likely[t, s], best[t, s + 1], best[t + 1, s])
@@ -117,11 +122,11 @@ def monotone(probabilities: Float[np.ndarray, "T S"]) -> list[int | None]:
 
 
 def write_actions(target: str, heads: Sequence[int | None]) -> str:
-    """The actions that write a target, the pointer standing on the first source character at first.
+    """Return the actions that write a target; the pointer starts at the first source character.
 
     Args:
         target: The text.
-        heads: The source character of each of its characters, from 0, ever further right; or none.
+        heads: The source position of each target character, counted from 0 and strictly increasing, or None.
     """
     written, place = "", 0
     for character, head in zip(target, heads, strict=True):

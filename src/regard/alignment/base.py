@@ -1,7 +1,7 @@
-"""What every word aligner is: trained on pairs, it finds for each target word the source word it translates.
+"""The interface of word aligners: trained on sentence pairs, they align target words with source words.
 
-An `Aligner` goes in one direction; `regard.alignment.both` puts two together. A `Setting` is what training
-needs beside text and configuration: threads, seed, and how counts add up over processes that share the work.
+An `Aligner` has one direction; `regard.alignment.both` combines two. A `Setting` holds the parameters of a
+training run other than text and configuration: threads, seed, and the reduction of counts over processes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,21 +16,21 @@ from regard.processors import available_processors
 __all__ = ["Aligner", "Iteration", "Reduce", "Setting", "State"]
 
 Reduce = Callable[[np.ndarray], np.ndarray]
-"""Sums an array over the processes that share the work; every process gets the sum."""
+"""Sums an array over all processes; every process receives the sum."""
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """What one pass over the text found, for reports.
+    """The results of one pass over the text, for progress reports.
 
     Attributes:
-        stage: The model in training, such as `ibm1`.
-        number: The pass, from 1.
-        of: How many there will be.
-        log_likelihood: Of the target text given the source text before the update, in nats; of a sampler,
-            given the links that it drew; nan where unknown.
-        tokens: Target tokens it is the sum of.
-        figures: What else the model learned, such as the diagonal tension.
+        stage: The model that is trained, such as `ibm1`.
+        number: Number of the pass, counted from 1.
+        of: Total number of passes.
+        log_likelihood: Log-likelihood of the target text given the source text, before the update, in nats.
+            For a sampler, it is conditioned on the sampled links. NaN if unknown.
+        tokens: Number of target tokens.
+        figures: Other statistics, such as the diagonal tension.
     """
 
     stage: str
@@ -42,7 +42,7 @@ class Iteration:
 
     @property
     def perplexity(self) -> float:
-        """Exp of minus the mean log-likelihood of a target token."""
+        """The perplexity per target token."""
         return float(np.exp(-self.log_likelihood / max(1, self.tokens)))
 
 
@@ -56,15 +56,15 @@ def _alone(array: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Setting:
-    """The circumstances of a training run; of them the result depends on `seed` alone, but for rounding.
+    """The parameters of a training run. Apart from rounding, only `seed` affects the result.
 
     Attributes:
-        threads: Threads of compiled work; the links do not depend on it.
-        seed: Of all that is drawn at random.
-        report: Called after each pass.
-        process: This process among those that share the work, from 0.
-        processes: How many there are. Each holds the whole text and works on its own part of the pairs.
-        reduce: Sums counts over the processes.
+        threads: Number of threads of compiled loops; it does not affect the links. 0: all processors.
+        seed: Random seed.
+        report: Function called after each pass.
+        process: Rank of this process, counted from 0.
+        processes: Number of processes. Each holds the whole text and processes its own part of the pairs.
+        reduce: Function that sums counts over the processes.
     """
 
     threads: int = 0
@@ -75,12 +75,12 @@ class Setting:
     reduce: Reduce = _alone
 
     def __post_init__(self) -> None:
-        """Take as many threads as there are processors unless told."""
+        """Set the number of threads to that of the processors by default."""
         if not self.threads:
             object.__setattr__(self, "threads", available_processors())
 
     def share(self, corpus: Corpus) -> Corpus:
-        """The pairs this process works on."""
+        """Return the pairs that this process works on."""
         size = len(corpus)
         first, last = (size * number // self.processes for number in (self.process, self.process + 1))
         return corpus.part(first, last)
@@ -88,7 +88,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class State:
-    """An aligner as it is kept in a file: JSON values and arrays."""
+    """The serialized form of an aligner: JSON values and arrays."""
 
     settings: dict[str, Any]
     arrays: dict[str, np.ndarray]
@@ -99,48 +99,48 @@ class Aligner(Protocol):
     """A trained aligner of one direction.
 
     Attributes:
-        kind: Its name in configurations and files.
+        kind: The name of the model in configurations and files.
     """
 
     kind: ClassVar[str]
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
-        """The best links of each pair.
+        """Return the best link of each target word.
 
         Args:
-            corpus: Pairs numbered by the words the aligner was trained on; unknown words are aligned too. A
-                side may be empty.
-            threads: Of compiled work; 0: as many as there are processors.
+            corpus: Pairs, numbered by the words of the training text; unknown words are aligned too. A side
+                may be empty.
+            threads: Number of threads; 0 means all processors.
 
         Returns:
-            int32 [target tokens], in the order of `corpus.target.offsets`: the position in its sentence of
-            the source word, from 0, or -1 for none.
+            int32 [target tokens], in the order of `corpus.target.offsets`: the position of the source word in
+            its sentence, counted from 0, or -1 for no link.
         """
         ...
 
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
-        """The probability of every link.
+        """Compute the posterior probability of every link.
 
         Yields:
-            float32 [T, S] for each pair: that target word t goes back to source word s; what a row lacks to 1
-            is the probability of none.
+            For each pair, float32 [T, S]: the probability that target word t is aligned to source word s. The
+            rest of each row, up to 1, is the probability of no link.
         """
         ...
 
     def state(self) -> State:
-        """What `from_state` needs to make the same aligner."""
+        """Return the serialized form of the aligner, the input of `from_state`."""
         ...
 
     @classmethod
     def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
-        """The aligner that `state` described.
+        """Restore an aligner from its serialized form.
 
         Args:
-            state: What it gave, which may come from a file that was altered.
-            sizes: How many source and how many target words there are.
+            state: The result of `state`, possibly from a file that was modified.
+            sizes: Number of source words and of target words.
 
         Raises:
-            DataError: if an array is not what compiled loops expect; names it.
-            ValueError: if a setting is wrong.
+            DataError: if an array does not have the form that compiled loops need. The message names it.
+            ValueError: if a setting is invalid.
         """
         ...

@@ -1,13 +1,14 @@
-"""The default aligner: a Bayesian HMM with fertilities, sampled. Östling & Tiedemann (2016).
+"""The default aligner: a Bayesian HMM with fertilities and Gibbs sampling (Östling & Tiedemann, 2016).
 
-Translations, jumps and fertilities have Dirichlet priors, which keep rare words from gathering what they do
-not translate. Links are drawn by collapsed Gibbs sampling, first as in Model 1, then as in the HMM, then with
-fertilities. Several samplers go their own ways; each word gets the most probable link under the mean of the
-distributions that all of them drew it from at the end. A sampler's randomness is its own, so the result
-depends on the seed alone, not on the threads.
+Translations, jumps and fertilities have Dirichlet priors, which prevent rare words from attracting unrelated
+words. Links are sampled by collapsed Gibbs sampling, first with Model 1, then with the HMM, then with
+fertilities. There are several independent samplers. Each word receives its top-scoring link under the mean of
+all samplers' conditional distributions in the last passes. Every sampler has its own random generator, so the
+result depends on the seed, but not on the number of threads.
 
-Unlike the paper, jumps have one distribution; fertilities are drawn once a pass, from their posterior,
-and their prior is not uniform but the fertilities of the whole text, so that rare words behave like others.
+In contrast to the paper, there is a single jump distribution. Fertility parameters are sampled once per pass
+from their posterior. Their prior is the fertility distribution of the whole text instead of a uniform one, so
+that rare words behave like the others.
 """
 
 import math
@@ -39,64 +40,73 @@ from regard.processors import available_processors
 __all__ = ["BayesAligner", "BayesConfig", "Learned", "Sampler", "train_bayes"]
 
 BLOCK_CELLS = 1 << 22
-"""The most cells whose marginals are held at once, unless one pair has more."""
+"""Maximum number of cells whose marginals are in memory at once, unless one pair has more."""
 WARM, DRAWN = 8, 8
-"""Passes over a sentence of new text before its distributions are averaged, and while they are."""
+"""Number of passes over a new sentence before its distributions are averaged, and while they are."""
 STAGES = ("ibm1", "hmm", "fertility")
 JUDGED = 10
-"""Of so many passes one is judged, and the last of each stage."""
+"""The log-likelihood is computed in every `JUDGED`-th pass, and in the last one of each stage."""
 
 
 @config
 class BayesConfig:
-    """Bayesian HMM with fertilities."""
+    """The Bayesian HMM with fertilities."""
 
-    kind: Literal["bayes"] = option(default="bayes", help="Bayesian HMM with fertilities, sampled.")
+    kind: Literal["bayes"] = option(
+        default="bayes", help="The aligner: a Bayesian HMM with fertilities, trained by Gibbs sampling."
+    )
     effort: float = option(
         default=1.0,
-        help="Passes over the text, relative to 5000 / sqrt(pairs) with fertilities.",
+        help="Factor of the number of passes, which is 5000 / sqrt(number of pairs) with fertilities.",
         gt=0,
         le=1e4,
     )
     chains: int = option(
-        default=4, help="Independent samplers; their distributions are averaged.", ge=1, le=4_096
+        default=4, help="Number of independent samplers, whose distributions are averaged.", ge=1, le=4_096
     )
     samples: int = option(
-        default=4, help="Draws of each sentence at the end that are averaged.", ge=1, le=10_000
+        default=4, help="Number of final passes whose distributions are averaged.", ge=1, le=10_000
     )
-    alpha: float = option(default=0.0003, help="Dirichlet prior of a word's translations.", gt=0, le=1e6)
+    alpha: float = option(
+        default=0.0003, help="Concentration of the Dirichlet prior on translations.", gt=0, le=1e6
+    )
     null_alpha: float = option(
-        default=0.0003, help="Dirichlet prior of the null word's translations.", gt=0, le=1e6
-    )
-    jump_alpha: float = option(default=0.5, help="Dirichlet prior of jumps.", gt=0, le=1e6)
-    fertility_alpha: float = option(
-        default=1.0,
-        help="Dirichlet prior of a word's fertilities: as many words of the text's fertilities.",
+        default=0.0003,
+        help="Concentration of the Dirichlet prior on translations of the null word.",
         gt=0,
         le=1e6,
     )
-    null: float = option(default=0.2, help="Prior of no link, relative to a link.", gt=0, lt=1)
+    jump_alpha: float = option(
+        default=0.5, help="Concentration of the Dirichlet prior on jumps.", gt=0, le=1e6
+    )
+    fertility_alpha: float = option(
+        default=1.0,
+        help="Concentration of the Dirichlet prior on fertilities, whose mean is that of the whole text.",
+        gt=0,
+        le=1e6,
+    )
+    null: float = option(default=0.2, help="Prior weight of no link, relative to a link.", gt=0, lt=1)
 
     def passes(self, pairs: int) -> tuple[int, int, int]:
-        """Passes over a text of so many pairs: as in Model 1, the HMM, and with fertilities.
+        """Return the numbers of passes with Model 1, with the HMM, and with fertilities.
 
-        Fewer where there is more text, as in Östling & Tiedemann (2016).
+        Larger texts need fewer passes, as in Östling & Tiedemann (2016).
         """
         most = max(2, round(self.effort * 5000 / math.sqrt(max(1, pairs))))
         return max(2, most // 4), max(1, most // 4), most
 
 
 class Learned(NamedTuple):
-    """What the links of a training text say: the state of an aligner of new text.
+    """The statistics of the links of a training text, used to align new text.
 
     Attributes:
         starts: int64 [source words + 1]: where each source word's entries start in `columns`.
         columns: int32: the target word of each entry, ascending in each row.
-        values: float32: how many links the two words have.
-        totals: float32 [source words]: the links of each source word.
-        nulls: float32 [target words + 1]: the null links of each target word, and their sum.
+        values: float32: the number of links between the two words.
+        totals: float32 [source words]: the number of links of each source word.
+        nulls: float32 [target words + 1]: the number of null links of each target word, and their sum.
         jumps: float32 [2 * REACH + 1]: the probability of each jump.
-        ratios: float32 [source words + 1, FERTILITIES]: F(c + 1) / F(c) in column c; the last row is that of
+        ratios: float32 [source words + 1, FERTILITIES]: F(c + 1) / F(c) in column c; the last row is for
             unknown words.
     """
 
@@ -109,14 +119,14 @@ class Learned(NamedTuple):
     ratios: np.ndarray
 
     def check(self, words: int, targets: int) -> None:
-        """Check what comes from a file: compiled loops follow its numbers wherever they point.
+        """Check arrays from a file, because compiled loops do not check their indices.
 
         Args:
-            words: How many source words there are.
-            targets: How many target words.
+            words: Number of source words.
+            targets: Number of target words.
 
         Raises:
-            DataError: if it was not learned from such words; names the array.
+            DataError: if an array does not fit these numbers. The message names it.
         """
         check_array("columns", self.columns, "int32", None)
         check_offsets("starts", self.starts, words, len(self.columns))
@@ -134,7 +144,7 @@ class Learned(NamedTuple):
 
     @classmethod
     def of(cls, layout: Layout, links: np.ndarray, sizes: tuple[int, int], config: BayesConfig) -> "Learned":
-        """Count the links of a text whose sides have `sizes` words."""
+        """Count the links of a text whose sides have `sizes` distinct words."""
         words, targets = sizes
         steps = np.zeros(2 * REACH + 1)
         fertilities = np.zeros((words, FERTILITIES), dtype=np.float32)
@@ -159,11 +169,11 @@ class Learned(NamedTuple):
 
 
 class BayesAligner:
-    """A trained aligner.
+    """A trained Bayesian aligner.
 
     Attributes:
-        learned: What it learned.
-        config: Its settings.
+        learned: The statistics of the training text.
+        config: The configuration.
     """
 
     kind: ClassVar[str] = "bayes"
@@ -171,20 +181,20 @@ class BayesAligner:
     def __init__(
         self, learned: Learned, config: BayesConfig, trained: tuple[Corpus, np.ndarray] | None = None
     ) -> None:
-        """Put together what training found.
+        """Create the aligner.
 
         Args:
-            learned: What the links say.
-            config: The settings.
+            learned: The statistics of the links.
+            config: The configuration.
             trained: The training text and its links.
         """
         self.learned, self.config, self._trained = learned, config, trained
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
-        """The best source word of each target word: see `Aligner.align`.
+        """Return the best source word of each target word; see `Aligner.align`.
 
-        The links of the very text the aligner was trained on are those that the samplers found; those of
-        other text are drawn with what was learned held.
+        For the training text itself, the links are those of training. The links of other texts are sampled
+        with fixed statistics.
         """
         if self._trained is not None:
             text, links = self._trained
@@ -196,14 +206,14 @@ class BayesAligner:
         return links
 
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
-        """The probability of every link, any text being taken as new: see `Aligner.posteriors`."""
+        """Compute the probability of every link; see `Aligner.posteriors`. Every text is treated as new."""
         for _, part, layout, marginals in self._settled(corpus, threads):
             for row in range(len(part)):
                 shape = int(layout.target_lengths[row]), int(layout.source_lengths[row])
                 yield marginals[layout.cells[row] : layout.cells[row + 1]].reshape(shape)
 
     def _settled(self, corpus: Corpus, threads: int) -> Iterator[tuple[int, Corpus, Layout, np.ndarray]]:
-        """Blocks of the text with their marginals, and which target token each starts with."""
+        """Yield blocks of the text with their marginals and the number of their first target token."""
         threads, config, first_token = threads or available_processors(), self.config, 0
         sizes = corpus.source.lengths.astype(np.int64) * corpus.target.lengths
         for first, last in cut(sizes + 1, int(sizes.sum()) // BLOCK_CELLS + 1):
@@ -213,35 +223,36 @@ class BayesAligner:
             settings = config.alpha, config.null_alpha, config.null, config.chains, WARM, DRAWN
             calls = [
                 (
-                    *piece,
+                    *span,
                     layout,
                     self.learned,
                     *settings,
-                    marginals[layout.cells[piece[0]] : layout.cells[piece[1]]],
+                    marginals[layout.cells[span[0]] : layout.cells[span[1]]],
                 )
-                for piece in cut(sizes[first:last] + 1)
+                for span in cut(sizes[first:last] + 1)
             ]
             run(settle, calls, threads)
             yield first_token, part, layout, marginals
             first_token += int(layout.offsets[-1])
 
     def state(self) -> State:
-        """See `Aligner.state`."""
+        """Return the serialized form; see `Aligner.state`."""
         names = (name for name in type(self.config).__dataclass_fields__ if name != "kind")
         return State({name: getattr(self.config, name) for name in names}, self.learned._asdict())
 
     @classmethod
     def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
-        """See `Aligner.from_state`."""
+        """Restore an aligner; see `Aligner.from_state`."""
         learned = Learned(*(state.arrays[name] for name in Learned._fields))
         learned.check(*sizes)
         return cls(learned, BayesConfig(**state.settings))
 
 
 def train_bayes(corpus: Corpus, config: BayesConfig, setting: Setting) -> BayesAligner:
-    """Sample the links of a text.
+    """Train the aligner by sampling the links of a text.
 
-    Memory: 4 bytes for every source word of every target word, beside the text. Processes share the samplers.
+    Uses 4 bytes of memory per pair of a source and a target token of the same sentence pair, in addition to
+    the text. The samplers are distributed over the processes.
     """
     layout, slots = lay_out(corpus, setting.threads)
     sizes = len(corpus.source.words), len(corpus.target.words)
@@ -251,6 +262,7 @@ def train_bayes(corpus: Corpus, config: BayesConfig, setting: Setting) -> BayesA
         for stage, of in zip(STAGES, config.passes(len(corpus)), strict=True):
             for number in range(1, of + 1):
                 judged = number == of or number % JUDGED == 0
+                # The samplers release the interpreter lock, so plain threads run them in parallel.
                 found = list(pool.map(lambda sampler, at=(stage, judged): sampler.step(*at), samplers))
                 _report(setting, stage, number, of, config.chains, found)
         links = _best_links(layout, samplers, config, setting, pool.map)
@@ -258,10 +270,10 @@ def train_bayes(corpus: Corpus, config: BayesConfig, setting: Setting) -> BayesA
 
 
 class Sampler:
-    """One sampler of the links of a text.
+    """A Gibbs sampler of the links of a text.
 
     Attributes:
-        chain: What it knows.
+        chain: The state of the sampler.
     """
 
     def __init__(
@@ -272,17 +284,17 @@ class Sampler:
         config: BayesConfig,
         seed: np.random.SeedSequence,
     ) -> None:
-        """Start from random links.
+        """Initialize the links at random.
 
         Args:
             layout: The text.
-            slots: How many slots it has.
-            sizes: How many source and target words.
-            config: The settings.
-            seed: Of everything it draws.
+            slots: Number of slots of the layout.
+            sizes: Number of source words and of target words.
+            config: The configuration.
+            seed: Seed of the sampler's random generator.
         """
         words, targets = sizes
-        # Jumps go from -1 to the length and back.
+        # Jumps range from -(length + 1) to length + 1: the positions before and after the sentence count too.
         jumps = np.ones(2 * int(layout.source_lengths.max(initial=0)) + 5, dtype=np.float32)
         self._layout, self._config = layout, config
         self._random = np.random.Generator(np.random.PCG64(seed))
@@ -301,20 +313,22 @@ class Sampler:
         draw_first(layout, self.chain, config.null)
 
     def step(self, stage: str, judged: bool = False) -> np.ndarray:
-        """One pass over the text.
+        """Run one pass over the text.
 
         Returns:
-            How many links changed, how many are null, how many words there are, and what `likelihood` gives,
-            nan unless the pass is judged.
+            The number of changed links, of null links and of target words, and the log-likelihood, which is
+            NaN unless `judged`.
         """
         self.prepare(stage)
         moved = self._sweep(0, len(self._layout.source_lengths), 1, np.zeros(0, dtype=np.float32))
         priors = self._config.alpha, self._config.null_alpha
-        judgement = likelihood(self._layout, self.chain, *priors) if judged else math.nan
-        return np.array([moved, self.chain.nulls[-1], len(self.chain.links), judgement], dtype=np.float64)
+        log_likelihood = likelihood(self._layout, self.chain, *priors) if judged else math.nan
+        return np.array(
+            [moved, self.chain.nulls[-1], len(self.chain.links), log_likelihood], dtype=np.float64
+        )
 
     def prepare(self, stage: str) -> None:
-        """Set jumps to their mean and draw fertilities, given the links of the last pass."""
+        """Set the jumps to their mean and sample the fertilities, given the links of the last pass."""
         chain = self.chain
         if stage != "ibm1":
             half = len(chain.jumps) // 2
@@ -323,12 +337,13 @@ class Sampler:
             chain.backs[:] = chain.jumps[::-1]
         if stage == "fertility":
             counts = _with_prior(chain.fertilities, self._config.fertility_alpha)
+            # Normalized gamma variables are a Dirichlet sample; only ratios are needed, so no normalization.
             chain.ratios[:] = _ratios(self._random.standard_gamma(counts, dtype=np.float32))
         chain.steps[:] = 0
         chain.fertilities[:] = 0
 
     def marginals(self, first: int, last: int) -> np.ndarray:
-        """The mean distributions of the links of sentences `first` to `last`."""
+        """Return the summed link distributions of sentences `first` to `last` over the final passes."""
         cells = self._layout.cells
         marginals = np.zeros(int(cells[last] - cells[first]), dtype=np.float32)
         self._sweep(first, last, self._config.samples, marginals)
@@ -347,7 +362,7 @@ def _best_links(
     setting: Setting,
     each: Callable[..., Iterator[np.ndarray]],
 ) -> np.ndarray:
-    """The most probable links under the mean of all samplers' distributions."""
+    """Return the top-scoring links under the mean of all samplers' distributions."""
     links = np.empty(int(layout.offsets[-1]), dtype=np.int32)
     for sampler in samplers:
         sampler.prepare(STAGES[-1])
@@ -365,7 +380,7 @@ def _best_links(
 def _report(
     setting: Setting, stage: str, number: int, of: int, samplers: int, found: Sequence[np.ndarray]
 ) -> None:
-    """Report the means of what all samplers found, those of other processes too."""
+    """Report the means over all samplers, including those of other processes."""
     sums = setting.reduce(np.sum(found, axis=0) if found else np.zeros(4))
     moved, null, tokens, log_likelihood = sums / samplers
     figures = {"moved": moved / max(1, tokens), "null": null / max(1, tokens)}
@@ -373,7 +388,7 @@ def _report(
 
 
 def _plain(corpus: Corpus) -> Layout:
-    """The layout of a text, without slots."""
+    """Return the layout of a text, without slots."""
     source, target = corpus.source, corpus.target
     cells = np.concatenate([[0], np.cumsum(source.lengths.astype(np.int64) * target.lengths)])
     sides = (source.tokens, source.starts, source.lengths, target.tokens, target.starts, target.lengths)
@@ -385,14 +400,14 @@ def _shares(counts: np.ndarray) -> np.ndarray:
 
 
 def _with_prior(fertilities: np.ndarray, alpha: float) -> np.ndarray:
-    """Add to the fertilities of each word, one a row, `alpha` words with those of the whole text."""
-    # Half a word each, so that none is ruled out in a short text.
+    """Add `alpha` words with the fertility distribution of the whole text to each row of counts."""
+    # Half a word per fertility, so that none has probability 0 in a short text.
     shared = fertilities.sum(axis=0, dtype=np.float64) + 0.5
     return fertilities + (alpha * shared / shared.sum()).astype(np.float32)
 
 
 def _ratios(weights: np.ndarray) -> np.ndarray:
-    """F(c + 1) / F(c) of fertilities in proportion to `weights`; more than 6 links are out of reach."""
+    """Return F(c + 1) / F(c) of the weights F; more than 6 links are practically excluded."""
     least = np.float32(1e-30)
     ratios = np.full_like(weights, 1e-10)
     ratios[:, :-2] = np.minimum((weights[:, 1:-1] + least) / (weights[:, :-2] + least), np.float32(1e6))

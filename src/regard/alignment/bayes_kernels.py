@@ -1,13 +1,14 @@
-"""The compiled loops of the Bayesian aligner: Gibbs passes over a training text, and over new text.
+"""The compiled loops of the Bayesian aligner: Gibbs sampling on a training text and on new text.
 
-The link a_j of target word f_j is drawn given all others, from
+The link a_j of target word f_j is sampled given all other links, from
 
     p(a_j = i) ~ (n(e_i, f_j) + alpha) / (n(e_i) + alpha V) J(i - a_before) J(a_after - i) F(c_i + 1) / F(c_i)
     p(a_j = null) ~ null (n(null, f_j) + alpha) / (n(null) + alpha V) J(a_after - a_before)
 
-Östling & Tiedemann (2016), Section 3: n counts the other links (translations are integrated out), a_before
-and a_after are the positions of the nearest linked words (outside the sentence: -1 and its length), c_i is
-how many other words link to i, and F(c) the probability that e_i has c. J and F are held for a pass.
+(Östling & Tiedemann, 2016, Section 3). n counts the other links, with the translation probabilities
+integrated out. a_before and a_after are the positions of the nearest linked words, or -1 and the length at
+the edges of the sentence. c_i is the number of other words linked to i, and F(c) the probability that e_i has
+fertility c. J and F are constant during a pass.
 """
 
 from typing import NamedTuple
@@ -31,25 +32,25 @@ __all__ = [
 ]
 
 FERTILITIES = 8
-"""Fertilities are 0 to 6; the last column stands for all above, which are all but ruled out."""
+"""Fertilities are 0 to 6; the last column is for all larger ones, which are practically excluded."""
 REACH = 100
-"""Jumps farther than this count as this far."""
+"""Maximum jump distance; longer jumps are clipped to it."""
 
 
 class Chain(NamedTuple):
-    """What one sampler knows; no other reads or writes it.
+    """The state of one sampler, which is not shared with others.
 
     Attributes:
         links: int32, the source position of each target token, -1 for none.
-        counts: float32, the links of each pair of words, by slot.
-        totals: float32, the links of each source word.
-        nulls: float32, the null links of each target word; the last entry is their sum.
-        jumps: float32, J: that of a jump of d words stands at `len // 2 + d`.
+        counts: float32, the number of links of each word pair, by slot.
+        totals: float32, the number of links of each source word.
+        nulls: float32, the number of null links of each target word; the last entry is their sum.
+        jumps: float32, J: that of a jump of d words is at `len // 2 + d`.
         backs: float32, the same, reversed.
         ratios: float32 [source words, FERTILITIES]: F(c + 1) / F(c) in column c.
-        steps: float64 [2 * REACH + 1]: how often each jump was made.
-        fertilities: float32 [source words, FERTILITIES]: how often each word had each fertility.
-        random: uint64 [1], the state of its generator.
+        steps: float64 [2 * REACH + 1], the count of each jump.
+        fertilities: float32 [source words, FERTILITIES], the count of each fertility of each word.
+        random: uint64 [1], the state of the random generator.
     """
 
     links: np.ndarray
@@ -66,14 +67,14 @@ class Chain(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def _uniform(random):
-    """A number in [0, 1)."""
+    """Return a random number in [0, 1)."""
     random[0] += GAMMA
     return np.float32(np.int64(mix(random[0]) >> np.uint64(40)) * 2.0**-24)
 
 
 @njit(nogil=True, cache=True)
 def draw_first(layout, chain, null):
-    """Link every word to none with probability `null`, else to any source word; count the links."""
+    """Sample initial links: null with probability `null`, else any source word; count the links."""
     for row in range(len(layout.source_lengths)):
         m = layout.source_lengths[row]
         for j in range(layout.target_lengths[row]):
@@ -87,14 +88,15 @@ def draw_first(layout, chain, null):
                 chain.links[at] = i
                 chain.counts[layout.slots[layout.cells[row] + j * m + i]] += 1
                 chain.totals[layout.source[layout.source_starts[row] + i]] += 1
+    # Slot 0 is shared by all word pairs that co-occur only once, so it must not collect counts.
     chain.counts[0] = 0
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def _weigh(m, cells, counts, alpha, factors, forth, back, weights):
-    """Weights of the links of one word to the `m` source positions; returns their sum."""
+    """Compute the weights of linking one word to each of `m` source positions, and return their sum."""
     total = np.float32(0)
-    # Apart, so that many reads are under way at once and the rest becomes vector code.
+    # A loop of its own for the gather: many reads are in flight at once, and the second loop is vectorized.
     for i in range(m):
         weights[i] = counts[cells[i]]
     for i in range(m):
@@ -106,11 +108,11 @@ def _weigh(m, cells, counts, alpha, factors, forth, back, weights):
 
 @njit(nogil=True, cache=True)
 def _draw(m, old, total, none, weights, random):
-    """A position in proportion to `weights`, whose sum is `total`, or -1 in proportion to `none`."""
+    """Sample a position in proportion to `weights`, whose sum is `total`, or -1 in proportion to `none`."""
     draw = _uniform(random) * (total + none)
     if draw >= total:
         return -1
-    # The order of the outcomes is free: most links stay, so the old one goes first.
+    # The order of the outcomes is arbitrary. Most links do not change, so the old one is tested first.
     if old >= 0:
         draw -= weights[old]
         if draw < 0:
@@ -125,7 +127,7 @@ def _draw(m, old, total, none, weights, random):
 
 @njit(nogil=True, cache=True)
 def _linked_after(links, m, n, nexts):
-    """The position of the nearest linked word to the right of each."""
+    """Compute the position of the nearest linked word to the right of each word."""
     after = m
     for j in range(n - 1, -1, -1):
         nexts[j] = after
@@ -135,7 +137,7 @@ def _linked_after(links, m, n, nexts):
 
 @njit(nogil=True, cache=True)
 def _count(i, change, word, slot, fertility, twin, factors, chain, sums):
-    """Add a link to source position `i`, or take one away, and make the factors of its word right."""
+    """Add a link to source position `i`, or remove one, and update the factors of its word."""
     fertility[i] += change
     chain.totals[word] += np.float32(change)
     if slot:
@@ -150,22 +152,22 @@ def _count(i, change, word, slot, fertility, twin, factors, chain, sums):
 
 @njit(nogil=True, cache=True)
 def sweep(first, last, layout, chain, alpha, null_alpha, null, passes, marginals):
-    """Draw every link of sentences `first` to `last` anew, and count jumps and fertilities.
+    """Resample every link of sentences `first` to `last`, and count jumps and fertilities.
 
     Args:
         first: The first sentence.
-        last: The one after the last.
+        last: The end of the range (exclusive).
         layout: The text.
-        chain: The sampler; changed.
-        alpha: Of the Dirichlet prior of a source word's translations.
-        null_alpha: Of the null word's.
-        null: Factor of links to none.
-        passes: How often to draw the links of a sentence before going on to the next.
-        marginals: float32, of each cell of these sentences: the distributions that links are drawn from are
-            added; empty: they are not.
+        chain: The state of the sampler, modified in place.
+        alpha: Concentration of the Dirichlet prior on a source word's translations.
+        null_alpha: Concentration for the null word.
+        null: Prior weight of null links.
+        passes: Number of passes over each sentence before the next one is processed.
+        marginals: float32, one value per cell of these sentences. The link distributions are added to it. If
+            it is empty, they are not.
 
     Returns:
-        How many times a link changed.
+        The number of changed links.
     """
     longest, widest = 1, 1
     for row in range(first, last):
@@ -190,7 +192,7 @@ def sweep(first, last, layout, chain, alpha, null_alpha, null, passes, marginals
             if links[j] >= 0:
                 fertility[links[j]] += 1
         for i in range(m):
-            # twin: the next position of the same word, round and round.
+            # twin: a cyclic list of the positions of the same word.
             word = source[i]
             twin[i] = i
             if seen[word] >= 0:
@@ -250,7 +252,8 @@ def observe(layout, links, steps, fertilities):
     """Count the jumps and fertilities of the links of a text.
 
     Returns:
-        int32, the linked source word of each target token, -1 for none; int32, the target tokens in order.
+        int32, the linked source word of each target token, -1 for none; and int32, the target tokens in
+        order.
     """
     words, tokens = np.full(len(links), -1, dtype=np.int32), np.empty(len(links), np.int32)
     for row in range(len(layout.source_lengths)):
@@ -269,14 +272,14 @@ def observe(layout, links, steps, fertilities):
 
 @njit(nogil=True, cache=True)
 def pick(first, last, layout, marginals, links):
-    """The most probable link of every word of sentences `first` to `last`, none being one of them.
+    """Compute the top-scoring link (or no link) of every word of sentences `first` to `last`.
 
     Args:
         first: The first sentence.
-        last: The one after the last.
-        layout: The text; without slots.
+        last: The end of the range (exclusive).
+        layout: The text; slots are not needed.
         marginals: float32, the probability of each cell of these sentences.
-        links: int32, of the whole text; filled.
+        links: int32, the links of the whole text; filled in place.
     """
     cell = 0
     for row in range(first, last):
@@ -295,7 +298,7 @@ def pick(first, last, layout, marginals, links):
 
 @njit(nogil=True, cache=True)
 def _probability(pair, word, token, alpha):
-    """p(target token | source word) of what was learned; either may be unknown."""
+    """Return p(target token | source word) from the learned statistics; either word may be unknown."""
     targets = len(pair.nulls) - 1
     if word < 0:
         return 1 / targets
@@ -313,22 +316,22 @@ def _probability(pair, word, token, alpha):
 
 @njit(nogil=True, cache=True)
 def settle(first, last, layout, learned, alpha, null_alpha, null, starts, warm, passes, marginals):
-    """The distributions of the links of sentences `first` to `last` of new text, with what was learned held.
+    """Estimate the link distributions of sentences `first` to `last` of a new text, with fixed statistics.
 
-    A sentence's randomness comes from its words alone: its links do not depend on what stands around it.
+    A sentence's random seed depends only on its words, so its links do not depend on the other sentences.
 
     Args:
         first: The first sentence.
-        last: The one after the last.
-        layout: The text; without slots.
-        learned: What training found (`regard.alignment.bayes.Learned`).
+        last: The end of the range (exclusive).
+        layout: The text; slots are not needed.
+        learned: The statistics of training (`regard.alignment.bayes.Learned`).
         alpha: As in `sweep`.
         null_alpha: As in `sweep`.
         null: As in `sweep`.
-        starts: How many times to begin anew.
-        warm: Passes each time before distributions are added up.
-        passes: Passes in which they are.
-        marginals: float32, of each cell of these sentences, zeros; filled.
+        starts: Number of restarts.
+        warm: Number of burn-in passes per restart.
+        passes: Number of passes per restart whose distributions are averaged.
+        marginals: float32, one zero per cell of these sentences; filled in place.
     """
     longest, widest = 1, 1
     for row in range(first, last):
@@ -340,7 +343,7 @@ def settle(first, last, layout, learned, alpha, null_alpha, null, starts, warm, 
     random, share = np.empty(1, np.uint64), np.float32(1 / (starts * passes))
     for row in range(first, last):
         m, n = layout.source_lengths[row], layout.target_lengths[row]
-        # The last row of ratios is that of unknown words, where -1 leads.
+        # Unknown words are -1, which indexes the last row of ratios.
         source = layout.source[layout.source_starts[row] : layout.source_starts[row] + m]
         target = layout.target[layout.target_starts[row] : layout.target_starts[row] + n]
         random[0] = m
@@ -348,6 +351,7 @@ def settle(first, last, layout, learned, alpha, null_alpha, null, starts, warm, 
             token = target[j]
             count = learned.nulls[token] if token >= 0 else np.float32(0)
             nulls[j] = null * (count + null_alpha) / (learned.nulls[-1] + null_alpha * targets)
+            # An FNV-style hash of the target tokens is the seed of the sentence.
             random[0] = random[0] * np.uint64(0x100000001B3) + np.uint64(token + 1)
             for i in range(m):
                 lexical[j, i] = _probability(learned, source[i], token, alpha)

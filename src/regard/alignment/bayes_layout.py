@@ -1,8 +1,8 @@
-"""The text as the Bayesian aligner's loops see it: which pairs of words meet, and where.
+"""The text in the form that the Bayesian aligner's loops use: co-occurring word pairs and their positions.
 
-A cell is a pair of a source and a target token of one sentence pair. Its slot is the number of its pair of
-words, so that counts of links lie in an array. A pair of words that meets nowhere else has slot 0: a sampler
-that leaves the link at hand out of its counts never finds another of it.
+A cell is a pair of a source and a target token of the same sentence pair. Its slot is the number of its word
+pair, so that link counts are in an array. Word pairs that co-occur only once share slot 0: a sampler excludes
+the current link from its counts, so such a pair always has count 0.
 """
 
 from typing import NamedTuple
@@ -16,23 +16,23 @@ from regard.alignment.threads import cut, run
 __all__ = ["Layout", "lay_out"]
 
 OFTEN = 16
-"""Pairs of words that meet this often are numbered first, so that what is read most lies close together."""
+"""Word pairs that co-occur at least this often are numbered first, so that they are close in memory."""
 
 
 class Layout(NamedTuple):
-    """Read-only, shared by all samplers.
+    """A read-only description of a text, shared by all samplers.
 
     Attributes:
         source: int32, the source tokens.
-        source_starts: int64, where each sentence starts in them.
-        source_lengths: int32.
+        source_starts: int64, the start of each sentence in `source`.
+        source_lengths: int32, the length of each sentence.
         target: int32, the target tokens.
-        target_starts: int64.
-        target_lengths: int32.
-        offsets: int64 [sentences + 1]: where the links of each sentence stand.
-        cells: int64 [sentences + 1]: where the cells of each sentence stand: for each target position a row
-            of the source positions.
-        slots: uint32, of each cell.
+        target_starts: int64, the start of each sentence in `target`.
+        target_lengths: int32, the length of each sentence.
+        offsets: int64 [sentences + 1], the start of each sentence's links.
+        cells: int64 [sentences + 1], the start of each sentence's cells, in rows of source positions, one row
+            per target position.
+        slots: uint32, the slot of each cell.
     """
 
     source: np.ndarray
@@ -47,7 +47,7 @@ class Layout(NamedTuple):
 
 
 def lay_out(corpus: Corpus, threads: int) -> tuple[Layout, int]:
-    """Number the pairs of words of a corpus, with 4 bytes a cell.
+    """Number the word pairs of a corpus, using 4 bytes per cell.
 
     Returns:
         The layout and the number of slots.
@@ -60,20 +60,18 @@ def lay_out(corpus: Corpus, threads: int) -> tuple[Layout, int]:
     layout = Layout(*sides, target.offsets, cells, slots)
     firsts, rows, places = _occurrences(source.tokens, source.starts, source.lengths, words)
     work = np.concatenate([[0], np.cumsum(target.lengths[rows], dtype=np.int64)])
-    pieces = cut(np.diff(work[firsts]) + 1)
+    spans = cut(np.diff(work[firsts]) + 1)
     sizes = np.zeros((2, words), dtype=np.int64)
-    run(_count_pairs, [(*piece, firsts, rows, layout, targets, sizes) for piece in pieces], threads)
+    run(_count_pairs, [(*span, firsts, rows, layout, targets, sizes) for span in spans], threads)
     ends = 1 + np.cumsum(sizes)
     numbers = ends.reshape(sizes.shape) - sizes
-    run(
-        _number_pairs, [(*piece, firsts, rows, places, numbers, layout, targets) for piece in pieces], threads
-    )
+    run(_number_pairs, [(*span, firsts, rows, places, numbers, layout, targets) for span in spans], threads)
     return layout, int(ends[-1]) if words else 1
 
 
 @njit(nogil=True, cache=True)
 def _occurrences(tokens, starts, lengths, words):
-    """Where each word's occurrences start, then the sentence and the position of each; a counting sort."""
+    """Return where each word's occurrences start, and their sentences and positions (a counting sort)."""
     firsts = np.zeros(words + 1, dtype=np.int64)
     for row in range(len(starts)):
         for token in tokens[starts[row] : starts[row] + lengths[row]]:
@@ -92,7 +90,7 @@ def _occurrences(tokens, starts, lengths, words):
 
 @njit(nogil=True, cache=True)
 def _count_pairs(first, last, firsts, rows, layout, targets, sizes):
-    """How many target words each source word meets often, and how many more it meets more than once."""
+    """Count the target words that each source word co-occurs with often, and those with more than once."""
     tokens, starts, lengths = layout.target, layout.target_starts, layout.target_lengths
     met = np.zeros(targets, dtype=np.int32)
     for word in range(first, last):

@@ -1,4 +1,4 @@
-"""How likely the words of a text are, given the links that a sampler drew."""
+"""The log-likelihood of a text, given the links of a sampler."""
 
 import numpy as np
 from numba import njit
@@ -8,7 +8,7 @@ __all__ = ["likelihood"]
 
 @njit(nogil=True, cache=True)
 def likelihood(layout, chain, alpha, null_alpha):
-    """The sum of log p(f_j | the word it is linked to), the counts being those of all links, in nats."""
+    """Return the sum of log p(f_j | the word it is linked to), with the counts of all links, in nats."""
     targets = len(chain.nulls) - 1
     total = 0.0
     for row in range(len(layout.source_lengths)):
@@ -19,7 +19,7 @@ def likelihood(layout, chain, alpha, null_alpha):
                 count = chain.nulls[layout.target[layout.target_starts[row] + j]]
                 total += np.log((count + null_alpha) / (chain.nulls[-1] + null_alpha * targets))
                 continue
-            # A pair of words that meet but once has no slot.
+            # Word pairs that co-occur only once share slot 0, which has no count: the count is 1.
             count = max(np.float32(1), chain.counts[layout.slots[layout.cells[row] + j * m + i]])
             whole = chain.totals[layout.source[layout.source_starts[row] + i]]
             total += np.log((count + alpha) / (whole + alpha * targets))

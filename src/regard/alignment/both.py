@@ -1,7 +1,7 @@
-"""A word aligner of both directions, with its words: trained, kept in a folder, put to new text.
+"""A word aligner of both directions, with its vocabularies: training, saving, loading and alignment.
 
-The folder holds `aligner.json` (settings, checksums), the words of each side, one a line in the order of
-their numbers, and a file of arrays for each direction. Nothing in it is ever unpickled.
+The directory of an aligner contains `aligner.json` (settings and checksums), the words of each side, one per
+line in the order of their numbers, and one file of arrays per direction. No file is unpickled.
 """
 
 import json
@@ -34,13 +34,13 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class WordAligner:
-    """Aligners of one direction or both.
+    """The aligners of one or both directions.
 
     Attributes:
         words: The source and the target words.
-        forward: Gives each target word at most one source word.
-        backward: Gives each source word at most one target word.
-        lowercase: Whether it was trained on lowercased words.
+        forward: The aligner that links each target word to at most one source word.
+        backward: The aligner that links each source word to at most one target word.
+        lowercase: Whether the training text was lowercased.
     """
 
     words: tuple[Words, Words]
@@ -49,15 +49,15 @@ class WordAligner:
     lowercase: bool = False
 
     def align(self, corpus: Corpus, method: Method = "grow-diag-final-and", threads: int = 0) -> LinkTable:
-        """The links of each pair.
+        """Align the pairs of a corpus.
 
         Args:
-            corpus: Numbered by `words`.
-            method: How the directions are put together.
-            threads: Of compiled work; 0: as many as there are processors. The links do not depend on it.
+            corpus: Pairs, numbered by `words`.
+            method: The symmetrization method.
+            threads: Number of threads; 0 means all processors. It does not affect the links.
 
         Raises:
-            DataError: if the direction is missing that the method needs.
+            DataError: if the method needs a direction that was not trained.
         """
         heads = []
         for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
@@ -70,18 +70,18 @@ class WordAligner:
     def posteriors(
         self, corpus: Corpus, method: Method = "grow-diag-final-and", threads: int = 0
     ) -> Iterator[np.ndarray]:
-        """The probability of every link: of one direction, or the mean of both.
+        """Compute the probability of every link, of one direction or averaged over both.
 
         Args:
-            corpus: Numbered by `words`.
-            method: `forward` and `backward` name the direction; all others are the mean of the two.
-            threads: Of compiled work.
+            corpus: Pairs, numbered by `words`.
+            method: `forward` and `backward` select one direction; all other methods average the two.
+            threads: Number of threads.
 
         Yields:
-            float32 [T, S] for each pair.
+            For each pair, float32 [T, S].
 
         Raises:
-            DataError: if the direction is missing that the method needs.
+            DataError: if the method needs a direction that was not trained.
         """
         if method == "backward":
             yield from (
@@ -99,14 +99,16 @@ class WordAligner:
     def _direction(self, name: str) -> Aligner:
         aligner = self.forward if name == "forward" else self.backward
         if aligner is None:
-            raise DataError(f"this aligner was trained without its {name} direction")
+            raise DataError(
+                f"this aligner has no {name} direction: train it with both directions, or use another method"
+            )
         return aligner
 
     def save(self, folder: Path | str) -> None:
-        """Write it into a folder, which appears whole or not at all; it may take an aligner's place.
+        """Save the aligner to a directory, atomically. An existing aligner is replaced.
 
         Raises:
-            DataError: if it cannot be written, or something else stands there.
+            DataError: if the directory cannot be written, or contains something other than an aligner.
         """
         folder = Path(folder)
         self.refuse_foreign(folder)
@@ -131,19 +133,19 @@ class WordAligner:
 
     @staticmethod
     def refuse_foreign(folder: Path) -> None:
-        """See that an aligner may be saved there: before it is trained.
+        """Check, before training, that an aligner may be saved to a directory.
 
         Raises:
-            DataError: if something else stands there.
+            DataError: if the directory contains something other than an aligner.
         """
         refuse_foreign(folder, FILE, "an aligner")
 
     @classmethod
     def load(cls, folder: Path | str) -> "WordAligner":
-        """Read what `save` wrote.
+        """Load an aligner that was saved with `save`.
 
         Raises:
-            DataError: if a file is missing, truncated or altered; names it.
+            DataError: if a file is missing, truncated or modified. The message names it.
         """
         folder = Path(folder)
         try:
@@ -151,7 +153,7 @@ class WordAligner:
         except NotJson as error:
             raise DataError(f"{folder / FILE}: not the description of an aligner: {error}") from None
         if about.format != FORMAT:
-            raise DataError(f"{folder / FILE}: format {about.format!r}, expected {FORMAT}")
+            raise DataError(f"{folder / FILE}: format {about.format!r} is not supported, expected {FORMAT}")
         parts = {"forward": about.forward, "backward": about.backward}
         needed = [f"{side}.words" for side in ("source", "target")]
         needed += [f"{name}.safetensors" for name, part in parts.items() if part is not None]
@@ -165,21 +167,21 @@ class WordAligner:
 
 @config
 class _Direction:
-    """What `aligner.json` says of a direction."""
+    """The description of one direction in `aligner.json`."""
 
-    kind: Literal["ibm", "ibm3", "hmm", "bayes"] = option(help="Which aligner it is.")
-    settings: dict[str, bool | int | float | str] = option(help="Its settings.")
+    kind: Literal["ibm", "ibm3", "hmm", "bayes"] = option(help="Kind of the aligner.")
+    settings: dict[str, bool | int | float | str] = option(help="Settings of the aligner.")
 
 
 @config
 class _About:
     """The content of `aligner.json`."""
 
-    format: int = option(help="The version of the files.")
+    format: int = option(help="Version of the file format.")
     lowercase: bool = option(help="Whether the words are lowercased.")
     forward: _Direction | None = option(default=None, help="The aligner of target words.")
     backward: _Direction | None = option(default=None, help="The aligner of source words.")
-    sha256: Digests = option(help="The checksum of each file beside this one.")
+    sha256: Digests = option(help="Checksums of the other files in the directory.")
 
 
 def _read_words(path: Path) -> Words:
@@ -197,7 +199,7 @@ def _load(folder: Path, name: str, about: _Direction | None, sizes: tuple[int, i
     try:
         return CLASSES[about.kind].from_state(State(about.settings, load_file(path)), sizes)
     except KeyError as error:
-        raise DataError(f"{path}: not the arrays of an aligner: it lacks {error}") from None
+        raise DataError(f"{path}: not the arrays of an aligner: {error} is missing") from None
     except (OSError, SafetensorError, TypeError, ValueError, DataError) as error:
         reason = str(error).split("\n")[0]
         raise DataError(f"{path}: not the arrays of an aligner of these words: {reason}") from None
@@ -211,21 +213,21 @@ def train_both(
     directions: tuple[str, ...] = DIRECTIONS,
     report: Callable[[str, Iteration], None] | None = None,
 ) -> WordAligner:
-    """Train an aligner.
+    """Train an aligner in one or both directions.
 
     Args:
         corpus: The pairs.
-        config: Which model and its settings.
-        setting: Circumstances.
-        lowercase: Whether the words of the corpus are lowercased, which is kept with the aligner.
-        directions: Which to train.
-        report: Called with the direction after each pass, in the place of `setting.report`.
+        config: The configuration of the aligner.
+        setting: Threads, seed and processes.
+        lowercase: Whether the words of the corpus are lowercased; saved with the aligner.
+        directions: The directions to train.
+        report: Function called with the direction and the results of each pass, instead of `setting.report`.
     """
     made: dict[str, Aligner | None] = dict.fromkeys(DIRECTIONS)
     for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
         if name in directions:
-            tell = setting.report if report is None else _named(report, name)
-            made[name] = train_direction(text, config, replace(setting, report=tell))
+            callback = setting.report if report is None else _named(report, name)
+            made[name] = train_direction(text, config, replace(setting, report=callback))
     words = (corpus.source.words, corpus.target.words)
     return WordAligner(words, made["forward"], made["backward"], lowercase)
 

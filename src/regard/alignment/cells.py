@@ -1,9 +1,9 @@
-"""Where the probability of each link of a corpus stands in the translation table.
+"""The entry of the translation table for each possible link of a corpus.
 
-A cell is a pair of a source and a target token of one sentence pair; the cells of a pair lie in rows of
-source tokens. `slots` gives for each cell its entry in the table. Text is taken in blocks of a bounded number
-of cells, and only as many blocks are kept from one pass to the next as fit into memory; the others are made
-again.
+A cell is a pair of a source and a target token of the same sentence pair. The cells of a pair are in rows,
+one per source token. `slots` contains the table entry of each cell. The text is processed in blocks with a
+bounded number of cells. Blocks are kept for the next pass if all of them fit into memory; otherwise they are
+computed again.
 """
 
 from collections.abc import Iterator
@@ -19,25 +19,25 @@ from regard.alignment.threads import cut, run
 __all__ = ["Block", "Blocks"]
 
 BLOCK_CELLS = 1 << 24
-"""The most cells of a block, unless one pair has more."""
+"""Maximum number of cells per block, unless one pair has more."""
 KEPT_CELLS = 1 << 27
-"""Blocks are kept while they have no more cells than this together: half a gibibyte."""
+"""Maximum number of cells of a corpus whose blocks are kept (512 MiB of slots)."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A run of sentence pairs with the cells of each.
+    """A range of sentence pairs with their cells.
 
     Attributes:
         corpus: The pairs.
-        first: The first one's number in the whole.
-        cells: int64 [pairs + 1]: where the cells of each pair start.
-        slots: int32 or int64 [cells]: the entry of each cell in the table, -1 where it has none.
-        order: int64 [source tokens]: where the cells of each source token start, sorted by word.
-        widths: int32 [source tokens]: how many each has.
-        firsts: int64 [source words + 1]: where each word's begin in `order`.
-        sentence_pieces: The pairs, cut for threads.
-        word_pieces: The source words, cut for threads.
+        first: The number of the first pair in the whole corpus.
+        cells: int64 [pairs + 1], the start of each pair's cells.
+        slots: int32 or int64 [cells], the table entry of each cell, -1 if it has none.
+        order: int64 [source tokens], the start of each source token's cells, sorted by word.
+        widths: int32 [source tokens], the number of cells of each source token, in the same order.
+        firsts: int64 [source words + 1], the start of each word in `order`.
+        sentence_pieces: Ranges of pairs of similar cost, one per thread task.
+        word_pieces: Ranges of source words of similar cost, one per thread task.
     """
 
     corpus: Corpus
@@ -53,38 +53,38 @@ class Block:
     def accumulate(
         self, posteriors: np.ndarray, null: np.ndarray, table: Table, counts: np.ndarray, threads: int
     ):
-        """Add the posterior of every cell to the count of its entry.
+        """Add the posterior of every cell to the count of its table entry.
 
-        A thread has source words of its own, hence rows of the table, so that no two meet and the order of
-        every sum is that of the text.
+        Each task has its own source words, and hence rows of the table. No two tasks write to the same entry,
+        and the order of every sum is that of the text, so the result is deterministic.
 
         Args:
-            posteriors: float32, of each cell.
-            null: float32, of the null word for each target token of the block.
+            posteriors: float32, the posterior of each cell.
+            null: float32, the posterior of the null word for each target token of the block.
             table: The table.
-            counts: float64, of each of its entries; added to.
-            threads: How many.
+            counts: float64, the counts of its entries; modified in place.
+            threads: Number of threads.
         """
         target = self.corpus.target
         shared = (self.firsts, self.order, self.widths, self.slots, posteriors, counts)
-        run(_accumulate, [(*piece, *shared) for piece in self.word_pieces], threads)
+        run(_accumulate, [(*span, *shared) for span in self.word_pieces], threads)
         _accumulate_null(null, target.tokens, target.starts, target.lengths, counts[table.starts[-2] :])
 
 
 class Blocks:
-    """A corpus in blocks, against one table's entries."""
+    """The blocks of a corpus, with slots for one translation table."""
 
     def __init__(self, corpus: Corpus, table: Table, threads: int, keep: bool = True) -> None:
-        """Cut the corpus; `keep` blocks for further passes."""
+        """Divide the corpus into blocks. `keep` retains them for further passes if they fit into memory."""
         self._corpus, self._table, self._threads = corpus, table, threads
         sizes = corpus.source.lengths.astype(np.int64) * corpus.target.lengths
-        pieces = int(sizes.sum() // BLOCK_CELLS) + 1
-        self._ranges = cut(sizes + 1, pieces)
+        num_blocks = int(sizes.sum() // BLOCK_CELLS) + 1
+        self._ranges = cut(sizes + 1, num_blocks)
         self._keep = keep and int(sizes.sum()) <= KEPT_CELLS
         self._kept: dict[int, Block] = {}
 
     def __iter__(self) -> Iterator[Block]:
-        """The blocks, in order."""
+        """Yield the blocks in order."""
         for number, (first, last) in enumerate(self._ranges):
             block = self._kept.get(number) or _block(self._corpus, self._table, first, last, self._threads)
             if self._keep:
@@ -102,9 +102,9 @@ def _block(corpus: Corpus, table: Table, first: int, last: int, threads: int) ->
     widths = np.empty(len(rows), dtype=np.int32)
     _sort_cells(source.tokens, source.starts, source.lengths, target.lengths, cells, firsts, order, widths)
     work = np.add.reduceat(np.append(widths, 0), np.minimum(firsts[:-1], len(widths)), dtype=np.int64)
-    # reduceat gives the element itself where a run is empty.
+    # reduceat returns the element itself if a range is empty.
     work[firsts[:-1] == firsts[1:]] = 0
-    word_pieces = cut(work + 1)
+    word_spans = cut(work + 1)
     kind = np.int32 if len(table.columns) < 2**31 else np.int64
     slots = np.full(cells[-1], -1, dtype=kind)
     shared = (
@@ -118,8 +118,8 @@ def _block(corpus: Corpus, table: Table, first: int, last: int, threads: int) ->
         table.columns,
         table.targets,
     )
-    run(_find, [(*piece, *shared, slots) for piece in word_pieces], threads)
-    return Block(part, first, cells, slots, order, widths, firsts, cut(sizes + 1), word_pieces)
+    run(_find, [(*span, *shared, slots) for span in word_spans], threads)
+    return Block(part, first, cells, slots, order, widths, firsts, cut(sizes + 1), word_spans)
 
 
 @njit(nogil=True, cache=True)

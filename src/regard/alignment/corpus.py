@@ -1,8 +1,8 @@
-"""The aligner's text: two sides as integers, flat, so that compiled loops run over them.
+"""The text of an aligner: two sides as flat integer arrays for compiled loops.
 
-A word is what stands between blanks. Words are numbered by frequency, the most frequent first, which keeps
-what the loops read often close together. In text that is aligned with a trained aligner a word of no number
-is `UNKNOWN`.
+Words are separated by white space. They are numbered by frequency, most frequent first, so that frequent
+reads are close together in memory. When a trained aligner is applied, words that did not occur in training
+are `UNKNOWN`.
 """
 
 from array import array
@@ -21,13 +21,13 @@ from regard.data.spacing import split_at_spaces
 from regard.errors import DataError
 
 if TYPE_CHECKING:
-    # It brings PyTorch, which an aligner of plain text does without.
+    # Imports PyTorch, which the alignment of plain text does not need.
     from regard.data.prepared import Prepared
 
 __all__ = ["UNKNOWN", "Corpus", "Text", "Words", "split_joined"]
 
 UNKNOWN = -1
-"""The number of a word that the aligner never saw."""
+"""The number of words that do not occur in the training text."""
 
 Pairs = Iterable[tuple[Sequence[str], Sequence[str]]]
 
@@ -37,22 +37,22 @@ class Words:
     """The words of one side, in the order of their numbers.
 
     Attributes:
-        spelling: `spelling[i]` is the word of number `i`.
+        spelling: `spelling[i]` is the word with number `i`.
     """
 
     spelling: tuple[str, ...]
     _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Number the words."""
+        """Build the index from words to numbers."""
         object.__setattr__(self, "_index", {word: number for number, word in enumerate(self.spelling)})
 
     def __len__(self) -> int:
-        """How many words there are."""
+        """Return the number of words."""
         return len(self.spelling)
 
     def numbers(self, tokens: Sequence[str]) -> list[int]:
-        """The number of each token, `UNKNOWN` where it has none."""
+        """Return the number of each token, `UNKNOWN` if it has none."""
         index = self._index
         return [index.get(token, UNKNOWN) for token in tokens]
 
@@ -62,10 +62,10 @@ class Text:
     """One side of a corpus.
 
     Attributes:
-        words: Its words.
-        tokens: int32, the number of each token; memory-mapped where it comes from prepared data.
-        starts: int64, where each sentence starts in `tokens`.
-        lengths: int32, how many tokens each sentence has.
+        words: The words.
+        tokens: int32, the number of each token; memory-mapped if it comes from prepared data.
+        starts: int64, the start of each sentence in `tokens`.
+        lengths: int32, the number of tokens of each sentence.
     """
 
     words: Words
@@ -74,13 +74,13 @@ class Text:
     lengths: np.ndarray
 
     def sentence(self, row: int) -> np.ndarray:
-        """The numbers of the tokens of a sentence."""
+        """Return the numbers of the tokens of a sentence."""
         start = int(self.starts[row])
         return self.tokens[start : start + int(self.lengths[row])]
 
     @property
     def offsets(self) -> np.ndarray:
-        """int64 [sentences + 1]: where each sentence's tokens stand in an array of one value a token."""
+        """int64 [sentences + 1]: the start of each sentence in an array with one value per token."""
         return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
 
 
@@ -92,11 +92,15 @@ class Corpus:
     target: Text
 
     def __len__(self) -> int:
-        """The number of pairs."""
+        """Return the number of pairs."""
         return len(self.source.lengths)
 
     def swapped(self) -> "Corpus":
-        """The same pairs in the other direction: one object however often it is asked for, both ways."""
+        """Return the same pairs in the other direction.
+
+        Repeated calls return the same object, and its `swapped` returns this one. `BayesAligner.align`
+        recognizes the training text by the identity of its sides.
+        """
         return self._mirror
 
     @cached_property
@@ -106,11 +110,11 @@ class Corpus:
         return mirror
 
     def part(self, first: int, last: int) -> "Corpus":
-        """The pairs from `first` up to, not including, `last`; nothing is copied."""
+        """Return the pairs from `first` to `last` (exclusive), without copying."""
         return self.rows(slice(first, last))
 
     def rows(self, chosen: slice | np.ndarray) -> "Corpus":
-        """Some of the pairs, in the order in which they are named; the tokens are not copied."""
+        """Return the selected pairs in the given order, without copying tokens."""
         sides = self.source, self.target
         return Corpus(*(Text(t.words, t.tokens, t.starts[chosen], t.lengths[chosen]) for t in sides))
 
@@ -122,25 +126,28 @@ class Corpus:
         names: tuple[str, str] = ("source", "target"),
         allow_empty: bool = False,
     ) -> "Corpus":
-        """Number the words of tokenised pairs.
+        """Build a corpus from tokenized pairs.
 
         Args:
             pairs: Source and target tokens of each pair.
-            words: The words of a trained aligner, so that the numbers are its own; none: number them anew.
-            names: What to call the two sides in messages.
-            allow_empty: Take pairs with an empty side too (nothing can be aligned in them).
+            words: The words of a trained aligner, whose numbers are used. Default: None, which numbers the
+                words anew.
+            names: The names of the two sides in error messages.
+            allow_empty: Whether to accept pairs with an empty side, in which nothing can be aligned.
 
         Raises:
-            DataError: if there is no pair, or a side of one is empty; names side and line.
+            DataError: if there are no pairs, or if a side of one is empty. The message names side and line.
         """
         sides = tuple(_Numbering(known) for known in words or (None, None))
         for row, pair in enumerate(pairs, 1):
             for tokens, side, name in zip(pair, sides, names, strict=True):
                 if not tokens and not allow_empty:
-                    raise DataError(f"{name}:{row}: the line is empty; an aligner needs words on both sides")
+                    raise DataError(
+                        f"{name}:{row}: the line is empty; word alignment needs words on both sides"
+                    )
                 side.add(tokens)
         if not sides[0].lengths and not allow_empty:
-            raise DataError(f"{names[0]}: there is no sentence pair to align")
+            raise DataError(f"{names[0]}: the file contains no sentence pairs")
         return cls(sides[0].text(), sides[1].text())
 
     @classmethod
@@ -152,17 +159,18 @@ class Corpus:
         lowercase: bool = False,
         allow_empty: bool = False,
     ) -> "Corpus":
-        """Read two files, plain or gzip, whose lines match.
+        """Read a corpus from two parallel files, plain text or gzip.
 
         Args:
-            source: The source text, words between blanks.
+            source: The source text, with words separated by white space.
             target: The target text.
             words: As in `from_tokens`.
-            lowercase: Ignore case.
+            lowercase: Whether to lowercase the text.
             allow_empty: As in `from_tokens`.
 
         Raises:
-            DataError: if a file cannot be read, the numbers of lines differ or a line is empty; names them.
+            DataError: if a file cannot be read, the numbers of lines differ, or a line is empty. The message
+                names them.
         """
         lines = read_pairs(CorpusConfig(source=str(source), target=str(target)))
         pairs = ((_split(left, lowercase), _split(right, lowercase)) for left, right in lines)
@@ -176,16 +184,17 @@ class Corpus:
         lowercase: bool = False,
         name: str = "standard input",
     ) -> "Corpus":
-        """Read one file, or lines, of `source ||| target`.
+        """Read a corpus from one file, or from lines, in the format `source ||| target`.
 
         Args:
-            lines: The file, plain or gzip, or its lines.
+            lines: The file, plain text or gzip, or its lines.
             words: As in `from_tokens`.
-            lowercase: Ignore case.
-            name: What to call lines that are not a file's in messages.
+            lowercase: Whether to lowercase the text.
+            name: The name of the lines in error messages, if they do not come from a file.
 
         Raises:
-            DataError: if the file cannot be read, or a line has not one `|||` with words on both sides.
+            DataError: if the file cannot be read, or a line does not contain exactly one `|||` with words on
+                both sides.
         """
         if isinstance(lines, Path | str):
             name, lines = str(lines), read_lines(lines)
@@ -195,13 +204,13 @@ class Corpus:
 
     @classmethod
     def from_prepared(cls, prepared: "Prepared", split: str = "train") -> "Corpus":
-        """A split of prepared data, memory-mapped: text larger than memory is read as the loops go.
+        """Return a split of prepared data, memory-mapped, so that texts larger than memory can be aligned.
 
-        The words are the vocabularies' tokens; all that a vocabulary leaves out are one word. The end symbol
-        of the target is left out.
+        The words are the tokens of the vocabularies; all unknown tokens are one word. The end symbol of the
+        target is removed.
 
         Raises:
-            DataError: if there is no such split, or a pair has an empty side.
+            DataError: if the split does not exist, or if a pair has an empty side.
         """
         rows = prepared.split(split)
         texts = []
@@ -218,18 +227,21 @@ class Corpus:
 
 
 def split_joined(line: str, where: str) -> tuple[str, str]:
-    """The two sides of a line `source ||| target`.
+    """Split a line `source ||| target` into its two sides.
 
     Raises:
-        DataError: if it has not one `|||` between blanks with words on both sides; `where` opens the message.
+        DataError: if the line does not contain exactly one `|||` with words on both sides. The message begins
+            with `where`.
     """
     tokens = split_at_spaces(line)
     if tokens.count("|||") != 1:
-        raise DataError(f"{where}: {tokens.count('|||')} separators |||, expected one: source ||| target")
+        raise DataError(
+            f"{where}: the line has {tokens.count('|||')} separators |||, expected one: source ||| target"
+        )
     middle = tokens.index("|||")
     for side, name in ((tokens[:middle], "source"), (tokens[middle + 1 :], "target")):
         if not side:
-            raise DataError(f"{where}: the {name} is empty; an aligner needs words on both sides")
+            raise DataError(f"{where}: the {name} is empty; word alignment needs words on both sides")
     return " ".join(tokens[:middle]), " ".join(tokens[middle + 1 :])
 
 
@@ -238,7 +250,7 @@ def _split(line: str, lowercase: bool) -> list[str]:
 
 
 class _Numbering:
-    """Tokens of one side as they come in, to numbers."""
+    """Converts the tokens of one side to numbers, sentence by sentence."""
 
     def __init__(self, known: Words | None) -> None:
         self._known = known
@@ -248,14 +260,14 @@ class _Numbering:
         self.lengths = array("i")
 
     def add(self, tokens: Sequence[str]) -> None:
-        """Take one sentence."""
+        """Add one sentence."""
         self._flat.extend(
             map(self._new.__getitem__, tokens) if self._known is None else self._known.numbers(tokens)
         )
         self.lengths.append(len(tokens))
 
     def text(self) -> Text:
-        """The side; new words are numbered by frequency, of equals the one seen first."""
+        """Return the side. New words are numbered by frequency, ties by first occurrence."""
         tokens = np.frombuffer(self._flat, dtype=np.int32) if self._flat else np.empty(0, np.int32)
         lengths = np.frombuffer(self.lengths, dtype=np.int32) if self.lengths else np.empty(0, np.int32)
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
