@@ -1,11 +1,11 @@
-"""The diagonal prior of Dyer, Chahuneau & Smith (2013): target words go back to source words nearby.
+"""The diagonal alignment prior of Dyer, Chahuneau & Smith (2013).
 
-For target position j of n and source position i of m, both from 1, and tension l:
+For target position j of n and source position i of m, both counted from 1, and tension l:
 
-    p(i | j, m, n) = exp(-l |i / m - j / n|) / Z,  Z the sum over i
+    p(i | j, m, n) = exp(-l |i / m - j / n|) / Z,  where Z is the sum over i.
 
-Z is two geometric series, one upwards and one downwards from the diagonal, and its derivative two
-arithmetico-geometric ones, so that neither takes a loop over the source words.
+Z is the sum of two geometric series, one on each side of the diagonal, and its derivative the sum of two
+arithmetico-geometric series, so both are computed without a loop over source words.
 """
 
 import math
@@ -18,17 +18,17 @@ __all__ = ["expected_features", "fit_tension", "log_normaliser_gradient", "norma
 LEAST, MOST = 0.1, 14.0
 """Bounds of the tension, as in fast_align."""
 STEPS, RATE = 4, 20.0
-"""Gradient steps after a pass, and their size.
+"""Number of gradient steps after each pass, and their step size.
 
-fast_align takes 8, but counts target positions from 0 where it observes the distance and from 1 where it
-expects it: links look farther from the diagonal than they are, which holds the tension back. By the exact
-gradient 8 steps raise it so fast that the alignment error grows with it.
+fast_align uses 8 steps. However, it counts target positions from 0 in the observed distance and from 1 in the
+expected distance, so observed links seem farther from the diagonal, which reduces the tension. With the exact
+gradient, 8 steps increase the tension so fast that the alignment error rate rises too.
 """
 
 
 @njit(nogil=True, cache=True)
 def normaliser(j, n, m, tension):
-    """Z for target position j (from 1) of n, and m source words."""
+    """Return Z for target position j (counted from 1) of n, and m source words."""
     below = j * m // n
     ratio = math.exp(-tension / m)
     total = 0.0
@@ -43,7 +43,7 @@ def normaliser(j, n, m, tension):
 
 @njit(nogil=True, cache=True)
 def _series(value, weight, ratio, step, terms):
-    """The sum of (value + k step) weight ratio^k for k < terms."""
+    """Return the sum of (value + k step) weight ratio^k for k < terms."""
     end = weight * ratio**terms
     last = value + step * (terms - 1)
     return (last * end - value * weight) / (ratio - 1) - step * (end - weight * ratio) / (ratio - 1) ** 2
@@ -51,7 +51,7 @@ def _series(value, weight, ratio, step, terms):
 
 @njit(nogil=True, cache=True)
 def log_normaliser_gradient(j, n, m, tension):
-    """The derivative of log Z by the tension: minus the expected distance from the diagonal."""
+    """Return the derivative of log Z with respect to the tension: minus the expected diagonal distance."""
     below = j * m // n
     ratio = math.exp(-tension / m)
     total = 0.0
@@ -67,7 +67,8 @@ def log_normaliser_gradient(j, n, m, tension):
 def sizes_of(
     source_lengths: np.ndarray, target_lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The distinct pairs of sentence lengths, m and n, and how many pairs have them."""
+    """Return the distinct pairs of sentence lengths, m and n, and the number of sentence pairs with each."""
+    # Both lengths in one integer, so that `unique` sorts scalars.
     both = source_lengths.astype(np.int64) << 32 | target_lengths
     sizes, counts = np.unique(both, return_counts=True)
     return sizes >> 32, sizes & 0xFFFFFFFF, counts
@@ -75,7 +76,7 @@ def sizes_of(
 
 @njit(nogil=True, cache=True)
 def expected_features(sources, targets, counts, tension):
-    """Minus the distance from the diagonal that the prior expects, summed over all target words."""
+    """Return minus the expected distance from the diagonal under the prior, summed over all target words."""
     total = 0.0
     for k in range(len(counts)):
         part = 0.0
@@ -88,13 +89,15 @@ def expected_features(sources, targets, counts, tension):
 def fit_tension(
     tension: float, feature: float, null: float, sizes: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> float:
-    """A few steps up the gradient of the expected log-likelihood: distances expected less those of the links.
+    """Return the tension after a few steps of gradient ascent on the expected log-likelihood.
+
+    The gradient is the expected distance from the diagonal under the prior minus that of the links.
 
     Args:
-        tension: The one of the pass.
-        feature: Minus the distance from the diagonal of the links of the pass, summed over their posteriors.
-        null: The posteriors of the null word, summed: these words have no distance.
-        sizes: From `sizes_of`, of the whole text.
+        tension: The current tension.
+        feature: Minus the distance of the links from the diagonal, weighted by their posteriors and summed.
+        null: The sum of the posteriors of the null word; these words have no distance.
+        sizes: The result of `sizes_of` for the whole text.
     """
     words = float((sizes[1] * sizes[2]).sum())
     linked = 1 - null / words

@@ -1,4 +1,4 @@
-"""Expectation maximisation over a text: what Models 1 and 2 and the HMM share."""
+"""Expectation maximization over a text: the code shared by Models 1 to 3 and the HMM."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -16,38 +16,39 @@ from regard.processors import available_processors
 __all__ = ["Expectation", "ExpectationAligner", "Maximiser", "over_sentences"]
 
 Expectation = Callable[[Block, np.ndarray, np.ndarray], np.ndarray]
-"""Fills the posteriors of a block's cells and of the null word for its target tokens; returns sums."""
+"""Computes the posteriors of a block's cells and of the null word for its target tokens; returns sums."""
 
 
 def over_sentences(
     kernel: Callable[..., np.ndarray], block: Block, threads: int, *arguments: object
 ) -> np.ndarray:
-    """Run a compiled loop over the pairs of a block and add up what its pieces return."""
-    calls = [(*piece, *arguments) for piece in block.sentence_pieces]
+    """Run a compiled loop over the pairs of a block, and add up the results of its parts."""
+    calls = [(*span, *arguments) for span in block.sentence_pieces]
     total = np.zeros(0)
+    # Results are in the order of the text, so the sum does not depend on the number of threads.
     for sums in run(kernel, calls, threads):
         total = sums if not len(total) else total + sums
     return total
 
 
 class Maximiser:
-    """The passes of one model over a text: expected counts, then a new table."""
+    """Runs the passes of a model over a text: expected counts, then an update of the table."""
 
     def __init__(self, corpus: Corpus, table: Table, setting: Setting) -> None:
-        """Lay out the pairs this process works on; the table is changed in place."""
+        """Prepare the pairs of this process. The table is updated in place."""
         self._table, self._setting = table, setting
         self._blocks = Blocks(setting.share(corpus), table, setting.threads)
         self._counts = np.zeros(len(table.columns))
 
     def step(self, expect: Expectation, alpha: float) -> np.ndarray:
-        """One pass.
+        """Run one pass.
 
         Args:
             expect: The model's expectation over a block.
-            alpha: The prior of the table's update.
+            alpha: The Dirichlet prior of the table's update.
 
         Returns:
-            The sums of `expect` over the blocks and the processes.
+            The results of `expect`, summed over the blocks and the processes.
         """
         sums = np.zeros(0)
         for block in self._blocks:
@@ -63,20 +64,20 @@ class Maximiser:
 
 
 class ExpectationAligner(ABC):
-    """An aligner whose expectation over a block gives the probability of every link."""
+    """An aligner whose link probabilities are computed by an expectation step over blocks."""
 
     table: Table
 
     @abstractmethod
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
-        """The expectation over a block: see `Expectation`."""
+        """Run the expectation step over a block; see `Expectation`."""
 
     @abstractmethod
     def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
-        """Write each target token's source word, -1 for none, into `heads`, int32 [target tokens]."""
+        """Write the source position of each target token, -1 for none, to `heads`, int32 [target tokens]."""
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
-        """The best source word of each target word: see `Aligner.align`."""
+        """Return the best source word of each target word; see `Aligner.align`."""
         threads = threads or available_processors()
         heads = [np.empty(0, dtype=np.int32)]
         for block in Blocks(corpus, self.table, threads, keep=False):
@@ -85,7 +86,7 @@ class ExpectationAligner(ABC):
         return np.concatenate(heads)
 
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
-        """The probability of every link: see `Aligner.posteriors`."""
+        """Compute the probability of every link; see `Aligner.posteriors`."""
         threads = threads or available_processors()
         for block in Blocks(corpus, self.table, threads, keep=False):
             posteriors = np.empty(len(block.slots), dtype=np.float32)
@@ -96,5 +97,5 @@ class ExpectationAligner(ABC):
 
 
 def _width(block: Block) -> int:
-    """How many target tokens a block has."""
+    """Return the number of target tokens of a block."""
     return int(block.corpus.target.lengths.sum())

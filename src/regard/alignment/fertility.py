@@ -1,8 +1,8 @@
-"""Fertilities from word alignments: how many target words each source word is linked to.
+"""Fertilities from word alignments: the number of target words that each source word is linked to.
 
-Counted from the links of the forward direction, at most one source word a target word. GUIDED (Malaviya et
-al. 2018, Section 4) is a word type's largest fertility in the training text, 1 for a word that is never
-aligned.
+They are counted from the forward direction, which links each target word to at most one source word.
+GUIDED fertility (Malaviya et al., 2018, Section 4) is the maximum over the occurrences of a word in the
+training text, and at least 1.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ __all__ = [
 
 
 def count_fertilities(corpus: Corpus, links: np.ndarray) -> np.ndarray:
-    """How many target words each source word is linked to.
+    """Return the number of target words that each source word is linked to.
 
     Args:
         corpus: The pairs.
-        links: int [target tokens]: the position in its sentence of each target word's source word, -1 for
+        links: int [target tokens]: the position of each target word's source word in its sentence, -1 for
             none.
 
     Returns:
@@ -38,11 +38,11 @@ def count_fertilities(corpus: Corpus, links: np.ndarray) -> np.ndarray:
 
 
 def largest_fertilities(corpus: Corpus, fertilities: np.ndarray) -> np.ndarray:
-    """The largest fertility of each word of the source vocabulary, at least 1.
+    """Return the largest fertility of each word of the source vocabulary, at least 1.
 
     Args:
         corpus: The pairs.
-        fertilities: int [source tokens], as `count_fertilities` gives them.
+        fertilities: int [source tokens], the result of `count_fertilities`.
 
     Returns:
         float32 [words].
@@ -59,15 +59,15 @@ def largest_fertilities(corpus: Corpus, fertilities: np.ndarray) -> np.ndarray:
 def split_fertilities(
     corpora: Sequence[Corpus], setting: Setting, config: AlignerConfig | None = None
 ) -> list[np.ndarray]:
-    """How many target words each source word of several texts is linked to.
+    """Return the number of target words of each source word, for several texts.
 
     Args:
-        corpora: The pairs; an aligner is trained on the first, and the words of all have its numbers.
-        setting: Circumstances.
-        config: Which aligner; by default the best there is.
+        corpora: The texts. An aligner is trained on the first one, and all use its numbers for words.
+        setting: Threads, seed and processes.
+        config: The aligner. Default: None, the default aligner.
 
     Returns:
-        For each text what `count_fertilities` gives.
+        The result of `count_fertilities` for each text.
     """
     chosen = config_of(DEFAULT) if config is None else config
     aligner = train_direction(corpora[0], chosen, setting)
@@ -75,5 +75,5 @@ def split_fertilities(
 
 
 def guided_fertilities(corpus: Corpus, setting: Setting, config: AlignerConfig | None = None) -> np.ndarray:
-    """GUIDED: align a text, and give each source word its largest fertility in it; float32 [words]."""
+    """Align a text and return the GUIDED fertilities: each source word's largest one, float32 [words]."""
     return largest_fertilities(corpus, split_fertilities([corpus], setting, config)[0])

@@ -1,11 +1,13 @@
-"""The HMM aligner of Vogel, Ney & Tillmann (1996): a word comes from near where the last one came from.
+"""The HMM aligner of Vogel, Ney & Tillmann (1996): each link depends on the position of the previous one.
 
     p(t, a | s) = prod_j p(a_j | a_{j-1}, m) p(t_j | s_{a_j})
 
-p(i | i', m) depends on the jump i - i' alone, normalised over the m source words and mixed with the uniform
-one; the first word jumps from a place of its own. Null words are as in Och & Ney (2003): each
-source position has a null twin, entered with a fixed probability, that remembers the position for the next
-jump. The translation table starts from Model 1. Expectations are by the forward-backward algorithm.
+p(i | i', m) depends only on the jump i - i', is normalized over the m source words and interpolated with a
+uniform distribution. The first word has a jump distribution of its own. Null words are as in Och & Ney
+(2003):
+each source position has a null state, which is entered with a fixed probability and stores the position for
+the next jump. The translation table is initialized with Model 1. The expectation step is the forward-backward
+algorithm.
 """
 
 import math
@@ -31,25 +33,30 @@ Decoding = Literal["posterior", "viterbi"]
 
 @config
 class HMMConfig:
-    """HMM alignment."""
+    """The HMM aligner."""
 
-    kind: Literal["hmm"] = option(default="hmm", help="Hidden Markov model.")
-    iterations: int = option(default=5, help="Passes over the text.", ge=1, le=10_000)
-    model1_iterations: int = option(default=5, help="Passes of Model 1 before them.", ge=0, le=10_000)
+    kind: Literal["hmm"] = option(default="hmm", help="The aligner: a hidden Markov model.")
+    iterations: int = option(default=5, help="Number of passes over the text.", ge=1, le=10_000)
+    model1_iterations: int = option(
+        default=5, help="Number of passes with Model 1 before the HMM.", ge=0, le=10_000
+    )
     null_probability: float = option(
         default=0.2, help="Probability that a target word has no source word.", gt=0, lt=1
     )
-    smoothing: float = option(default=0.2, help="Share of the uniform jump.", gt=0, le=1)
+    smoothing: float = option(
+        default=0.2, help="Interpolation weight of the uniform jump distribution.", gt=0, le=1
+    )
     alpha: float = option(
-        default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0, le=1e6
+        default=0.01,
+        help="Concentration of the Dirichlet prior on translations. 0 disables the prior.",
+        ge=0,
+        le=1e6,
     )
     decoding: Decoding = option(
         default="posterior",
-        help="Link the most probable source word of each word, or the most probable path.",
+        help="Decoding: the top-scoring link of each word (posterior), or the top-scoring path (viterbi).",
     )
-    threshold: float = option(
-        default=0.0, help="Posterior decoding: no link less probable than this.", ge=0, le=1
-    )
+    threshold: float = option(default=0.0, help="Minimum link probability in posterior decoding.", ge=0, le=1)
 
 
 class HMMAligner(ExpectationAligner):
@@ -57,19 +64,20 @@ class HMMAligner(ExpectationAligner):
 
     Attributes:
         table: The translation table.
-        jumps: float64 [2, 201]: how probable jumps of -100 to 100 words are, up to a factor; row 1: of the
-            first word from just before the sentence.
-        config: Its settings.
+        jumps: float64 [2, 201]: unnormalized probabilities of jumps of -100 to 100 words. Row 0 is for all
+            words but the first; row 1 is for the first word, which jumps from the position before the
+            sentence.
+        config: The configuration.
     """
 
     kind: ClassVar[str] = "hmm"
 
     def __init__(self, table: Table, jumps: np.ndarray, config: HMMConfig) -> None:
-        """Put together what training found."""
+        """Create the aligner."""
         self.table, self.jumps, self.config = table, jumps, config
 
     def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
-        """The most probable source words, or path: see `ExpectationAligner.best`."""
+        """Compute the best source words, or the best path; see `ExpectationAligner.best`."""
         if self.config.decoding == "viterbi":
             over_sentences(best_path, block, threads, *self._arguments(block), heads)
             return
@@ -80,7 +88,7 @@ class HMMAligner(ExpectationAligner):
         over_sentences(_pick, block, threads, *shapes, posteriors, null, self.config.threshold, heads)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
-        """The expectation step over a block: log-likelihood, null words, then jumps as in `jumps`."""
+        """Run the expectation step over a block; return log-likelihood, null words, and jump counts."""
         return over_sentences(_expect, block, threads, *self._arguments(block), posteriors, null)
 
     def _arguments(self, block: Block) -> tuple[Any, ...]:
@@ -90,7 +98,7 @@ class HMMAligner(ExpectationAligner):
         return (*text, *values, self.jumps, self.config.null_probability, self.config.smoothing)
 
     def state(self) -> State:
-        """See `Aligner.state`."""
+        """Return the serialized form; see `Aligner.state`."""
         table = self.table.pruned()
         arrays = {
             "starts": table.starts,
@@ -103,7 +111,7 @@ class HMMAligner(ExpectationAligner):
 
     @classmethod
     def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
-        """See `Aligner.from_state`."""
+        """Restore an aligner; see `Aligner.from_state`."""
         table = Table(*(state.arrays[name] for name in ("starts", "columns", "values")))
         table.check(*sizes)
         check_jumps(state.arrays["jumps"])
@@ -111,10 +119,10 @@ class HMMAligner(ExpectationAligner):
 
 
 def check_jumps(jumps: np.ndarray) -> None:
-    """Check the jumps of a file.
+    """Check the jump probabilities of a file.
 
     Raises:
-        DataError: if they are not those of an HMM.
+        DataError: if the array does not have the form of an HMM's.
     """
     check_array("jumps", jumps, "float64", 2, WIDTH)
     check_range("jumps", jumps, 0, MOST_COUNTED)
@@ -127,14 +135,14 @@ def train_hmm(corpus: Corpus, config: HMMConfig, setting: Setting) -> HMMAligner
         first = IBM1Config(iterations=config.model1_iterations, alpha=config.alpha)
         train_ibm1(corpus, first, setting, table)
     model = HMMAligner(table, np.ones((2, WIDTH)), config)
-    maximiser = Maximiser(corpus, table, setting)
+    maximizer = Maximiser(corpus, table, setting)
     words = int(corpus.target.lengths.sum())
 
     def expect(block: Block, posteriors: np.ndarray, null: np.ndarray) -> np.ndarray:
         return model.expect(block, posteriors, null, setting.threads)
 
     for number in range(1, config.iterations + 1):
-        sums = maximiser.step(expect, config.alpha)
+        sums = maximizer.step(expect, config.alpha)
         model.jumps = sums[2:].reshape(2, WIDTH)
         figures = {"null": sums[1] / words}
         setting.report(Iteration("hmm", number, config.iterations, float(sums[0]), words, figures))
@@ -143,10 +151,10 @@ def train_hmm(corpus: Corpus, config: HMMConfig, setting: Setting) -> HMMAligner
 
 @njit(nogil=True, cache=True)
 def _forward(m, n, moves, first, null, emitted, null_emitted, linked, after, scales):
-    """Forward probabilities, scaled to sum to 1 at each word; returns the log-likelihood.
+    """Compute forward probabilities, normalized at each word; return the log-likelihood.
 
-    `linked[j, i]`: word j comes from i. `after[j, i]`: i is the position after word j, linked or null; column
-    m: none is yet.
+    `linked[j, i]` is the probability that word j is linked to i. `after[j, i]` is that of position i after
+    word j, whether j is linked or null; column m stands for no position yet.
     """
     log_likelihood = 0.0
     for j in range(n):
@@ -213,6 +221,7 @@ def _expect(
     ahead, store = np.empty(longest + 1, np.float32), np.empty(longest + 1, np.float32)
     sums = np.zeros(2 + 2 * WIDTH)
     size = -1
+    # The transitions depend only on the source length, and are computed again only if it changes.
     for row in range(first_row, last_row):
         m, n = sources[row], targets[row]
         out = null_posteriors[offsets[row] : offsets[row] + n]
@@ -237,10 +246,10 @@ def _expect(
                 none += (after[j, i] - linked[j, i]) * ahead[i]
                 wanted[i] = emitted[j, i] * ahead[i] / scales[j]
             none += after[j, m] * ahead[m]
-            # Forward differences may leave a hair below zero.
+            # The difference of two forward values may be slightly negative due to rounding.
             out[j] = max(np.float32(0), none)
             sums[1] += out[j]
-            # What the place before the sentence, column m, expects; and the jumps from there.
+            # Backward values and jumps of the position before the sentence, column m.
             stay = null * null_emitted[j] / scales[j]
             from_none = np.float32(1) if j == 0 else after[j - 1, m]
             expected = np.float32(0)
@@ -251,6 +260,7 @@ def _expect(
             store[m] = expected + stay * ahead[m]
             for origin in range(m):
                 store[origin] = stay * ahead[origin]
+            # `back` is `moves` transposed, so that the inner loop reads contiguous memory.
             for i in range(m):
                 weight = wanted[i]
                 for origin in range(m):

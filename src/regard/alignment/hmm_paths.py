@@ -1,4 +1,4 @@
-"""The HMM aligner's transitions and emissions for one sentence pair, and its most probable path."""
+"""The HMM aligner's transition and emission probabilities for one sentence pair, and its Viterbi path."""
 
 import math
 
@@ -10,13 +10,13 @@ from regard.alignment.table import FLOOR
 __all__ = ["REACH", "WIDTH", "best_path", "emissions", "transitions"]
 
 REACH = 100
-"""Jumps farther than this count as this far."""
+"""Maximum jump distance; longer jumps are clipped to it."""
 WIDTH = 2 * REACH + 1
 
 
 @njit(nogil=True, cache=True)
 def transitions(m, jumps, null, smoothing, moves, first):
-    """p(i | i', m) into `moves[i', i]`, and of the first word into `first`, less null's share."""
+    """Write p(i | i', m), times 1 - null, to `moves[i', i]`, and that of the first word to `first`."""
     for origin in range(-1, m):
         total = 0.0
         row = jumps[1 if origin < 0 else 0]
@@ -33,7 +33,7 @@ def transitions(m, jumps, null, smoothing, moves, first):
 
 @njit(nogil=True, cache=True)
 def emissions(m, n, cell, start, tokens, slots, values, nulls, emitted, null_emitted):
-    """p(t_j | s_i) into `emitted[j, i]`, and of the null word into `null_emitted`."""
+    """Write p(t_j | s_i) to `emitted[j, i]`, and that of the null word to `null_emitted`."""
     floor = np.float32(FLOOR)
     for j in range(n):
         token = tokens[start + j]
@@ -62,14 +62,14 @@ def best_path(
     smoothing,
     heads,
 ):
-    """The Viterbi path of each pair into `heads`: the source position of each target word, -1 for null."""
+    """Write each pair's Viterbi path to `heads`: the source position of each target word, -1 for null."""
     longest, widest = 1, 1
     for row in range(first_row, last_row):
         longest, widest = max(longest, sources[row]), max(widest, targets[row])
     all_moves, first = np.empty((longest, longest), np.float32), np.empty(longest, np.float32)
     emitted, null_emitted = np.empty((widest, longest), np.float32), np.empty(widest, np.float32)
-    # Positions after each word, column m for none yet: the best path's log-probability, and whether it linked
-    # the word.
+    # `best` and `last`: log-probability of the best path by position (column m: none yet), after this word
+    # and after the previous one. `came`: the previous position of that path.
     best, last = np.empty(longest + 1), np.empty(longest + 1)
     came = np.empty((widest, longest + 1), np.int32)
     for row in range(first_row, last_row):
@@ -88,7 +88,7 @@ def best_path(
         last[:m] = -np.inf
         last[m] = 0
         for j in range(n):
-            # -1: the word is null and the position stays; else where the word before left it.
+            # -1: the word is null and the position is kept; otherwise the previous position.
             for i in range(m + 1):
                 best[i] = last[i] + math.log(null_probability * null_emitted[j])
                 came[j, i] = -1

@@ -2,9 +2,10 @@
 
     p(t, a | s) = prod_j p(a_j | j, m, n) p(t_j | s_{a_j})
 
-Model 1 (Brown et al. 1993) has all m + 1 source words equally probable. Model 2 is that of Dyer, Chahuneau &
-Smith (2013), fast_align's: null has a fixed probability, the others follow the diagonal prior of `diagonal`,
-whose tension is learned, and the translation table has a sparse Dirichlet prior, by variational Bayes.
+In Model 1 (Brown et al., 1993) all m + 1 source words have the same prior probability. Model 2 is that of
+Dyer, Chahuneau & Smith (2013), as in fast_align: the null word has a fixed probability, the others follow the
+diagonal prior of `diagonal`, whose tension is learned, and the translation table has a sparse Dirichlet
+prior, with variational Bayes.
 """
 
 import math
@@ -24,36 +25,45 @@ from regard.config import config, option
 __all__ = ["IBM1Config", "IBM2Config", "IBMAligner", "train_ibm1", "train_ibm2"]
 
 UNIFORM = -1.0
-"""In place of a null probability: as probable as each source word."""
+"""A value of `null` that gives the null word the same probability as each source word."""
 
 
 @config
 class IBM1Config:
     """IBM Model 1."""
 
-    kind: Literal["ibm1"] = option(default="ibm1", help="IBM Model 1.")
-    iterations: int = option(default=5, help="Passes over the text.", ge=1, le=10_000)
-    null: bool = option(default=True, help="Target words may come from no source word.")
+    kind: Literal["ibm1"] = option(default="ibm1", help="The aligner: IBM Model 1.")
+    iterations: int = option(default=5, help="Number of passes over the text.", ge=1, le=10_000)
+    null: bool = option(default=True, help="Allow target words without a source word.")
     alpha: float = option(
-        default=0.0, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0, le=1e6
+        default=0.0,
+        help="Concentration of the Dirichlet prior on translations. 0 disables the prior.",
+        ge=0,
+        le=1e6,
     )
 
 
 @config
 class IBM2Config:
-    """IBM Model 2 with a diagonal prior, as fast_align has it."""
+    """IBM Model 2 with a diagonal prior, as in fast_align."""
 
-    kind: Literal["ibm2"] = option(default="ibm2", help="IBM Model 2 with a diagonal prior.")
-    iterations: int = option(default=5, help="Passes over the text.", ge=1, le=10_000)
+    kind: Literal["ibm2"] = option(default="ibm2", help="The aligner: IBM Model 2 with a diagonal prior.")
+    iterations: int = option(default=5, help="Number of passes over the text.", ge=1, le=10_000)
     null_probability: float = option(
         default=0.08, help="Probability that a target word has no source word.", ge=0, lt=1
     )
     tension: float = option(
-        default=4.0, help="How strongly links keep to the diagonal, at first.", gt=0, le=14
+        default=4.0,
+        help="Initial tension of the diagonal prior; larger values favor links near the diagonal.",
+        gt=0,
+        le=14,
     )
     fit_tension: bool = option(default=True, help="Learn the tension.")
     alpha: float = option(
-        default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0, le=1e6
+        default=0.01,
+        help="Concentration of the Dirichlet prior on translations. 0 disables the prior.",
+        ge=0,
+        le=1e6,
     )
 
 
@@ -62,33 +72,33 @@ class IBMAligner(ExpectationAligner):
 
     Attributes:
         table: The translation table.
-        null: Probability of the null word, `UNIFORM`, or 0 for none.
-        tension: Of the diagonal prior; 0: every source word is as probable.
+        null: Probability of the null word, or `UNIFORM`. 0 disables the null word.
+        tension: Tension of the diagonal prior. 0 makes all source words equally probable.
     """
 
     kind: ClassVar[str] = "ibm"
 
     def __init__(self, table: Table, null: float, tension: float) -> None:
-        """Put together what training found."""
+        """Create the aligner."""
         self.table, self.null, self.tension = table, null, tension
 
     def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
-        """The most probable source words: see `ExpectationAligner.best`."""
+        """Compute the best source words; see `ExpectationAligner.best`."""
         over_sentences(_best, block, threads, *_arguments(self, block), heads)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
-        """The expectation over a block: log-likelihood, null words, minus distances from the diagonal."""
+        """Run the expectation step; return log-likelihood, null words, and minus the diagonal distance."""
         return over_sentences(_expect, block, threads, *_arguments(self, block), posteriors, null)
 
     def state(self) -> State:
-        """See `Aligner.state`."""
+        """Return the serialized form; see `Aligner.state`."""
         table = self.table.pruned()
         arrays = {"starts": table.starts, "columns": table.columns, "values": table.values}
         return State({"null": self.null, "tension": self.tension}, arrays)
 
     @classmethod
     def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
-        """See `Aligner.from_state`."""
+        """Restore an aligner; see `Aligner.from_state`."""
         table, settings = Table(**state.arrays), _Settings(**state.settings)
         table.check(*sizes)
         return cls(table, settings.null, settings.tension)
@@ -98,8 +108,8 @@ class IBMAligner(ExpectationAligner):
 class _Settings:
     """The settings of an aligner in a file."""
 
-    null: float = option(help="See `IBMAligner`.", ge=UNIFORM, lt=1)
-    tension: float = option(help="Of the diagonal prior.", ge=0, le=14)
+    null: float = option(help="Probability of the null word; see `IBMAligner`.", ge=UNIFORM, lt=1)
+    tension: float = option(help="Tension of the diagonal prior.", ge=0, le=14)
 
 
 def train_ibm1(
@@ -109,20 +119,20 @@ def train_ibm1(
 
     Args:
         corpus: The pairs.
-        config: Settings of the model.
-        setting: Circumstances.
-        table: Changed in place where given; else made from the words that occur together.
+        config: The configuration.
+        setting: Threads, seed and processes.
+        table: The initial table, updated in place. Default: None, a uniform table of co-occurring words.
     """
     table = Table.of(corpus, setting.threads) if table is None else table
     model = IBMAligner(table, UNIFORM if config.null else 0.0, 0.0)
-    maximiser = Maximiser(corpus, table, setting)
+    maximizer = Maximiser(corpus, table, setting)
     words = int(corpus.target.lengths.sum())
 
     def expect(block: Block, posteriors: np.ndarray, null: np.ndarray) -> np.ndarray:
         return model.expect(block, posteriors, null, setting.threads)
 
     for number in range(1, config.iterations + 1):
-        sums = maximiser.step(expect, config.alpha)
+        sums = maximizer.step(expect, config.alpha)
         figures = {"null": sums[1] / words}
         setting.report(Iteration("ibm1", number, config.iterations, float(sums[0]), words, figures))
     return model
@@ -132,7 +142,7 @@ def train_ibm2(corpus: Corpus, config: IBM2Config, setting: Setting) -> IBMAlign
     """Train Model 2."""
     table = Table.of(corpus, setting.threads)
     model = IBMAligner(table, config.null_probability, config.tension)
-    maximiser = Maximiser(corpus, table, setting)
+    maximizer = Maximiser(corpus, table, setting)
     words = int(corpus.target.lengths.sum())
 
     def expect(block: Block, posteriors: np.ndarray, null: np.ndarray) -> np.ndarray:
@@ -140,10 +150,10 @@ def train_ibm2(corpus: Corpus, config: IBM2Config, setting: Setting) -> IBMAlign
 
     sizes = sizes_of(corpus.source.lengths, corpus.target.lengths)
     for number in range(1, config.iterations + 1):
-        sums = maximiser.step(expect, config.alpha)
+        sums = maximizer.step(expect, config.alpha)
         figures: dict[str, Any] = {"null": sums[1] / words, "tension": model.tension}
         setting.report(Iteration("ibm2", number, config.iterations, float(sums[0]), words, figures))
-        # In the first pass every translation is as probable: its links say nothing of the diagonal.
+        # In the first pass translations are uniform, so its links contain no information on the diagonal.
         if config.fit_tension and number > 1:
             model.tension = fit_tension(model.tension, float(sums[2]), float(sums[1]), sizes)
     return model
@@ -163,7 +173,7 @@ def _null_share(null, m):
 
 @njit(nogil=True, cache=True)
 def _weights(m, n, tension, share, rise, fall, up, down):
-    """The prior of source word i for target word j is the lesser of rise_i up_j and fall_i down_j."""
+    """Compute factors such that the prior of source i for target j is min(rise_i up_j, fall_i down_j)."""
     for i in range(m):
         rise[i] = math.exp(tension * (i + 1) / m)
         fall[i] = 1 / rise[i]
@@ -220,7 +230,7 @@ def _expect(
                 total[j] += joint
         for j in range(n):
             if total[j] == 0:
-                # No source word and no null word either.
+                # There is neither a source word nor a null word.
                 continue
             sums[0] += math.log(total[j])
             total[j] = 1 / total[j]

@@ -1,15 +1,15 @@
-"""IBM Model 3 (Brown et al. 1993): each source word has a fertility, and brings forth so many target words.
+"""IBM Model 3 (Brown et al., 1993): each source word has a fertility, its number of target words.
 
     p(t, a | s) = binomial(n - f_0, f_0) p_1^f_0 (1 - p_1)^(n - 2 f_0) prod_i f_i! p(f_i | s_i)
                   prod_j p(t_j | s_{a_j}) prod_{j: a_j > 0} d(j | a_j, m, n)
 
-f_i words are linked to source word i, f_0 to the null word. No sum over alignments is tractable: as in Brown
-et al. (1993), expectations are over the alignments one move or swap away from the best one that hill climbing
-finds. It starts from the best path of the HMM, which is trained first.
+f_i words are linked to source word i, and f_0 to the null word. The sum over alignments is intractable. As in
+Brown et al. (1993), expectations are computed over the alignments one move or swap away from the best one
+that hill climbing finds. Hill climbing starts from the Viterbi path of the HMM, which is trained first.
 
-Unlike there, a distortion depends on the distance from the diagonal alone, normalised over the n positions
-and mixed with the uniform one; the null word's share is not learned; a word's fertilities are smoothed with
-those of the whole text.
+In contrast to the paper, distortion depends only on the distance from the diagonal, is normalized over the n
+positions and interpolated with a uniform distribution. The null probability is not learned. A word's
+fertility distribution is smoothed with that of the whole text.
 """
 
 from typing import Any, ClassVar, Literal, Self
@@ -33,21 +33,29 @@ __all__ = ["IBM3Aligner", "IBM3Config", "train_ibm3"]
 class IBM3Config:
     """IBM Model 3."""
 
-    kind: Literal["ibm3"] = option(default="ibm3", help="IBM Model 3, with fertilities.")
-    iterations: int = option(default=5, help="Passes over the text.", ge=1, le=10_000)
-    hmm_iterations: int = option(default=5, help="Passes of the HMM before them.", ge=1, le=10_000)
-    null_probability: float = option(
-        default=0.05, help="Probability that a word brings forth one of no source word beside it.", gt=0, lt=1
+    kind: Literal["ibm3"] = option(default="ibm3", help="The aligner: IBM Model 3, with fertilities.")
+    iterations: int = option(default=5, help="Number of passes over the text.", ge=1, le=10_000)
+    hmm_iterations: int = option(
+        default=5, help="Number of passes with the HMM before Model 3.", ge=1, le=10_000
     )
-    smoothing: float = option(default=0.2, help="Share of the uniform distortion.", gt=0, le=1)
+    null_probability: float = option(
+        default=0.05,
+        help="Probability that a target word is followed by an extra one without a source word (p_1).",
+        gt=0,
+        lt=1,
+    )
+    smoothing: float = option(default=0.2, help="Interpolation weight of the uniform distortion.", gt=0, le=1)
     fertility_alpha: float = option(
         default=1.0,
-        help="Smoothing of a word's fertilities: as many words of the text's fertilities.",
+        help="Concentration of the Dirichlet prior on fertilities, whose mean is that of the whole text.",
         gt=0,
         le=1e6,
     )
     alpha: float = option(
-        default=0.01, help="Dirichlet prior of translations; 0: none, plain EM.", ge=0, le=1e6
+        default=0.01,
+        help="Concentration of the Dirichlet prior on translations. 0 disables the prior.",
+        ge=0,
+        le=1e6,
     )
 
 
@@ -56,12 +64,11 @@ class IBM3Aligner(ExpectationAligner):
 
     Attributes:
         table: The translation table.
-        jumps: Of the HMM that climbing starts from.
-        fertilities: float32 [source words + 1, 10]: the probability of each fertility; the last row is that
-            of unknown words, the last column of 9 and more.
-        distortions: float64 [61]: how probable words 30 before to 30 behind the diagonal are, up to a
-            factor.
-        config: Its settings.
+        jumps: The jump probabilities of the HMM, from whose path hill climbing starts.
+        fertilities: float32 [source words + 1, 10]: the probability of each fertility. The last row is for
+            unknown words, the last column for fertilities of 9 and more.
+        distortions: float64 [61]: unnormalized probabilities of distances from the diagonal, from -30 to 30.
+        config: The configuration.
     """
 
     kind: ClassVar[str] = "ibm3"
@@ -74,24 +81,24 @@ class IBM3Aligner(ExpectationAligner):
         distortions: np.ndarray,
         config: IBM3Config,
     ) -> None:
-        """Put together what training found."""
+        """Create the aligner."""
         self.table, self.jumps, self.config = table, jumps, config
         self.fertilities, self.distortions = fertilities, distortions
 
     def best(self, block: Block, heads: np.ndarray, threads: int) -> None:
-        """The links that climbing finds: see `ExpectationAligner.best`."""
+        """Compute the links with hill climbing; see `ExpectationAligner.best`."""
         self._start(block, heads, threads)
         source, text, values = self._arguments(block)
         over_sentences(best_links, block, threads, *source, *text, *values, heads)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
-        """The expectation over a block: see `ExpectationAligner.expect` and `counted`."""
+        """Run the expectation step over a block; see `ExpectationAligner.expect` and `counted`."""
         return self.counted(block, posteriors, null, threads)[0]
 
     def counted(
         self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The expectation, and how probable each fertility of each source token is, [source tokens, 10]."""
+        """Run the expectation step, and return the fertility posteriors too, [source tokens, 10]."""
         heads = np.empty(len(null), dtype=np.int32)
         self._start(block, heads, threads)
         source, text, values = self._arguments(block)
@@ -102,7 +109,7 @@ class IBM3Aligner(ExpectationAligner):
         return sums, counted
 
     def _start(self, block: Block, heads: np.ndarray, threads: int) -> None:
-        """The HMM's best path."""
+        """Write the Viterbi path of the HMM to `heads`."""
         HMMAligner(self.table, self.jumps, HMMConfig(decoding="viterbi")).best(block, heads, threads)
 
     def _arguments(self, block: Block) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
@@ -113,7 +120,7 @@ class IBM3Aligner(ExpectationAligner):
         return (source.lengths, source.tokens, source.starts), text, (*values, *learned)
 
     def state(self) -> State:
-        """See `Aligner.state`."""
+        """Return the serialized form; see `Aligner.state`."""
         table = self.table.pruned()
         arrays = {name: getattr(table, name) for name in ("starts", "columns", "values")}
         arrays |= {name: getattr(self, name) for name in ("jumps", "fertilities", "distortions")}
@@ -121,7 +128,7 @@ class IBM3Aligner(ExpectationAligner):
 
     @classmethod
     def from_state(cls, state: State, sizes: tuple[int, int]) -> Self:
-        """See `Aligner.from_state`."""
+        """Restore an aligner; see `Aligner.from_state`."""
         arrays = dict(state.arrays)
         table = Table(*(arrays.pop(name) for name in ("starts", "columns", "values")))
         table.check(*sizes)
@@ -142,7 +149,7 @@ def train_ibm3(corpus: Corpus, config: IBM3Config, setting: Setting) -> IBM3Alig
     totals, distances = (setting.reduce(counts) for counts in _observed(own, hmm.align(own, setting.threads)))
     fertilities = _smoothed(totals, config.fertility_alpha)
     model = IBM3Aligner(hmm.table, hmm.jumps, fertilities, distances, config)
-    maximiser = Maximiser(corpus, model.table, setting)
+    maximizer = Maximiser(corpus, model.table, setting)
     for number in range(1, config.iterations + 1):
         totals = np.zeros((words + 1, MOST + 1))
 
@@ -154,7 +161,7 @@ def train_ibm3(corpus: Corpus, config: IBM3Config, setting: Setting) -> IBM3Alig
             gather(source.tokens, source.starts, source.lengths, counted, totals)
             return sums
 
-        sums = maximiser.step(count, config.alpha)
+        sums = maximizer.step(count, config.alpha)
         model.fertilities = _smoothed(setting.reduce(totals), config.fertility_alpha)
         model.distortions = sums[2:]
         figures = {"null": sums[1] / max(1, targets)}
@@ -163,7 +170,7 @@ def train_ibm3(corpus: Corpus, config: IBM3Config, setting: Setting) -> IBM3Alig
 
 
 def _observed(corpus: Corpus, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fertilities by source word, and distances from the diagonal, of given links."""
+    """Count the fertilities of each source word, and the distances from the diagonal, of given links."""
     source, target = corpus.source, corpus.target
     linked = np.zeros(int(source.lengths.sum()), dtype=np.int64)
     rows = np.repeat(np.arange(len(corpus)), target.lengths)
@@ -179,8 +186,8 @@ def _observed(corpus: Corpus, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _smoothed(totals: np.ndarray, alpha: float) -> np.ndarray:
-    """Fertilities as probabilities, with those of the whole text as a prior; the last row is that prior."""
-    # Every fertility can be, were it never seen.
+    """Return fertility distributions, with that of the whole text as a prior and as the last row."""
+    # A small count for every fertility, so that unseen ones are possible.
     text = totals.sum(0) + 0.1
     text /= text.sum()
     counts = totals + alpha * text

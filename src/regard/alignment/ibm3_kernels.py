@@ -1,7 +1,8 @@
-"""Model 3's compiled loops: climbing to a good alignment, and what lies around it (Brown et al. 1993).
+"""The compiled loops of Model 3: hill climbing, and the neighborhood of an alignment (Brown et al., 1993).
 
-The links of a pair are scored by `link[i, j]`, the logarithm of translation and distortion (row m: the null
-word's translation alone), and by `fertile[i, f]`, of source word i (m: null) linked to f words.
+The score of an alignment is a sum. `link[i, j]` is the log-probability of translation and distortion of the
+link between i and j (row m: the translation by the null word). `fertile[i, f]` is the log-probability of
+source word i (m: null) having f links.
 """
 
 import math
@@ -14,19 +15,19 @@ from regard.alignment.hmm_paths import emissions
 __all__ = ["MOST", "REACH", "WIDTH", "best_links", "expect", "gather"]
 
 MOST = 9
-"""The most words that a source word may be linked to without a penalty."""
+"""Maximum number of links of a source word without a penalty."""
 REACH = 30
-"""Words farther than this from the diagonal count as this far."""
+"""Maximum distance from the diagonal; larger distances are clipped to it."""
 WIDTH = 2 * REACH + 1
 BEYOND = -30.0
-"""The logarithm of what each word beyond costs."""
+"""Log-probability of each link beyond `MOST`."""
 GAIN = 1e-6
-"""A step that gains no more is none: rounding must not go round in circles."""
+"""Minimum gain of a step; smaller ones are ignored, so that rounding cannot cause cycles."""
 
 
 @njit(nogil=True, cache=True)
 def centre(i, m, n):
-    """The target position on the diagonal from source position i."""
+    """Return the target position on the diagonal that corresponds to source position i."""
     return ((2 * i + 1) * n) // (2 * m)
 
 
@@ -52,7 +53,7 @@ def _score(
     link,
     fertile,
 ):
-    """Fill `link` and `fertile` for one pair."""
+    """Compute `link` and `fertile` for one pair."""
     emissions(m, n, cells[row], starts[row], tokens, slots, values, nulls, emitted, null_emitted)
     for i in range(m):
         middle, total = centre(i, m, n), 0.0
@@ -73,7 +74,7 @@ def _score(
         link[m, j] = math.log(null_emitted[j])
     for f in range(n + 2):
         if 2 * f > n:
-            # Each null word stands beside a word that is none.
+            # Each null word needs a word that is not null: 2 f_0 <= n.
             fertile[m, f] = fertile[m, f - 1] + BEYOND if f else 0.0
             continue
         # log binomial(n - f, f) + f log p1 + (n - 2 f) log p0
@@ -83,7 +84,7 @@ def _score(
 
 @njit(nogil=True, cache=True)
 def _moved(j, i, heads, counts, link, fertile):
-    """What is gained where word j goes over to source word i, another than its own."""
+    """Return the gain in log-probability if word j is moved to another source word i."""
     old = heads[j]
     change = fertile[old, counts[old] - 1] - fertile[old, counts[old]]
     return link[i, j] - link[old, j] + change + fertile[i, counts[i] + 1] - fertile[i, counts[i]]
@@ -91,16 +92,17 @@ def _moved(j, i, heads, counts, link, fertile):
 
 @njit(nogil=True, cache=True)
 def _swapped(j, k, heads, link):
-    """What is gained where words j and k change source words."""
+    """Return the gain in log-probability if words j and k swap their source words."""
     return link[heads[k], j] + link[heads[j], k] - link[heads[j], j] - link[heads[k], k]
 
 
 @njit(nogil=True, cache=True)
 def _climb(m, n, heads, counts, link, fertile):
-    """Take the best move or swap until there is none; returns the log-probability of the alignment."""
+    """Apply the best move or swap until none has a gain; return the log-probability of the alignment."""
     counts[: m + 1] = 0
     for j in range(n):
         counts[heads[j]] += 1
+    # The bound on the number of steps is a safeguard; climbing usually stops much earlier.
     for _ in range(4 * n + 8):
         most, first, second, swap = GAIN, -1, -1, False
         for j in range(n):
@@ -166,7 +168,7 @@ def best_links(
     smoothing,
     heads,
 ):
-    """From the links in `heads` (-1: null) to the best that climbing finds, in place."""
+    """Improve the links in `heads` (-1: null) by hill climbing, in place."""
     emitted, null_emitted, link, fertile, own, counts = _open(first_row, last_row, sources, targets)
     for row in range(first_row, last_row):
         m, n = sources[row], targets[row]
@@ -228,11 +230,12 @@ def expect(
     null_posteriors,
     counted,
 ):
-    """The expectation over the best alignment and those one move or swap away from it.
+    """Compute expectations over the best alignment and those one move or swap away from it.
 
-    `heads` holds where climbing starts, then the best links. Filled are the probability of each cell's link,
-    of the null word, and in `counted`, float32 [source tokens, MOST + 1], of each fertility. Returns the
-    logarithm of these alignments' probability, the null words, and the distortions.
+    `heads` contains the initial links, and is overwritten with the best ones. The posteriors of each cell's
+    link, of the null word, and of each fertility (`counted`, float32 [source tokens, MOST + 1]) are filled in
+    place. Returns the log-probability of these alignments, the number of null words, and the distortion
+    counts.
     """
     emitted, null_emitted, link, fertile, own, counts = _open(first_row, last_row, sources, targets)
     sums = np.zeros(2 + WIDTH)
@@ -270,7 +273,7 @@ def expect(
         for j in range(n):
             own[j] = out[j] if out[j] >= 0 else m
         top = _climb(m, n, own, counts, link, fertile)
-        # All weights are relative to the best alignment's, which is 1.
+        # All weights are relative to that of the best alignment, which is 1.
         total = 1.0
         for j in range(n):
             for i in range(m + 1):
@@ -287,6 +290,7 @@ def expect(
             many[i, min(counts[i], MOST)] = 1
         none[:] = 0
         for j in range(n):
+            # Start from the best alignment, then subtract its link and add the new one for each neighbor.
             _add(own[j], j, 1.0, m, n, cell, posteriors, none)
         for j in range(n):
             for i in range(m + 1):
@@ -308,7 +312,7 @@ def expect(
                     _add(own[there], here, share, m, n, cell, posteriors, none)
         for j in range(n):
             out[j] = own[j] if own[j] < m else -1
-            # Differences may leave a hair below zero.
+            # The differences may be slightly negative due to rounding.
             none[j] = max(np.float32(0), none[j])
             sums[1] += none[j]
             for i in range(m):
@@ -331,7 +335,7 @@ def _add(i, j, share, m, n, cell, posteriors, none):
 
 @njit(nogil=True, cache=True)
 def gather(tokens, starts, lengths, counted, totals):
-    """Add up the fertilities of each source word over its tokens, into `totals` [words + 1, MOST + 1]."""
+    """Add up the fertilities of each source word over its tokens, to `totals` [words + 1, MOST + 1]."""
     at = 0
     for row in range(len(starts)):
         for token in tokens[starts[row] : starts[row] + lengths[row]]:

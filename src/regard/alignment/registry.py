@@ -1,4 +1,4 @@
-"""The union of all word aligners: a new one adds its config, its training and its class here."""
+"""The registry of word aligners: to add one, add its config, its training function and its class here."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_type_hints
@@ -28,16 +28,16 @@ TRAINERS: dict[type[Any], Callable[[Corpus, Any, Setting], Aligner]] = {
 CLASSES: dict[str, type[Aligner]] = {
     aligner.kind: aligner for aligner in (IBMAligner, IBM3Aligner, HMMAligner, BayesAligner)
 }
-"""The aligners by the names they have in files."""
+"""The aligner classes by their names in files."""
 
 
 def kinds() -> tuple[str, ...]:
-    """The values of `kind` in a configuration."""
+    """Return the values of `kind` in a configuration."""
     return tuple(get_args(get_type_hints(member)["kind"])[0] for member in TRAINERS)
 
 
 def config_of(kind: str) -> AlignerConfig:
-    """The settings of a kind of aligner, as they are by default.
+    """Return the default configuration of an aligner.
 
     Args:
         kind: One of `kinds()`.
@@ -46,11 +46,11 @@ def config_of(kind: str) -> AlignerConfig:
 
 
 def train_direction(corpus: Corpus, config: AlignerConfig, setting: Setting) -> Aligner:
-    """Train an aligner that goes from the target to the source of a corpus.
+    """Train an aligner that links the target words of a corpus to its source words.
 
     Args:
         corpus: The pairs.
         config: A member of the union.
-        setting: Circumstances.
+        setting: Threads, seed and processes.
     """
     return TRAINERS[type(config)](corpus, config, setting)

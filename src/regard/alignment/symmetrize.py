@@ -1,11 +1,11 @@
-"""Links of both directions made into one: Och & Ney (2003), Koehn et al. (2005).
+"""Symmetrization of the links of both directions (Och & Ney, 2003; Koehn et al., 2005).
 
-- intersection: links in both; union: links in either;
-- grow-diag: from the intersection on, links of the union that neighbour a link, diagonally too, and whose
-  source or target word has none yet, until nothing is added;
-- grow-diag-final: then links of either direction whose source or target word has none yet, first of the
-  forward direction (each target word has one source word), then of the backward one;
-- grow-diag-final-and: the same where neither word has a link yet.
+- intersection: links in both directions; union: links in either direction;
+- grow-diag: starts from the intersection and adds links of the union that neighbor a link, also diagonally,
+  and whose source or target word is not linked yet, until nothing is added;
+- grow-diag-final: then adds links of either direction whose source or target word is not linked yet, first of
+  the forward direction (one source word per target word), then of the backward direction;
+- grow-diag-final-and: the same if both words are not linked yet.
 """
 
 from collections.abc import Iterator
@@ -31,9 +31,9 @@ class LinkTable:
     """The links of many pairs.
 
     Attributes:
-        offsets: int64 [pairs + 1]: where the links of each pair stand.
-        source: int32: the source position of each link; links are sorted by it, then by `target`.
-        target: int32: its target position.
+        offsets: int64 [pairs + 1], the start of each pair's links.
+        source: int32, the source position of each link; links are sorted by `source`, then by `target`.
+        target: int32, the target position of each link.
     """
 
     offsets: np.ndarray
@@ -41,16 +41,16 @@ class LinkTable:
     target: np.ndarray
 
     def __len__(self) -> int:
-        """The number of pairs."""
+        """Return the number of pairs."""
         return len(self.offsets) - 1
 
     def __iter__(self) -> Iterator[Links]:
-        """The links of each pair."""
+        """Yield the links of each pair."""
         for source, target in self._rows():
             yield frozenset(zip(source, target, strict=True))
 
     def lines(self) -> Iterator[str]:
-        """The links of each pair as a Pharaoh line."""
+        """Yield the links of each pair in Pharaoh format."""
         for source, target in self._rows():
             yield " ".join(f"{i}-{j}" for i, j in zip(source, target, strict=True))
 
@@ -60,19 +60,19 @@ class LinkTable:
 
 
 def symmetrize(corpus: Corpus, forward: np.ndarray, backward: np.ndarray, method: Method) -> LinkTable:
-    """Put the links of two directions together.
+    """Combine the links of two directions.
 
     Args:
         corpus: The pairs.
         forward: int32 [target tokens]: the source position of each target word, -1 for none
             (`Aligner.align`).
         backward: int32 [source tokens]: the target position of each source word, -1 for none.
-        method: How; `forward` and `backward` are the links of one direction as they are.
+        method: The method; `forward` and `backward` select the links of one direction.
     """
     lengths = corpus.source.lengths, corpus.target.lengths
     offsets = corpus.source.offsets, corpus.target.offsets
     counts = np.zeros(len(corpus) + 1, dtype=np.int64)
-    # A link more than these there cannot be.
+    # The union has at most this number of links.
     room = len(forward) + len(backward)
     source, target = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
     number = METHODS.index(method)
@@ -91,30 +91,30 @@ def _symmetrize(
     total = 0
     for row in range(len(sources)):
         m, n = sources[row], targets[row]
-        # 1: forward, 2: backward, 3: both.
-        drawn = store[: m * n].reshape(m, n)
+        # Bits: 1 forward, 2 backward, 3 both.
+        votes = store[: m * n].reshape(m, n)
         links = kept[: m * n].reshape(m, n)
-        drawn[:] = 0
+        votes[:] = 0
         for j in range(n):
             i = forward[target_offsets[row] + j]
             if i >= 0:
-                drawn[i, j] |= 1
+                votes[i, j] |= 1
         for i in range(m):
             j = backward[source_offsets[row] + i]
             if j >= 0:
-                drawn[i, j] |= 2
+                votes[i, j] |= 2
         for i in range(m):
             for j in range(n):
                 if method == 1:
-                    links[i, j] = drawn[i, j] > 0
+                    links[i, j] = votes[i, j] > 0
                 elif method == 5:
-                    links[i, j] = drawn[i, j] & 1 > 0
+                    links[i, j] = votes[i, j] & 1 > 0
                 elif method == 6:
-                    links[i, j] = drawn[i, j] & 2 > 0
+                    links[i, j] = votes[i, j] & 2 > 0
                 else:
-                    links[i, j] = drawn[i, j] == 3
+                    links[i, j] = votes[i, j] == 3
         if 2 <= method <= 4:
-            _grow(drawn, links, method)
+            _grow(votes, links, method)
         before = total
         for i in range(m):
             for j in range(n):
@@ -127,7 +127,7 @@ def _symmetrize(
 
 @njit(nogil=True, cache=True)
 def _grow(drawn, links, method):
-    """Koehn et al. (2005): grow-diag, then final or final-and."""
+    """Add links to the intersection with grow-diag, then final or final-and (Koehn et al., 2005)."""
     m, n = links.shape
     source_linked, target_linked = np.zeros(m, np.bool_), np.zeros(n, np.bool_)
     for i in range(m):

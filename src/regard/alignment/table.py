@@ -1,7 +1,8 @@
-"""The translation table p(target word | source word), sparse: a row of the target words it occurs with.
+"""The sparse translation table p(target word | source word).
 
-Rows lie one after the other (compressed sparse rows); the last row is the null word's and holds every target
-word. What stands in no row, and what is smaller, counts as `FLOOR`.
+Rows are stored one after the other (compressed sparse rows), and contain the target words that co-occur with
+a source word. The last row is that of the null word, and contains all target words. Missing entries and
+smaller values count as `FLOOR`.
 """
 
 import math
@@ -18,9 +19,9 @@ from regard.errors import DataError
 __all__ = ["FLOOR", "Table", "digamma", "occurrences"]
 
 FLOOR = 1e-9
-"""The least probability of a translation."""
+"""Minimum probability of a translation."""
 MOST_PROBABLE = 1.001
-"""The highest that a file may hold, rounding included."""
+"""Maximum value in a file, with tolerance for rounding."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,9 @@ class Table:
     """A translation table.
 
     Attributes:
-        starts: int64 [source words + 2]: where each row starts; the last row is the null word's.
-        columns: int32: the target word of each entry; not sorted, but for the null word's: 0, 1, 2...
-        values: float32: its probability.
+        starts: int64 [source words + 2], the start of each row; the last row is that of the null word.
+        columns: int32, the target word of each entry; not sorted, except in the null word's row: 0, 1, 2, ...
+        values: float32, the probability of each entry.
     """
 
     starts: np.ndarray
@@ -39,26 +40,26 @@ class Table:
 
     @classmethod
     def of(cls, corpus: Corpus, threads: int) -> "Table":
-        """The words that occur together in a corpus, all equally probable."""
+        """Return a uniform table of the words that co-occur in a corpus."""
         source, target = corpus.source, corpus.target
         words, targets = len(source.words), len(target.words)
         firsts, rows = occurrences(source.tokens, source.starts, source.lengths, words)
         costs = np.zeros(words, dtype=np.int64)
         _work(firsts, rows, target.lengths, costs)
-        pieces = cut(costs)
+        spans = cut(costs)
         sizes = np.zeros(words + 1, dtype=np.int64)
         sizes[words] = targets
         text = (firsts, rows, target.tokens, target.starts, target.lengths, targets)
-        run(_count_row, [(*piece, *text, sizes) for piece in pieces], threads)
+        run(_count_row, [(*span, *text, sizes) for span in spans], threads)
         starts = np.concatenate([[0], np.cumsum(sizes)])
         columns = np.empty(starts[-1], dtype=np.int32)
-        run(_fill_row, [(*piece, *text, starts, columns) for piece in pieces], threads)
+        run(_fill_row, [(*span, *text, starts, columns) for span in spans], threads)
         columns[starts[words] :] = np.arange(targets, dtype=np.int32)
         return cls(starts, columns, np.full(len(columns), 1 / max(1, targets), dtype=np.float32))
 
     @property
     def words(self) -> int:
-        """The number of source words, the null word not counted."""
+        """The number of source words, without the null word."""
         return len(self.starts) - 2
 
     @property
@@ -67,14 +68,14 @@ class Table:
         return int(self.starts[-1] - self.starts[-2])
 
     def check(self, words: int, targets: int) -> None:
-        """Check a table from a file: compiled loops follow its numbers wherever they point.
+        """Check a table from a file, because compiled loops do not check their indices.
 
         Args:
-            words: How many source words there are.
-            targets: How many target words.
+            words: Number of source words.
+            targets: Number of target words.
 
         Raises:
-            DataError: if it is no table of such words; names the array.
+            DataError: if the arrays do not fit these numbers. The message names the array.
         """
         check_array("columns", self.columns, "int32", None)
         check_offsets("starts", self.starts, words + 1, len(self.columns))
@@ -82,28 +83,28 @@ class Table:
         check_array("values", self.values, "float32", len(self.columns))
         check_range("values", self.values, 0, MOST_PROBABLE)
         if not np.array_equal(self.columns[self.starts[-2] :], np.arange(targets)):
-            raise DataError("columns: the null word's row does not hold every target word in order")
+            raise DataError("columns: the null word's row must contain every target word in order")
 
     def update(self, counts: np.ndarray, alpha: float, threads: int) -> None:
-        """Set the probabilities from expected counts, and the counts to 0.
+        """Compute the probabilities from expected counts, and reset the counts to 0.
 
         Args:
-            counts: float64, of each entry.
-            alpha: Of the symmetric Dirichlet prior, by variational Bayes: p = exp(psi(c + alpha) - psi(sum));
-                0: none, p = c / sum.
-            threads: How many.
+            counts: float64, the expected count of each entry.
+            alpha: Concentration of the symmetric Dirichlet prior. With variational Bayes,
+                p = exp(psi(c + alpha) - psi(sum)). 0 disables the prior: p = c / sum.
+            threads: Number of threads.
         """
-        pieces = cut(np.diff(self.starts))
-        run(_normalise, [(*piece, self.starts, counts, self.values, alpha) for piece in pieces], threads)
+        spans = cut(np.diff(self.starts))
+        run(_normalise, [(*span, self.starts, counts, self.values, alpha) for span in spans], threads)
 
     def probability(self, source: int, target: int) -> float:
-        """The probability of a translation; the null word is source word number `words`."""
+        """Return the probability of a translation; the null word is source word number `words`."""
         row = slice(self.starts[source], self.starts[source + 1])
         found = np.flatnonzero(self.columns[row] == target)
         return max(FLOOR, float(self.values[row][found[0]])) if len(found) else FLOOR
 
     def pruned(self) -> "Table":
-        """Without the entries that count as `FLOOR` anyhow; the null word's row stays whole."""
+        """Return the table without entries at `FLOOR`; the null word's row is kept completely."""
         keep = self.values > FLOOR
         keep[self.starts[-2] :] = True
         kept = np.concatenate([[0], np.cumsum(keep)])
@@ -112,7 +113,7 @@ class Table:
 
 @njit(nogil=True, cache=True)
 def occurrences(tokens, starts, lengths, words):
-    """The sentences of each word, one after the other, and where each word's start; a counting sort."""
+    """Return the sentences of each word, and the start of each word's range in them (a counting sort)."""
     firsts = np.zeros(words + 1, dtype=np.int64)
     for row in range(len(starts)):
         for token in tokens[starts[row] : starts[row] + lengths[row]]:
@@ -140,6 +141,7 @@ def _work(firsts, rows, lengths, costs):
 @njit(nogil=True, cache=True)
 def _count_row(first, last, firsts, rows, tokens, starts, lengths, targets, sizes):
     seen = np.full(targets, -1, dtype=np.int32)
+    # Marking entries of `seen` with the word itself makes resetting it unnecessary.
     for word in range(first, last):
         size = 0
         before = -1
@@ -177,7 +179,7 @@ def _fill_row(first, last, firsts, rows, tokens, starts, lengths, targets, row_s
 
 @njit(nogil=True, cache=True)
 def digamma(x):
-    """psi(x) for x > 0: the recurrence psi(x) = psi(x + 1) - 1 / x up to 7, then the asymptotic series."""
+    """Return psi(x) for x > 0: psi(x) = psi(x + 1) - 1 / x up to 7, then the asymptotic series."""
     result = 0.0
     while x < 7:
         result -= 1 / x
@@ -202,7 +204,7 @@ def _normalise(first, last, starts, counts, values, alpha):
             least = level + math.log(FLOOR)
             for entry in range(starts[row], starts[row + 1]):
                 x = counts[entry] + alpha
-                # psi(x) < log(x) - 1 / (2 x) <= x - 1 - 1 / (2 x): most entries end here.
+                # psi(x) < log(x) - 1 / (2 x) <= x - 1 - 1 / (2 x): true for most entries, and avoids digamma.
                 small = x - 1 - 0.5 / x < least
                 values[entry] = FLOOR if small else max(FLOOR, math.exp(digamma(x) - level))
         else:

@@ -1,7 +1,7 @@
-"""Compiled loops over all processors: plain threads that call functions which let go of the interpreter.
+"""Parallel execution of compiled loops in threads; the compiled functions release the interpreter lock.
 
-Work is cut into pieces whose number and edges do not depend on the number of threads, and what the pieces
-return is handed back in their order, so that sums come out the same to the bit.
+Work is cut into ranges whose number and boundaries do not depend on the number of threads, and their results
+are returned in order, so that sums are bitwise reproducible.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,30 +16,30 @@ __all__ = ["PIECES", "cut", "run"]
 T = TypeVar("T")
 
 PIECES = 32
-"""How many pieces work is cut into: enough for threads to finish together."""
+"""Number of ranges that work is cut into, large enough that all threads finish at about the same time."""
 
 
 def run(function: Callable[..., T], calls: Sequence[tuple[Any, ...]], threads: int) -> list[T]:
-    """Call a function once for each piece of work.
+    """Call a function for each part of the work.
 
     Args:
-        function: Compiled with `nogil`.
+        function: A function compiled with `nogil`.
         calls: The arguments of each call.
-        threads: How many run at a time.
+        threads: Number of threads.
 
     Returns:
-        What the calls returned, in order.
+        The results of the calls, in order.
     """
     if threads < 2 or len(calls) < 2:
         return [function(*call) for call in calls]
-    # The first call compiles where nothing is compiled yet; two at once would do it twice.
+    # The first call compiles the function if necessary; two calls at once would compile it twice.
     first = function(*calls[0])
     with ThreadPoolExecutor(min(threads, len(calls) - 1)) as pool:
         return [first, *pool.map(lambda call: function(*call), calls[1:])]
 
 
 def cut(costs: np.ndarray, pieces: int = PIECES) -> list[tuple[int, int]]:
-    """Cut a range of items into at most `pieces` runs of about equal cost, none of them empty."""
+    """Cut a range of items into at most `pieces` non-empty ranges of about equal cost."""
     if not len(costs):
         return []
     ends = np.cumsum(costs, dtype=np.float64)
