@@ -107,9 +107,11 @@ def monotone(probabilities: Float[np.ndarray, "T S"]) -> list[int | None]:
     best = np.zeros((length + 1, width + 1))
     for t in range(length):
         for s in range(width):
+            # As in the longest common subsequence, with probabilities instead of matches.
             best[t + 1, s + 1] = max(best[t, s] + likely[t, s], best[t, s + 1], best[t + 1, s])
     heads: list[int | None] = [None] * length
     t, s = length, width
+    # Backtrace; ties prefer no link.
     while t and s:
         if best[t, s] == best[t - 1, s]:
             t -= 1

@@ -150,6 +150,7 @@ class Learned(NamedTuple):
         fertilities = np.zeros((words, FERTILITIES), dtype=np.float32)
         source, target = observe(layout, links, steps, fertilities)
         linked = source >= 0
+        # One integer per (source word, target word) pair, sorted by source word.
         keys, values = np.unique(
             source[linked].astype(np.int64) * targets + target[linked], return_counts=True
         )
@@ -198,6 +199,7 @@ class BayesAligner:
         """
         if self._trained is not None:
             text, links = self._trained
+            # By identity: comparing large texts would be slow.
             if corpus.source is text.source and corpus.target is text.target:
                 return links
         links = np.empty(int(corpus.target.lengths.sum()), dtype=np.int32)
@@ -221,6 +223,7 @@ class BayesAligner:
             layout = _plain(part)
             marginals = np.zeros(int(layout.cells[-1]), dtype=np.float32)
             settings = config.alpha, config.null_alpha, config.null, config.chains, WARM, DRAWN
+            # Every task fills its own slice of the marginals.
             calls = [
                 (
                     *span,
@@ -256,6 +259,7 @@ def train_bayes(corpus: Corpus, config: BayesConfig, setting: Setting) -> BayesA
     """
     layout, slots = lay_out(corpus, setting.threads)
     sizes = len(corpus.source.words), len(corpus.target.words)
+    # One seed per sampler, independent of the number of processes.
     seeds = np.random.SeedSequence(setting.seed).spawn(config.chains)[setting.process :: setting.processes]
     samplers = [Sampler(layout, slots, sizes, config, seed) for seed in seeds]
     with ThreadPoolExecutor(max(1, min(setting.threads, len(samplers)))) as pool:
@@ -295,6 +299,7 @@ class Sampler:
         """
         words, targets = sizes
         # Jumps range from -(length + 1) to length + 1: the positions before and after the sentence count too.
+        # Ones: the first stage (Model 1) ignores jumps and fertilities.
         jumps = np.ones(2 * int(layout.source_lengths.max(initial=0)) + 5, dtype=np.float32)
         self._layout, self._config = layout, config
         self._random = np.random.Generator(np.random.PCG64(seed))
@@ -364,6 +369,7 @@ def _best_links(
 ) -> np.ndarray:
     """Return the top-scoring links under the mean of all samplers' distributions."""
     links = np.empty(int(layout.offsets[-1]), dtype=np.int32)
+    # Jumps and fertilities of the last pass are fixed while the marginals are computed.
     for sampler in samplers:
         sampler.prepare(STAGES[-1])
     for first, last in cut(np.diff(layout.cells) + 1, int(layout.cells[-1]) // BLOCK_CELLS + 1):
@@ -372,6 +378,7 @@ def _best_links(
             lambda sampler, first=first, last=last: sampler.marginals(first, last), samplers
         ):
             total += marginals
+        # Sum over the samplers of all processes, then the mean.
         total = setting.reduce(total) / np.float32(config.chains * config.samples)
         pick(first, last, layout, total, links)
     return links
@@ -382,6 +389,7 @@ def _report(
 ) -> None:
     """Report the means over all samplers, including those of other processes."""
     sums = setting.reduce(np.sum(found, axis=0) if found else np.zeros(4))
+    # Fewer samplers than processes are possible; an idle process contributes zeros.
     moved, null, tokens, log_likelihood = sums / samplers
     figures = {"moved": moved / max(1, tokens), "null": null / max(1, tokens)}
     setting.report(Iteration(f"bayes {stage}", number, of, log_likelihood, round(tokens), figures))

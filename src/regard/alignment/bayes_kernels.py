@@ -122,6 +122,7 @@ def _draw(m, old, total, none, weights, random):
             draw -= weights[i]
             if draw < 0:
                 return i
+    # Reached only through rounding.
     return m - 1
 
 
@@ -144,6 +145,7 @@ def _count(i, change, word, slot, fertility, twin, factors, chain, sums):
         chain.counts[slot] += np.float32(change)
     inverse, at = np.float32(1) / (chain.totals[word] + sums), i
     while True:
+        # The count of links of the word changed, so the factors of all its positions do.
         factors[at] = chain.ratios[word, min(FERTILITIES - 1, fertility[at])] * inverse
         at = twin[at]
         if at == i:
@@ -200,9 +202,11 @@ def sweep(first, last, layout, chain, alpha, null_alpha, null, passes, marginals
             seen[word] = i
             factors[i] = chain.ratios[word, min(FERTILITIES - 1, fertility[i])] / (chain.totals[word] + sums)
         for i in range(m):
+            # Reset only the used entries, since `seen` has the size of the vocabulary.
             seen[source[i]] = -1
         for _ in range(passes):
             _linked_after(links, m, n, nexts)
+            # `nexts` stays valid during a pass: links to the right of j have not changed yet.
             before, cell = -1, layout.cells[row]
             for j in range(n):
                 old, token = links[j], target[j]
@@ -212,6 +216,7 @@ def sweep(first, last, layout, chain, alpha, null_alpha, null, passes, marginals
                 else:
                     nulls[token] -= one
                     nulls[-1] -= one
+                # Views in which index i is the jump from a_before to i, and from i to a_after.
                 forth, back = jumps[middle - before :], backs[middle - nexts[j] :]
                 total = _weigh(m, slots, chain.counts, alpha, factors, forth, back, weights)
                 none = null * (nulls[token] + null_alpha) / (nulls[-1] + null_sum)
@@ -291,6 +296,7 @@ def pick(first, last, layout, marginals, links):
                 none -= marginals[cell + i]
                 if marginals[cell + i] > most:
                     most, links[at] = marginals[cell + i], i
+            # The probability of no link is the rest of the distribution.
             if none >= most:
                 links[at] = -1
             cell += m
@@ -301,7 +307,9 @@ def _probability(pair, word, token, alpha):
     """Return p(target token | source word) from the learned statistics; either word may be unknown."""
     targets = len(pair.nulls) - 1
     if word < 0:
+        # Unknown source words have a uniform distribution.
         return 1 / targets
+    # Binary search in the sorted row of the source word.
     low, high = pair.starts[word], pair.starts[word + 1]
     end = high
     while low < high:

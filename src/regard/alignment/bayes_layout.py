@@ -61,6 +61,7 @@ def lay_out(corpus: Corpus, threads: int) -> tuple[Layout, int]:
     firsts, rows, places = _occurrences(source.tokens, source.starts, source.lengths, words)
     work = np.concatenate([[0], np.cumsum(target.lengths[rows], dtype=np.int64)])
     spans = cut(np.diff(work[firsts]) + 1)
+    # Row 0: frequent pairs, row 1: the others that occur more than once. Slot 0 is shared.
     sizes = np.zeros((2, words), dtype=np.int64)
     run(_count_pairs, [(*span, firsts, rows, layout, targets, sizes) for span in spans], threads)
     ends = 1 + np.cumsum(sizes)
@@ -99,6 +100,7 @@ def _count_pairs(first, last, firsts, rows, layout, targets, sizes):
             row = rows[at]
             for token in tokens[starts[row] : starts[row] + lengths[row]]:
                 met[token] += 1
+                # Count each pair once, when its second (or `OFTEN`-th) occurrence is seen.
                 more += met[token] == 2
                 often += met[token] == OFTEN
         sizes[0, word], sizes[1, word] = often, more - often

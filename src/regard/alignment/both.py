@@ -62,6 +62,7 @@ class WordAligner:
         heads = []
         for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
             if method in DIRECTIONS and method != name:
+                # The method does not use this direction.
                 heads.append(np.full(int(text.target.lengths.sum()), -1, dtype=np.int32))
             else:
                 heads.append(self._direction(name).align(text, threads))
@@ -161,6 +162,7 @@ class WordAligner:
         source, target = (_read_words(folder / f"{name}.words") for name in ("source", "target"))
         sizes = len(source), len(target)
         forward = _load(folder, "forward", about.forward, sizes)
+        # The backward direction exchanges source and target.
         backward = _load(folder, "backward", about.backward, (sizes[1], sizes[0]))
         return cls((source, target), forward, backward, about.lowercase)
 

@@ -105,6 +105,7 @@ def _block(corpus: Corpus, table: Table, first: int, last: int, threads: int) ->
     # reduceat returns the element itself if a range is empty.
     work[firsts[:-1] == firsts[1:]] = 0
     word_spans = cut(work + 1)
+    # 32 bits where possible: the slots take most of the memory.
     kind = np.int32 if len(table.columns) < 2**31 else np.int64
     slots = np.full(cells[-1], -1, dtype=kind)
     shared = (
@@ -136,6 +137,7 @@ def _sort_cells(tokens, starts, lengths, widths, cells, firsts, order, sorted_wi
 
 @njit(nogil=True, cache=True)
 def _find(first, last, firsts, order, widths, rows, tokens, starts, row_starts, columns, targets, slots):
+    # A dense index of one table row at a time, reset after each word.
     where = np.full(targets, -1, dtype=np.int64)
     for word in range(first, last):
         if firsts[word] == firsts[word + 1]:

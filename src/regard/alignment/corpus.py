@@ -106,6 +106,7 @@ class Corpus:
     @cached_property
     def _mirror(self) -> "Corpus":
         mirror = Corpus(self.target, self.source)
+        # Fills the cached property of the mirror.
         mirror.__dict__["_mirror"] = self
         return mirror
 
@@ -217,6 +218,7 @@ class Corpus:
         for name, end in (("source", 0), ("target", 1)):
             tokens = np.memmap(prepared.folder / f"{split}.{name}.tokens", dtype="<i4", mode="r")
             offsets = np.fromfile(prepared.folder / f"{split}.{name}.offsets", dtype="<i8")
+            # The target ends with an end symbol, the source does not.
             lengths = (np.diff(offsets) - end).astype(np.int32)
             if not lengths.all():
                 raise DataError(f"{rows.where(int(np.argmin(lengths)))}: the {name} is empty")
@@ -255,6 +257,7 @@ class _Numbering:
     def __init__(self, known: Words | None) -> None:
         self._known = known
         self._new: defaultdict[str, int] = defaultdict()
+        # A missing word receives the next free number.
         self._new.default_factory = self._new.__len__
         self._flat = array("i")
         self.lengths = array("i")

@@ -56,6 +56,7 @@ class Maximiser:
             null = np.empty(_width(block), dtype=np.float32)
             part = expect(block, posteriors, null)
             sums = part if not len(sums) else sums + part
+            # Posteriors exist for one block at a time; only the counts are kept.
             block.accumulate(posteriors, null, self._table, self._counts, self._setting.threads)
         counts = self._setting.reduce(self._counts)
         self._table.update(counts, alpha, self._setting.threads)
@@ -93,6 +94,7 @@ class ExpectationAligner(ABC):
             self.expect(block, posteriors, np.empty(_width(block), dtype=np.float32), threads)
             for row, (first, last) in enumerate(pairwise(block.cells.tolist())):
                 shape = int(block.corpus.source.lengths[row]), int(block.corpus.target.lengths[row])
+                # Cells have rows of source tokens, the interface has rows of target tokens.
                 yield posteriors[first:last].reshape(shape).T
 
 

@@ -32,6 +32,7 @@ def count_fertilities(corpus: Corpus, links: np.ndarray) -> np.ndarray:
     Returns:
         int64 [source tokens], in the order of `corpus.source.offsets`.
     """
+    # The offset of each target token's source sentence.
     begin = np.repeat(corpus.source.offsets[:-1], corpus.target.lengths)
     linked = links >= 0
     return np.bincount((begin + links)[linked], minlength=int(corpus.source.offsets[-1]))
@@ -52,6 +53,7 @@ def largest_fertilities(corpus: Corpus, fertilities: np.ndarray) -> np.ndarray:
     inside = np.arange(len(fertilities)) - np.repeat(corpus.source.offsets[:-1], lengths)
     tokens = corpus.source.tokens[np.repeat(starts, lengths) + inside]
     known = tokens >= 0
+    # `maximum.at` handles repeated indices, unlike indexing.
     np.maximum.at(found, tokens[known], fertilities[known])
     return found.astype(np.float32)
 

@@ -143,6 +143,7 @@ def train_hmm(corpus: Corpus, config: HMMConfig, setting: Setting) -> HMMAligner
 
     for number in range(1, config.iterations + 1):
         sums = maximizer.step(expect, config.alpha)
+        # Unnormalized counts: `transitions` normalizes them for each sentence length.
         model.jumps = sums[2:].reshape(2, WIDTH)
         figures = {"null": sums[1] / words}
         setting.report(Iteration("hmm", number, config.iterations, float(sums[0]), words, figures))
@@ -173,6 +174,7 @@ def _forward(m, n, moves, first, null, emitted, null_emitted, linked, after, sca
                 for i in range(m):
                     now[i] += weight * moves[origin, i]
             for i in range(m + 1):
+                # A null word keeps the position.
                 then[i] = before[i] * null * null_emitted[j]
         total = np.float32(0)
         for i in range(m):
@@ -237,6 +239,7 @@ def _expect(
             size = m
         emissions(m, n, cells[row], starts[row], tokens, slots, values, nulls, emitted, null_emitted)
         sums[0] += _forward(m, n, moves, first, null, emitted, null_emitted, linked, after, scales)
+        # `pairs` sums over j; the factor `moves` is common to all j and applied once per sentence.
         pairs[:] = 0
         ahead[: m + 1] = 1
         for j in range(n - 1, -1, -1):

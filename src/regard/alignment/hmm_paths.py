@@ -24,6 +24,7 @@ def transitions(m, jumps, null, smoothing, moves, first):
             total += row[REACH + max(-REACH, min(REACH, i - origin))]
         for i in range(m):
             jump = row[REACH + max(-REACH, min(REACH, i - origin))]
+            # Without counts for any possible jump the distribution is uniform.
             share = (1 - smoothing) * jump / total + smoothing / m if total > 0 else 1 / m
             if origin < 0:
                 first[i] = (1 - null) * share
@@ -102,6 +103,7 @@ def best_path(
                     best[i], came[j, i] = most, origin
             for i in range(m + 1):
                 last[i] = best[i]
+        # Backtrace from the best final position.
         at = np.argmax(last[: m + 1])
         for j in range(n - 1, -1, -1):
             if came[j, at] >= 0:

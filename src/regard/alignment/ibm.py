@@ -168,6 +168,7 @@ def _arguments(model: IBMAligner, block: Block) -> tuple[Any, ...]:
 
 @njit(nogil=True, cache=True)
 def _null_share(null, m):
+    # `UNIFORM` is negative.
     return 1 / (m + 1) if null < 0 else null
 
 
@@ -175,6 +176,7 @@ def _null_share(null, m):
 def _weights(m, n, tension, share, rise, fall, up, down):
     """Compute factors such that the prior of source i for target j is min(rise_i up_j, fall_i down_j)."""
     for i in range(m):
+        # exp(-l |x - y|) = min(exp(l (x - y)), exp(l (y - x))): m + n exponentials instead of m n.
         rise[i] = math.exp(tension * (i + 1) / m)
         fall[i] = 1 / rise[i]
     for j in range(n):

@@ -178,8 +178,10 @@ def _observed(corpus: Corpus, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray
     places, row = heads[found].astype(np.int64), rows[found]
     np.add.at(linked, source.offsets[row] + places, 1)
     totals = np.zeros((len(source.words) + 1, MOST + 1))
+    # Rows of the identity matrix are the one-hot fertilities.
     gather(source.tokens, source.starts, source.lengths, np.eye(MOST + 1)[np.minimum(linked, MOST)], totals)
     here = (np.arange(len(heads)) - np.repeat(target.offsets[:-1], target.lengths))[found]
+    # The same as `centre` in the kernels.
     middle = ((2 * places + 1) * target.lengths[row]) // (2 * source.lengths[row].astype(np.int64))
     distances = np.bincount(REACH + np.clip(here - middle, -REACH, REACH), minlength=WIDTH)
     return totals, distances.astype(np.float64)

@@ -68,6 +68,7 @@ def _score(
         for f in range(n + 2):
             if f > 1:
                 factorial += math.log(f)
+            # f! p(f | word): the links of a source word are exchangeable.
             fertile[i, f] = math.log(own[min(f, MOST)]) + factorial + BEYOND * max(0, f - MOST)
     choices = 0.0
     for j in range(n):
@@ -245,6 +246,7 @@ def expect(
         many = counted[source_offsets[row] : source_offsets[row] + m]
         many[:] = 0
         if m == 0 or n == 0:
+            # All target words are null, all fertilities 0.
             out[:], none[:] = -1, 1
             for i in range(m):
                 many[i, 0] = 1
@@ -307,6 +309,7 @@ def expect(
                 if own[k] == own[j]:
                     continue
                 share = math.exp(_swapped(j, k, own, link)) / total
+                # A swap changes no fertility.
                 for here, there in ((j, k), (k, j)):
                     _add(own[here], here, -share, m, n, cell, posteriors, none)
                     _add(own[there], here, share, m, n, cell, posteriors, none)

@@ -33,6 +33,7 @@ CLASSES: dict[str, type[Aligner]] = {
 
 def kinds() -> tuple[str, ...]:
     """Return the values of `kind` in a configuration."""
+    # `kind` is a literal type with a single value.
     return tuple(get_args(get_type_hints(member)["kind"])[0] for member in TRAINERS)
 
 

@@ -86,6 +86,7 @@ def _symmetrize(
 ):
     size = 1
     for row in range(len(sources)):
+        # Buffers for the largest pair are shared by all pairs.
         size = max(size, sources[row] * targets[row])
     store, kept = np.empty(size, np.int8), np.empty(size, np.bool_)
     total = 0
@@ -149,6 +150,7 @@ def _grow(drawn, links, method):
                             added = True
     if method == 2:
         return
+    # final and final-and: first the forward direction, then the backward one.
     for direction in (1, 2):
         for j in range(n):
             for i in range(m):

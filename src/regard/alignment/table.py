@@ -197,6 +197,7 @@ def _normalise(first, last, starts, counts, values, alpha):
         total = alpha * (starts[row + 1] - starts[row])
         for entry in range(starts[row], starts[row + 1]):
             total += counts[entry]
+        # No expected counts, e.g. in the row of a disabled null word.
         if total <= 0:
             continue
         if alpha > 0:

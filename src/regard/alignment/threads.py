@@ -44,5 +44,6 @@ def cut(costs: np.ndarray, pieces: int = PIECES) -> list[tuple[int, int]]:
         return []
     ends = np.cumsum(costs, dtype=np.float64)
     wanted = np.arange(1, pieces) * (ends[-1] / pieces)
+    # `unique` removes empty ranges.
     edges = np.unique(np.concatenate([[0], np.searchsorted(ends, wanted), [len(costs)]]))
     return [(int(first), int(last)) for first, last in pairwise(edges)]

@@ -236,6 +236,7 @@ def used_up(batch: Batch, error: InfeasibleBounds, step: int | None = None) -> I
         error: The error; its `row` is a row of the batch.
         step: The time step of the error, counted from 0, or None if unknown.
     """
+    # `batch.rows` maps rows of the batch to the prepared text; messages count sentences from 1.
     sentence = int(batch.rows[error.row[0]]) + 1 if error.row else "?"
     place = "" if step is None else f", time step {step} (counted from 0)"
     return InfeasibleBounds(

@@ -130,6 +130,7 @@ class ConvModel(TranslationModel):
         self.output = (
             NormalisedLinear(embedding, target_size, kept, bias=False) if config.tied == "none" else None
         )
+        # The last layer's mechanism determines how the model is trained.
         last = self._layers()[-1].source
         self.objective, self.reward = last.objective, last.reward
 
@@ -184,6 +185,7 @@ class ConvModel(TranslationModel):
             keys = scale_gradient(keys, 1 / (2 * self.config.decoder.layers))
         values = (keys + embedded) * HALF
         plain = Memory(values, mask, upper, lower, compared=keys, steps=steps)
+        # The scale of Section 3.4: sqrt(source length).
         root = source.lengths.to(values.dtype).sqrt().view(-1, 1, 1)
         scaled = replace(plain, states=values * root)
         return tuple(scaled if _averages(layer.source) else plain for layer in self._layers())
@@ -207,6 +209,7 @@ class ConvModel(TranslationModel):
 
     def _open(self) -> Opened:
         """Compute the decoder's normalized weights."""
+        # With tied embeddings there is no output matrix.
         weight = self.target_embedding.weight if self.output is None else self.output.weight.t()
         dtype = compute_dtype(weight)
         return Opened(
@@ -255,6 +258,7 @@ class ConvModel(TranslationModel):
         assert batch.target is not None
         targets, opened = batch.target.tokens, self._open()
         memories = self._memories(batch.source, batch.upper, batch.lower, real_steps(batch))
+        # The decoder's input: the target shifted right by one, with BOS in front.
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         embedded = self._embed(self.target_embedding, self.target_positions, shifted)
         reference = None

@@ -53,6 +53,7 @@ class ConvStack(nn.Module):
         """Build the layers, with an input projection if the sizes differ."""
         super().__init__()
         width = config.width
+        # Padding on each side that preserves the length.
         self.each_side = config.kernel // 2
         self.enter = Linear(inputs, width) if inputs != width else None
         self.layers = nn.ModuleList(Linear(config.kernel * width, width) for _ in range(layers))
@@ -68,6 +69,7 @@ class ConvStack(nn.Module):
         x = x if self.enter is None else self.enter(x)
         x = x.to(compute_dtype(x))
         for layer in self.layers:
+            # In every layer, since a convolution writes into neighboring padding.
             x = x.masked_fill(hidden, 0.0)
             x = torch.tanh(layer(windows(x, self.each_side, self.each_side)) + x)
         return x
@@ -103,5 +105,6 @@ class ConvEncoder(nn.Module):
         """
         mask = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(1)
         keys, values = self.keys(x, mask), self.values(x, mask)
+        # Mean over real tokens only.
         total = values.masked_fill(~mask.unsqueeze(-1), 0.0).sum(1)
         return values, keys, [(total / lengths.to(total).unsqueeze(1),)]

@@ -66,6 +66,7 @@ class Past(Rows):
 
 
 def _convolution(width: int, kernel: int, dropout: float) -> NormalisedLinear:
+    # Twice the width, because the gated linear unit halves it.
     return NormalisedLinear(kernel * width, 2 * width, GATED * (1 - dropout))
 
 
@@ -91,6 +92,7 @@ class ConvEncoderLayer(nn.Module):
             x: The states of the layer below.
             mask: True at real tokens. The convolution sees zeros at padding.
         """
+        # Padding must be zero, since the windows of real tokens at the end overlap it.
         real = dropout(x, self.dropout, self.training).masked_fill(~mask.unsqueeze(-1), 0.0)
         convolve, each_side = self.convolution.open(), self.kernel // 2
         found = convolve(windows(real.to(convolve.weight.dtype), each_side, each_side))
@@ -123,6 +125,7 @@ class OpenDecoderLayer:
             seen: The same after dropout, the input of the convolution.
             embedded: The embeddings of the previous tokens.
         """
+        # Windows of the previous kernel - 1 inputs and the current one: a causal convolution.
         return self._asking(x, windows(seen.to(self.convolve.weight.dtype), self.kernel - 1, 0), embedded)
 
     def step(
@@ -153,6 +156,7 @@ class OpenDecoderLayer:
 
     def _finish(self, kept: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B E"]) -> Float[Tensor, "*B D"]:
         """Return H', where `kept` is s (s H + X)."""
+        # 0.5 = s * s, because the context is inside two scaled sums.
         return kept + self.answer(contexts) * 0.5
 
 

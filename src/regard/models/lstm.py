@@ -104,12 +104,14 @@ class LstmModel(TranslationModel):
         )
         self.attention = build_attention(config.attention, width, memory, config.embedding)
         self.objective, self.reward = self.attention.objective, self.attention.reward
+        # A linear output layer permits the factorization of `regard.models.readout`.
         self.by_word = self.attention.reads_words and decoder.readout == "linear"
         if self.attention.observes and decoder.query == "previous":
             raise ConfigError(
                 "model.decoder.query = 'previous' predicts tokens from the state alone, but attention "
                 f"'{config.attention.kind}' needs a prediction for each context; use 'current'"
             )
+        # Size of the vector that is concatenated to the embedding in the recurrence.
         fed = (
             memory
             if decoder.query == "previous"
@@ -127,6 +129,7 @@ class LstmModel(TranslationModel):
             self.output = nn.Parameter(nn.init.xavier_uniform_(torch.empty(target_size, width)))
         else:
             self.register_parameter("output", None)
+        # Overrides the initializations above, for all parameters including embeddings of padding.
         if config.uniform is not None:
             for parameter in self.parameters():
                 nn.init.uniform_(parameter, -config.uniform, config.uniform)
@@ -209,6 +212,7 @@ class LstmModel(TranslationModel):
         state: LstmState,
     ) -> _Step:
         """Run the recurrence and the attention mechanism, in the order that `query` specifies."""
+        # Some mechanisms depend on the previous token.
         before = self.attention.enter(state.attention, tokens)
         if self.config.decoder.query == "previous":
             reading = self.attention.read(state.layers[-1][0], memory, before)
@@ -248,6 +252,7 @@ class LstmModel(TranslationModel):
         opened = self._open()
         gates = self.decoder.project(self.target_embedding(tokens))
         step = self._advance(opened, tokens, gates, memories[0], state)
+        # With one context, `observe` needs the output layer's input again for input feeding.
         pending = _Pending(step.layers, step.top, None if step.outputs is None else step.outputs[:, 0])
         ending = self.attention.ending(memories[0], state.attention)
         words = None
@@ -278,8 +283,10 @@ class LstmModel(TranslationModel):
         if self.training and self.attention.reads_reference:
             reference = Reference(self._embed(self.target_embedding, targets), batch.target.mask)
         (memory,), state = self._begin(batch.source, batch.upper, batch.lower, reference, real_steps(batch))
+        # The decoder's input: the target shifted right by one, with BOS in front.
         shifted = torch.cat([torch.full_like(targets[:, :1], BOS), targets[:, :-1]], dim=1)
         embedded = self._embed(self.target_embedding, shifted)
+        # All embeddings are known in training, so their part of the gates is one matrix multiplication.
         gates = self.decoder.project(embedded).unbind(1)
         opened = self._open()
         if self.by_word:
@@ -296,6 +303,7 @@ class LstmModel(TranslationModel):
                 step = self._advance(opened, shifted[:, t], step_gates, memory, state)
             except InfeasibleBounds as error:
                 raise used_up(batch, error, t) from None
+            # `seen`: log p(y_t | context k), only for mechanisms that are updated with the token.
             seen = None
             if self.attention.observes:
                 scored.append(self._score(opened, step, targets, t, average))
@@ -312,6 +320,7 @@ class LstmModel(TranslationModel):
         likeliest = None
         if self.attention.observes:
             found, means = (torch.stack(items, dim=1) for items in zip(*scored, strict=True))
+            # Steps after the end of a shorter sentence were scored too; mask them.
             hidden = ~mask.unsqueeze(-1)
             found, means = found.masked_fill(hidden, 0.0), means.masked_fill(hidden, 0.0)
         else:

@@ -96,12 +96,14 @@ def check(config: LstmConfig, source_size: int, target_size: int) -> None:
             "model.decoder.query = 'previous' predicts tokens from the state alone, so "
             f"model.decoder.readout = '{decoder.readout}' has no effect: set it to 'tanh'"
         )
+    # Copying states needs equal shapes.
     shapes = (config.encoder.layers, config.encoder.width), (decoder.layers, decoder.width)
     if decoder.bridge == "copy" and shapes[0] != shapes[1]:
         raise ConfigError(
             "model.decoder.bridge = 'copy' needs the same (layers, width) in encoder and decoder; got "
             f"{shapes[0]} and {shapes[1]}: use 'dense'"
         )
+    # The output layer reads vectors of the decoder's size, and is the embedding matrix if tied.
     if config.tied != "none" and config.embedding != decoder.width:
         raise ConfigError(
             f"model.tied = '{config.tied}' needs model.embedding = model.decoder.width; "

@@ -24,6 +24,7 @@ def mechanisms_of(
     """
     if each:
         return each
+    # A mechanism that is allowed only in the last layer is replaced by `below` in the others.
     return (*(below if _stands_last(one) else one,) * (layers - 1), one)
 
 

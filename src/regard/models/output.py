@@ -55,6 +55,7 @@ def mix(hidden: Float[Tensor, "N K D"], output: Layer, log_weights: Float[Tensor
         log_weights: log w_k.
     """
     weight, bias = output
+    # p(v | context k) = powers_kv / sums_k, so w_k / sums_k mixes all distributions in one product.
     powers, sums = linear_exponentials(hidden.to(weight.dtype), weight, bias)
     shares = (log_weights.to(sums.dtype).exp() / sums).unsqueeze(1)
 
@@ -95,6 +96,7 @@ def predict(
     if hidden is not None:
         # The contexts of `hidden` come after those of `words`.
         parts.append(mix(hidden, output, readings[-1].log_weights[:, -hidden.shape[1] :]))
+    # The two sets of contexts are disjoint, so their contributions add up.
     probabilities = parts[0].probabilities
     for part in parts[1:]:
         probabilities = probabilities + part.probabilities
@@ -127,6 +129,7 @@ def score_tokens(
     count = hidden.shape[1]
     weight, bias = output
     chosen, repeated = hidden.flatten(0, 1).to(weight.dtype), targets.repeat_interleave(count)
+    # Score only the wanted rows of [N * K, D], and scatter the results back below.
     places = None if wanted is None else wanted.flatten().nonzero().squeeze(1)
     if places is not None:
         chosen, repeated = chosen.index_select(0, places), repeated.index_select(0, places)

@@ -65,6 +65,7 @@ class _Words(torch.autograd.Function):
         powers = exact.sub(top).exp_().to(dtype)
         ctx.save_for_backward(powers, index)
         ctx.visits, ctx.dtype = visits, logits.dtype
+        # `top` cancels in log p, so its gradient is not needed.
         ctx.mark_non_differentiable(top)
         return powers, picked, mean, top.squeeze(-1)
 
@@ -80,6 +81,7 @@ class _Words(torch.autograd.Function):
             shares = torch.stack([share for _, share in steps], dim=2)  # (B, S, t)
             found.baddbmm_(shares, torch.stack([state for state, _ in steps], dim=1))
         ctx.visits.clear()
+        # Gradient of g through the normalizer: exp(g_jv - top) sum_t share_tj u_tv.
         found = found.mul_(powers).to(exact_dtype(found.dtype))
         if picked is not None:
             found.scatter_add_(2, index, picked)
@@ -102,6 +104,7 @@ class _State(torch.autograd.Function):
         state = exact.sub(top).exp_().to(powers.dtype)
         # A row vector times a matrix: on a CPU a matrix times a column vector takes several times as long.
         sums = torch.bmm(state.unsqueeze(1), powers.transpose(1, 2)).squeeze(1).to(exact.dtype)
+        # Avoids log(0) where the maxima of the two factors are more than 87 nats apart.
         sums = sums.clamp_min_(torch.finfo(torch.float32).tiny)
         ctx.save_for_backward(state, powers, sums, index)
         ctx.set_materialize_grads(False)
@@ -191,6 +194,7 @@ class SourceReadout:
         """
         logits = self.output(self.noise(self.combine(state)))
         normalizer, picked, mean = apply(_State, logits, self.powers, targets, self.visits)
+        # `_State` works with exp(g - top), so the maximum is added to log sum_v again.
         normalizer = normalizer + self.top
         found = self.picked[:, :, step] + picked.unsqueeze(1) - normalizer
         return found, self.mean + mean.unsqueeze(1) - normalizer
@@ -227,10 +231,12 @@ class ReadMemory(Memory):
         Search reorders its memories only when sentences are finished, not at every step, so the result is
         cached.
         """
+        # `whole` is the memory of all sentences, `rows` the sentence of each hypothesis.
         whole, rows = self.shared()
         if rows is None:
             return self.powers
         sentences, counts = rows.unique_consecutive(return_counts=True)
+        # Hypotheses of a sentence are batched into one product only if every sentence has the same number.
         if bool((counts != counts[0]).any()):
             sentences = rows
         every = torch.arange(len(whole.powers), device=rows.device)
@@ -257,6 +263,7 @@ class ReadMemory(Memory):
         positions, tables = reading.positions, self.tables
         part = noise(linear(state.to(output.dtype), combine[-state.shape[-1] :].to(output.dtype)))
         powers, _ = linear_exponentials(part, output)  # (N, V)
+        # Rows of the same sentence are adjacent, so they can be viewed as [sentences, hypotheses, V].
         width = len(powers) // len(tables)  # hypotheses of a sentence
         # Autocast is off: the result is a distribution and must not be rounded to the logits' dtype.
         with torch.autocast(powers.device.type, enabled=False):

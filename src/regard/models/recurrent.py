@@ -207,10 +207,12 @@ class DecoderLayers(nn.Module):
         Returns:
             The layers' states, and the top layer's hidden state.
         """
+        # The first layer's input is [embedding; feed]; the two parts are multiplied separately.
         if opened.feed is not None and feed is not None:
             gates = gates + opened.feed(feed)
         new: list[CellState] = []
         for i, state in enumerate(states):
+            # The bias of the first layer is already in `gates`.
             layer = self._layer(i)
             if i:
                 below = dropout(new[-1][0], self.dropout, self.training)

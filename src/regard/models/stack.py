@@ -125,6 +125,7 @@ class SourceStack:
             hidden = asking.finish(asking.kept.unsqueeze(1), reading.contexts)  # (B, K, D)
             readings.append(reading)
             caches.append(cache)
+            # The constraint depends on the state before this step, not on the reading.
             endings.append(source.ending(memory, before))
         return Advanced(hidden, tuple(readings), tuple(caches), Ending.of_all(endings))
 
@@ -188,12 +189,14 @@ class SourceStack:
             asking = half(len(memories) - 1, x)
             if asking.seen is not None:
                 seen.append(asking.seen)
+            # Mechanisms that observe have several contexts, which are scored one by one.
             if self.sources[-1].observes:
                 scored = self._score_contexts(asking, memories[-1], batch, average, reference)
             else:
                 scored = self._score(asking, memories[-1], batch, average, look, likeliest)
         except InfeasibleBounds as error:
             raise used_up(batch, error) from None
+        # `None` if no attention was requested and the mechanism used its fast path.
         last = scored.reading
         if last is not None:
             weights.append(last.weights)
@@ -205,6 +208,7 @@ class SourceStack:
             average=scored.average,
             log_weights=zeros if last is None else last.log_weights,
             log_policy=zeros if last is None else last.log_policy,
+            # Without any penalty it is still a scalar zero.
             penalty=penalty.expand(batch.target.tokens.shape),
             mask=batch.target.mask,
             weights=tuple(weights),
@@ -279,6 +283,7 @@ def observed(
         tokens: The token that each hypothesis is extended with.
         several: Whether the last layer's mechanism is updated with the token.
     """
+    # Only the last layer's mechanism may depend on the token.
     attentions = [select_rows(reading.state, rows) for reading in prediction.readings[:-1]]
     last = prediction.readings[-1]
     if several:

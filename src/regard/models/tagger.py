@@ -62,6 +62,7 @@ class FertilityTagger(nn.Module):
         """Build the layers."""
         super().__init__()
         self.config, self.classes = config, classes
+        # `width` of a bidirectional encoder is the sum over both directions.
         encoder = EncoderConfig(layers=config.layers, width=2 * config.width)
         self.embedding = nn.Embedding(vocabulary, config.embedding, padding_idx=PAD)
         self.encoder = RecurrentEncoder(encoder, config.embedding, config.dropout)
@@ -93,8 +94,11 @@ class FertilityTagger(nn.Module):
         assert batch.target is not None
         log_probs = self.log_probs(batch.source)
         mask, fertilities = batch.target.mask, batch.target.tokens
+        # Class k - 1 of the output layer is fertility k. Padding (0) is clamped to a valid index and masked
+        # below.
         classes = fertilities.clamp(1, self.classes) - 1
         found = log_probs.gather(-1, classes.unsqueeze(-1)).masked_fill(~mask.unsqueeze(-1), 0.0)
+        # The loss is -log p + penalty = -w log p, hence a penalty of (1 - w) log p.
         weights = torch.where(fertilities == 1, self.config.weight_one, 1.0)
         zeros = torch.zeros_like(found)
         return Outcome(
@@ -113,5 +117,6 @@ class FertilityTagger(nn.Module):
 
         Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward).
         """
+        # Embeddings are lookups, so they are not counted.
         matrices = [*self.encoder.parameters(), *self.output.parameters()]
         return 6.0 * int(batch.source.lengths.sum()) * sum(p.numel() for p in matrices if p.dim() > 1)

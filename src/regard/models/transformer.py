@@ -79,6 +79,7 @@ class TransformerModel(TranslationModel):
         super().__init__()
         check(config, source_size, target_size)
         self.config, self.reader = config, reader
+        # Localness (a bias toward nearby positions) is applied in the lowest layers only.
         shape = LayerShape(config.width, config.heads, config.feed_forward, config.norm, config.dropout)
         local = replace(shape, local=True)
         if reader is None:
@@ -96,6 +97,7 @@ class TransformerModel(TranslationModel):
             DecoderLayer(local if i < config.decoder.local else shape, self._source_attention(one))
             for i, one in enumerate(config.source_attentions)
         )
+        # With pre-norm the residual stream is not normalized, so one more LayerNorm follows each stack.
         pre = config.norm == "pre"
         self.encoder_norm = Norm(config.width) if pre and reader is None else nn.Identity()
         self.decoder_norm = Norm(config.width) if pre else nn.Identity()
@@ -119,6 +121,7 @@ class TransformerModel(TranslationModel):
     def _source_attention(self, one: AttentionConfig) -> Attention:
         """Return a multi-head mechanism, or a single-head one if it has its own projections."""
         width, heads = self.config.width, self.config.heads
+        # Mechanisms with projections of their own are not split into heads.
         if mechanism(one).projects:
             return build_attention(one, width, width, width)
         return MultiHeadAttention(one, width, width, heads, width)
@@ -171,6 +174,7 @@ class TransformerModel(TranslationModel):
         layers = self._layers()
         memories = tuple(layer.source.prepare(bare) for layer in layers)
         started = tuple(layer.source.start(memory) for layer, memory in zip(layers, memories, strict=True))
+        # The caches have the compute dtype, which may be bfloat16.
         like = states.to(compute_dtype(layers[0].attention.enter.weight))
         caches = tuple(layer.attention.begin(len(source), like) for layer in layers)
         return memories, StackState(caches, started)
@@ -219,6 +223,7 @@ class TransformerModel(TranslationModel):
             reference = Reference(embedded, batch.target.mask)
         return self._stack().outcome(
             x,
+            # All layers attend to the same encoder states.
             (memory,) * len(layers),
             lambda i, x: layers[i].ask(x, look == "all"),
             batch,
@@ -246,6 +251,7 @@ class TransformerModel(TranslationModel):
         source, target = batch.source.lengths.double(), batch.target.lengths.double()
         words, tokens, pairs = int(source.sum()), int(target.sum()), int((source * target).sum())
         feed = 2 * config.width * config.feed_forward.width
+        # Query, key, value and output projections.
         own = 4 * config.width**2
         made = len(self.encoder) * (words * (own + feed) + 2 * config.width * int((source**2).sum()))
         made += 0 if self.reader is None else self.reader.multiply_adds(batch.source.lengths)

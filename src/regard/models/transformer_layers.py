@@ -61,6 +61,7 @@ class Norm(nn.Module):
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Normalize to mean 0 and variance 1 along the last axis, then scale and shift."""
         scale, shift = self.scale, self.shift
+        # Normalization in bfloat16 would be too inexact.
         if x.dtype != scale.dtype:
             x = x.to(torch.promote_types(x.dtype, scale.dtype))
             scale, shift = scale.to(x.dtype), shift.to(x.dtype)

@@ -68,6 +68,7 @@ class Session:
             reading = source.read(asked[:, 0], memory, self.states[layer])
             self.readings[layer] = reading
             return reading.contexts
+        # Training: all time steps at once.
         state = source.start(memory)
         if self.look == "nothing":
             found = source.glance(asked, memory, state)
@@ -90,6 +91,7 @@ class Probe:
     found: list[tuple[nn.Module, int, int]] = field(default_factory=list)
 
 
+# A context variable, since transformers offers no way to pass objects to the attention function.
 _SESSION: ContextVar[Session | Probe | None] = ContextVar("regard_session", default=None)
 
 
@@ -115,6 +117,7 @@ def register() -> None:
     from transformers.masking_utils import sdpa_mask
 
     transformers.AttentionInterface.register(NAME, attend)
+    # Masks in the format of the fused kernel, to which `attend` falls back.
     transformers.AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
@@ -129,9 +132,11 @@ def attend(
 ) -> tuple[Tensor, Tensor | None]:
     """Compute contexts [B, T, H, E] from queries, keys and values [B, H, T or S, E]."""
     session = _SESSION.get()
+    # Cross-attention is recognized by the length of its keys.
     if isinstance(session, Probe) and key.shape[2] == session.source and query.shape[1] == key.shape[1]:
         session.found.append((module, query.shape[1], query.shape[3]))
     if isinstance(session, Session):
+        # Our mechanisms use unscaled dot products here, so queries are scaled first.
         scale = query.shape[-1] ** -0.5 if scaling is None else scaling
         layer = getattr(module, LAYER, None)
         if layer is not None:

@@ -36,12 +36,14 @@ class HfEncoder(Reader):
         own_attention(model)
         self.model, self.layout = model, Layout.of(tokenizer)
         own = model.config.hidden_size
+        # The projection is new, so it is not among the pre-trained layers.
         self.bridge = nn.Identity() if own == width else Linear(own, width)
 
     @property
     def longest(self) -> int | None:
         """Maximum number of tokens, given by the position embeddings; see `Reader.longest`."""
         found = positions(self.model)
+        # `longest` includes one sink or end symbol; the other special symbols take positions too.
         return None if found is None else found - max(0, self.layout.count - 1)
 
     def forward(self, source: Sequences, look: bool) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:

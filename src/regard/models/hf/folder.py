@@ -90,6 +90,7 @@ def open_encoder(folder: Path, weights: bool) -> Any:
     model = _open("AutoModel", folder, weights, absent=("pooler",))
     model = model.get_encoder() if model.config.is_encoder_decoder else model
     if getattr(model, "pooler", None) is not None:
+        # Unused, and its weights may be missing.
         model.pooler = None
     return model
 
@@ -114,6 +115,7 @@ def open_decoder(folder: Path, weights: bool) -> tuple[Any, list[str]]:
             own = set(_made(transformers, "AutoModelForCausalLM", plain, folder).state_dict())
             whole = _config(transformers, folder, **added)
             names = list(_made(transformers, "AutoModelForCausalLM", whole, folder).state_dict())
+    # Parameters that exist only with cross-attention.
     new = [name for name in names if name not in own]
     if not new:
         raise ConfigError(
@@ -218,7 +220,9 @@ def _open(kind: str, folder: Path, weights: bool, absent: Iterable[str] = (), **
                 config=config,
                 local_files_only=True,
                 trust_remote_code=False,
+                # Never load pickled weights.
                 use_safetensors=True,
+                # Mismatches are reported below with our own message.
                 ignore_mismatched_sizes=True,
                 dtype=torch.float32,
                 output_loading_info=True,

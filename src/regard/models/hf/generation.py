@@ -81,6 +81,7 @@ class GenerationSettings(pydantic.BaseModel):
 
     def not_followed(self) -> list[str]:
         """Return the settings that search does not support, in the format of the file."""
+        # Values with which a setting has no effect.
         neutral: dict[str, tuple[Any, ...]] = {
             "num_return_sequences": (1,),
             "num_beam_groups": (1,),
@@ -91,6 +92,7 @@ class GenerationSettings(pydantic.BaseModel):
             "guidance_scale": (1.0,),
             "penalty_alpha": (0.0,),
         }
+        # The unsupported settings are those after `do_sample`, in the order of declaration.
         names = list(type(self).model_fields)
         found = {name: getattr(self, name) for name in names[names.index("do_sample") :]}
         found = {k: v for k, v in found.items() if v and v not in neutral.get(k, ())}
@@ -130,6 +132,7 @@ def constraints(
         start: The ids, in transformers, of the prefix of every translation.
         tokenizer: The target tokenizer. Tokens outside its vocabulary are never generated.
     """
+    # From ids of transformers to ours. The special symbols below take precedence where ids coincide.
     ours = {number: place for place, number in enumerate(tokenizer.places) if place not in (BOS, SINK)}
     for place in (EOS, UNK, PAD):
         ours[tokenizer.places[place]] = place
@@ -137,6 +140,7 @@ def constraints(
     ends = set(settings.ends) or {tokenizer.places[EOS]}
     # As in transformers, a single end symbol is not treated as a bad word.
     words = [word for word in settings.bad_words_ids or () if not (len(word) == 1 and word[0] in ends)]
+    # A sequence with a token that we cannot generate never occurs.
     words = [[ours[number] for number in word] for word in words if all(number in ours for number in word)]
     single = [word[0] for word in words if len(word) == 1]
     suppressed, first = (

@@ -46,6 +46,7 @@ class LanguageModel(nn.Module):
         assert batch.target is not None
         target = batch.target
         made = self.model(input_ids=batch.source.tokens, attention_mask=batch.source.mask.long())
+        # The positions to predict: the masked ones, or all.
         hidden = batch.hidden if isinstance(batch, MaskedBatch) and batch.hidden is not None else target.mask
         logits = made.logits[hidden].float()  # (N, V)
         total = torch.logsumexp(logits, dim=-1)

@@ -20,6 +20,7 @@ def layers_from_the_top(
         parts: Stacks of layers, starting with the one nearest to the output (decoder, encoder).
         new: Name prefixes of the parameters that are not pre-trained.
     """
+    # By identity, since a tied parameter belongs to several modules.
     names = {id(value): name for name, value in root.named_parameters()}
     skipped = tuple(new)
     names = {key: name for key, name in names.items() if not (skipped and name.startswith(skipped))}
@@ -28,6 +29,7 @@ def layers_from_the_top(
         for layer in reversed(_stack(part)):
             found.append(tuple(names.pop(id(p)) for p in layer.parameters() if id(p) in names))
     embeddings = [m for part in parts for m in part.modules() if isinstance(m, nn.Embedding)]
+    # After the layers, so that tables inside a layer (relative positions) stay with it.
     last = tuple(names.pop(id(m.weight)) for m in embeddings if id(m.weight) in names)
     if found:
         found[0] = (*names.values(), *found[0])

@@ -64,6 +64,7 @@ class Layout(nn.Module):
         if self.count:
             where = torch.arange(source.tokens.shape[1], device=found.device)
             sink = where - (source.lengths - self.count).unsqueeze(1)  # number of the sink, or < 0: (B, S)
+            # Sinks follow the tokens directly; padding follows the sinks.
             special = (sink >= 0) & (sink < self.count)
             found = torch.where(special, self.around[sink.clamp(0, self.count - 1)], found)
         return found.gather(1, self._theirs(source)) if self.before else found
@@ -72,6 +73,7 @@ class Layout(nn.Module):
         """Return our position for each position of the encoder's order."""
         place = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
         words = (source.lengths - self.count).unsqueeze(1)
+        # The prefix comes from the first sinks, the tokens move right by its length.
         moved = torch.where(place < self.before, words + place, place - self.before)
         return torch.where(place < self.before + words, moved, place)
 
@@ -79,6 +81,7 @@ class Layout(nn.Module):
         """Return the encoder's position for each position of our order."""
         place = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
         words = (source.lengths - self.count).unsqueeze(1)
+        # Tokens come from behind the prefix, the first sinks from the prefix.
         moved = torch.where(place < words, place + self.before, place - words)
         return torch.where(place < self.before + words, moved, place)
 

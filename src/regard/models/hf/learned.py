@@ -48,6 +48,7 @@ def learn_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         special_tokens=list(names.values()),
+        # All 256 bytes, so that no text is unknown.
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )

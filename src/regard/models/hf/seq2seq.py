@@ -104,10 +104,12 @@ class HfSeq2Seq(TranslationModel):
         self.start = tuple(start)
         self._given = given
         places = torch.tensor(target.places)
+        # Our BOS is the last token of the prefix.
         places[BOS] = self.start[-1]
         # `owned`: our tokens that the model can generate. Padding, start and sink symbols never are.
         owned = torch.ones(len(places), dtype=torch.bool)
         owned[[PAD, BOS, SINK]] = False
+        # Some tokenizers have no unknown symbol and map it to another special one.
         owned[UNK] = target.places[UNK] not in (target.places[EOS], target.places[PAD])
         self.register_buffer("places", places, persistent=False)
         self.register_buffer("owned", owned, persistent=False)
@@ -127,6 +129,7 @@ class HfSeq2Seq(TranslationModel):
 
         Runs the decoder once on a source of a length that the target does not have.
         """
+        # The source has 5 tokens and the target 2, so lengths identify cross-attention.
         probe, training = Probe(5), self.model.training
         device = next(self.model.parameters()).device
         ids, decoder_ids = (
@@ -156,6 +159,7 @@ class HfSeq2Seq(TranslationModel):
         """Maximum number of tokens: the positions, minus special symbols; see `TranslationModel.longest`."""
         found = [positions(part) for part in (self.model.get_encoder(), self.model.get_decoder())]
         known = [one for one in found if one is not None]
+        # The maximum includes one special symbol per side; further ones take positions too.
         return min(known) - max(self.layout.count - 1, len(self.start) - 1, 0) if known else None
 
     @property
@@ -223,6 +227,7 @@ class HfSeq2Seq(TranslationModel):
         own, other = DynamicCache(), DynamicCache()
         for layer, one in enumerate(past):
             own.update(one.keys, one.values, layer)
+            # Our mechanisms have the keys in their memories; transformers only checks that some are cached.
             empty = one.keys.new_zeros(1, 1, 1, 1).expand(rows, one.keys.shape[1], 1, one.keys.shape[3])
             other.update(empty, empty, layer)
         return EncoderDecoderCache(own, other)
@@ -245,6 +250,7 @@ class HfSeq2Seq(TranslationModel):
                 memories[0].states[:, :1], None, self.places[tokens].unsqueeze(1), cache, keep=True
             )
         log_probs = torch.log_softmax(made.logits[:, -1].float(), dim=-1)
+        # From the vocabulary of transformers to ours.
         found = log_probs[:, self.places].masked_fill(~self.owned, NEVER)
         kept = tuple(Past(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
         readings = tuple(session.readings[layer] for layer in range(len(self.sources)))
@@ -283,6 +289,7 @@ class HfSeq2Seq(TranslationModel):
         readings = [session.readings[layer] for layer in sorted(session.readings)]
         seen = look != "nothing"
         weights = tuple(reading.weights[:, before:] for reading in readings) if seen else ()
+        # Without a posterior of its own a mechanism's posterior is its prior.
         after = (one.weights if one.beliefs is None else one.beliefs for one in readings)
         beliefs = tuple(one[:, before:] for one in after) if seen else ()
         penalty = sum((reading.penalty[:, before:] for reading in readings), torch.zeros_like(found[..., 0]))

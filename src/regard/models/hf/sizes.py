@@ -38,5 +38,6 @@ def multiply_adds(part: Any, lengths: Int[Tensor, "B"], causal: bool) -> int:
     weights = sum(p.numel() for p in part.parameters() if p.dim() > 1 and id(p) not in tables)
     exact = lengths.double()
     layers, width = part.config.num_hidden_layers, part.config.hidden_size
+    # Two products (scores and weighted sum); causal attention needs half of each.
     attended = int((exact**2).sum()) * width * (1 if causal else 2)
     return int(exact.sum()) * weights + layers * attended
