@@ -105,7 +105,7 @@ def test_a_broken_file_of_a_model_folder_is_named(copied: Path, name: str, damag
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="nowhere: no such model folder"):
+    with pytest.raises(CheckpointError, match="nowhere: no such model directory"):
         load_model(tmp_path / "nowhere", "cpu")
 
 
@@ -172,9 +172,9 @@ def test_an_averaged_model_is_a_model_with_the_mean_weights(trained: Path, tmp_p
     first, second = (read_tensors(file)[0] for file in files)
     for name, tensor in load_model(out, "cpu").model.state_dict().items():
         torch.testing.assert_close(tensor, (first[name] + second[name]) / 2)
-    with pytest.raises(UsageError, match="holds something already"):
+    with pytest.raises(UsageError, match="the output directory is not empty"):
         average_models(out, [trained])
-    with pytest.raises(UsageError, match="holds an averaged model"):
+    with pytest.raises(UsageError, match="contains an averaged model"):
         train(load_config(trained), out)
 
 
@@ -187,7 +187,7 @@ def test_the_last_state_of_training_can_be_made_a_model(trained: Path, tmp_path:
 
 
 def test_more_epochs_than_are_kept_cannot_be_averaged(trained: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="keeps the weights of 2 epochs, not of 5"):
+    with pytest.raises(UsageError, match="has the weights of 2 epochs, but 5 are needed"):
         average_models(tmp_path / "mean", [trained], last=5)
 
 

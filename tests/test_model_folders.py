@@ -141,5 +141,5 @@ def test_weights_are_not_averaged_beside_another_config(corpus: Path, copied: Pa
 def test_a_run_does_not_overwrite_an_exported_model(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "model.bin").write_bytes(b"exported")
-    with pytest.raises(Exception, match="holds an exported model"):
+    with pytest.raises(Exception, match="contains an exported model"):
         train(_settings(corpus), tmp_path / "export")

@@ -1,6 +1,7 @@
 """regard: neural machine translation whose attention you can see, bound and trust.
 
-Names resolve lazily: `from regard.functional import sparsemax` imports the maps and not the toolkit.
+Public names are imported lazily: `from regard.functional import sparsemax` loads the normalizers alone and
+not the rest of the toolkit.
 """
 
 from importlib import import_module
@@ -40,12 +41,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
+    """Import a public name at its first use (PEP 562)."""
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Return the public names of the package."""
     return sorted(__all__)

@@ -1,4 +1,4 @@
-"""`python -m regard`: the command line."""
+"""The entry point of `python -m regard`, which runs the command line."""
 
 from regard.cli.main import main
 

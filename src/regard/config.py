@@ -1,8 +1,9 @@
-"""Typed configuration: frozen dataclasses beside the code they configure, read from one TOML a run.
+"""Typed configuration: frozen dataclasses, read from one TOML file per run.
 
-`@config` makes a class a frozen, strict pydantic dataclass that refuses unknown keys; `option` gives a
-field its default and the sentence that `regard config` prints. `load` reads TOML and `key=value`
-overrides; every mistake becomes a `ConfigError` that names the key's path and the nearest known key.
+`@config` turns a class into a frozen, strict pydantic dataclass that rejects unknown keys. `option` declares
+a field with its default and its help text, which `regard config` prints. `load` reads a TOML file and
+applies `key=value` overrides. Every error is a `ConfigError` that names the path of the key and the nearest
+known key. Configuration classes are defined in the modules that they configure.
 """
 
 import dataclasses
@@ -40,16 +41,16 @@ __all__ = [
 
 C = TypeVar("C")
 LARGEST = 1 << 20
-"""The most bytes of a TOML file."""
+"""Maximum size of a TOML file in bytes."""
 
 
 def option(default: Any = ..., help: str = "", **constraints: Any) -> Any:
     """Declare a configuration field.
 
     Args:
-        default: The value taken when the key is absent; without one the key is required.
-        help: One sentence for `regard config` and the documentation.
-        **constraints: pydantic's own (`ge`, `gt`, `le`, `lt`, `min_length`...).
+        default: Value of an absent key, or a callable that returns it. A field without a default is required.
+        help: Help text for `regard config` and the documentation.
+        **constraints: Constraints of pydantic's `Field` (`ge`, `gt`, `le`, `lt`, `min_length`...).
     """
     if callable(default):
         return Field(default_factory=default, description=help, **constraints)
@@ -58,25 +59,25 @@ def option(default: Any = ..., help: str = "", **constraints: Any) -> Any:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, Field))
 def config(cls: type[C]) -> type[C]:
-    """Make `cls` a configuration: frozen, keyword-only, strict, refusing unknown keys."""
+    """Turn `cls` into a configuration class: frozen, keyword-only and strict, without unknown keys."""
     settings = ConfigDict(extra="forbid", strict=True)
     return pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)  # type: ignore[return-value]
 
 
 @dataclasses.dataclass(frozen=True)
 class Kinds:
-    """Tells the members of a union of configurations apart by their `kind`.
+    """Annotation of a union of configurations that selects a member by its field `kind`.
 
     Used as `Annotated[OakConfig | ElmConfig, Kinds("oak")]`.
 
     Attributes:
-        default: The kind where none is given, so that a table may set other keys alone.
+        default: The kind of a table without the key `kind`. A table may thus set its other keys only.
     """
 
     default: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Build the tagged union for pydantic."""
+        """Build the schema of the tagged union for pydantic."""
         members = {_kind(member): handler.generate_schema(member) for member in _members(source)}
 
         def pick(value: Any) -> str | None:
@@ -95,7 +96,7 @@ class Kinds:
 
 
 def _members(union: Any) -> Iterator[type[Any]]:
-    """The members of a union, and of unions told apart by kind that it holds."""
+    """Yield the members of a union, including those of nested unions that are selected by `kind`."""
     for member in typing.get_args(union):
         if typing.get_origin(member) is typing.Annotated:
             yield from _members(typing.get_args(member)[0])
@@ -104,12 +105,12 @@ def _members(union: Any) -> Iterator[type[Any]]:
 
 
 def _kind(cls: type[Any]) -> str:
-    """The kind of a configuration class: the one value its field `kind` may have."""
+    """Return the kind of a configuration class, the only value of its field `kind`."""
     return typing.get_args(typing.get_type_hints(cls)["kind"])[0]
 
 
 def to_dict(value: Any) -> Any:
-    """The plain dictionaries, lists and scalars of a configuration; `None` values are left out."""
+    """Return a configuration as plain dictionaries, lists and scalars, without values that are None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         pairs = ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
         return {name: to_dict(item) for name, item in pairs if item is not None}
@@ -123,10 +124,17 @@ def to_dict(value: Any) -> Any:
 def from_dict(cls: type[C], data: Mapping[str, Any], where: str = "config") -> C:
     """Build a configuration from plain dictionaries.
 
+    Args:
+        cls: The configuration class.
+        data: The keys and values.
+        where: The origin of the data, which opens each line of an error message.
+
     Raises:
-        ConfigError: naming the path of each wrong key, what came and what was expected.
+        ConfigError: if a key or value is wrong. The message has one line per error, with the path of the key,
+            its value and the expected value.
     """
     try:
+        # JSON mode of pydantic accepts a list for a tuple even in strict mode, as TOML has lists only.
         text = json.dumps(data, default=str)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{where}: {_unreadable(error)}") from None
@@ -137,12 +145,13 @@ def from_dict(cls: type[C], data: Mapping[str, Any], where: str = "config") -> C
 
 
 def load(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
-    """Read a TOML file, apply `key=value` overrides, validate.
+    """Read a TOML file, apply `key=value` overrides and validate the result.
 
     Args:
         cls: The configuration class.
         path: The TOML file.
-        overrides: `a.b.c=value`; the value is TOML, or a string where it is no valid TOML.
+        overrides: Overrides of the form `a.b.c=value`. The value is parsed as TOML; if it is not valid TOML,
+            it is taken as a string.
 
     Raises:
         ConfigError: if the file is missing or not TOML, or a key or value is wrong.
@@ -154,10 +163,10 @@ def load(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
 
 
 def read_toml(path: Path | str) -> dict[str, Any]:
-    """Return the plain data of a TOML file.
+    """Return the contents of a TOML file as plain data.
 
     Raises:
-        ConfigError: if the file is missing, is no regular file, has more than 1 MiB or is not TOML.
+        ConfigError: if the file is missing, is not a regular file, is larger than 1 MiB or is not TOML.
     """
     try:
         with open(path, "rb", opener=_without_waiting) as file:
@@ -167,9 +176,9 @@ def read_toml(path: Path | str) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except ValueError:
-        raise ConfigError(f"{str(path)!r}: no name that a file can have") from None
+        raise ConfigError(f"{str(path)!r}: not a valid file name") from None
     if len(content) > LARGEST:
-        raise ConfigError(f"{path}: more than {LARGEST:,} bytes, the most of a file of settings")
+        raise ConfigError(f"{path}: more than {LARGEST:,} bytes, the maximum size of a config file")
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -182,38 +191,38 @@ def read_toml(path: Path | str) -> dict[str, Any]:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; a named pipe that nobody writes to is opened, too, and then refused."""
+    """Open a file without blocking, so that a named pipe without a writer can be rejected as well."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the plain data of TOML text.
+    """Return TOML text as plain data.
 
     Raises:
-        ValueError: if it is not TOML, is nested too deeply, or holds a number of thousands of digits.
+        ValueError: if the text is not TOML, is nested too deeply, or has a number with thousands of digits.
     """
     try:
-        # The line ends of Windows, which files that are read as text lose.
+        # The text was decoded from bytes, so Windows line endings have not been normalized yet.
         return tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
     except (ValueError, RecursionError) as error:
         raise ValueError(_unreadable(error)) from None
 
 
 def _unreadable(error: ValueError | RecursionError) -> str:
-    """What is wrong with data that cannot even be read."""
+    """Return the reason why data could not be parsed."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
-    return "a number of thousands of digits" if "int_max_str_digits" in str(error) else str(error)
+    return "a number with thousands of digits" if "int_max_str_digits" in str(error) else str(error)
 
 
 def dump_toml(value: Any) -> str:
-    """A configuration as TOML text that `load` reads back to an equal one."""
+    """Return a configuration as TOML text; `load` reads it back to an equal configuration."""
     return "\n".join(_toml_table(to_dict(value), ())).strip() + "\n"
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """One line of `regard config`: the key's path, its type, its default and its sentence."""
+    """One line of `regard config`: the path of a key, its type and range, its default and its help text."""
 
     path: str
     type: str
@@ -222,7 +231,12 @@ class Option:
 
 
 def options(cls: type[Any], prefix: str = "") -> Iterator[Option]:
-    """Every option below a configuration class, depth first, members of a union in turn."""
+    """Yield every option of a configuration class depth first, with the members of a union in order.
+
+    Args:
+        cls: The configuration class.
+        prefix: A string that is prepended to each path.
+    """
     hints = typing.get_type_hints(cls, include_extras=False)
     for field in dataclasses.fields(cls):
         path = f"{prefix}{field.name}"
@@ -242,7 +256,7 @@ def options(cls: type[Any], prefix: str = "") -> Iterator[Option]:
 
 
 def _range(constraints: Iterable[Any]) -> str:
-    """The range of a number, as `, 1 to 256`; nothing where it has none."""
+    """Return the range of a number as text, such as `, from 1 to 256`; empty if there is none."""
     words = {"ge": "from {:,}", "gt": "above {:,}", "le": "to {:,}", "lt": "below {:,}"}
     found = [
         text.format(value)
@@ -254,6 +268,8 @@ def _range(constraints: Iterable[Any]) -> str:
 
 
 def _shown(default: Any) -> str:
+    """Return the default as text."""
+    # pydantic's marker for "no default" is private, so it is recognized by its representation.
     required = default is dataclasses.MISSING or default is ... or "PydanticUndefined" in repr(default)
     if required:
         return "required"
@@ -261,6 +277,7 @@ def _shown(default: Any) -> str:
 
 
 def _type_name(hint: Any) -> str:
+    """Return the name of a type as `regard config` prints it; an optional type is printed without None."""
     origin = typing.get_origin(hint)
     if origin is typing.Literal:
         return " | ".join(json.dumps(value) for value in typing.get_args(hint))
@@ -272,7 +289,7 @@ def _type_name(hint: Any) -> str:
 
 
 def _configs(hint: Any) -> Iterator[type[Any]]:
-    """The configuration classes named in a type hint."""
+    """Yield the configuration classes in a type hint."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         yield hint
     for argument in typing.get_args(hint):
@@ -280,10 +297,14 @@ def _configs(hint: Any) -> Iterator[type[Any]]:
 
 
 def set_option(data: dict[str, Any], override: str) -> None:
-    """Put a `key=value` into plain data; the value is TOML, or a string where it is no valid TOML.
+    """Apply one override of the form `key=value` to plain data.
+
+    Args:
+        data: The data, changed in place.
+        override: `a.b.c=value`. The value is parsed as TOML; if it is not valid TOML, it is a string.
 
     Raises:
-        ConfigError: if it is no `key=value`, or the key is below what is no table.
+        ConfigError: if the override does not have this form, or a part of the key is not a table.
     """
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
@@ -304,12 +325,13 @@ def set_option(data: dict[str, Any], override: str) -> None:
 
 
 def _explain(cls: type[Any], error: ValidationError) -> Iterator[str]:
+    """Yield one message per error that pydantic found."""
     for problem in error.errors():
         path = [str(part) for part in problem["loc"]]
         known, names = _walk(cls, path[:-1])
         shown = ".".join([*names, *path[-1:]])
         if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            # A key that another kind has is no advice.
+            # The key may belong to another kind of the union. Suggesting it again would not help.
             others = [key for key in known if key != path[-1]]
             near = difflib.get_close_matches(path[-1], others, n=1, cutoff=0.0)
             yield f"unknown key {shown!r}" + (
@@ -320,21 +342,23 @@ def _explain(cls: type[Any], error: ValidationError) -> Iterator[str]:
         else:
             message = problem["msg"].removeprefix("Value error, ")
             message = f"{message[:1].lower()}{message[1:]}"
-            # A rule over several keys of the whole names them itself; the kind of a table is no key.
+            # A check of several keys names them in its own message. The tags that pydantic adds to a path for
+            # members of a union are not keys.
             shown = ".".join(_walk(cls, path)[1])
             yield f"{shown}: {message}; got {_clip(problem.get('input'))}" if shown else message
 
 
 def _clip(value: Any) -> str:
+    """Return a value as text of at most 60 characters."""
     try:
         text = repr(value)
-    except ValueError:  # of an integer of thousands of digits
-        return "a number of thousands of digits"
+    except ValueError:  # raised by Python for an integer with thousands of digits
+        return "a number with thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _walk(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]]:
-    """The field names known at a pydantic error's path, and the path without union tags."""
+    """Return the field names that are valid at the path of a pydantic error, and the path without tags."""
     classes, names = [cls], []
     for part in path:
         found = [
@@ -347,6 +371,7 @@ def _walk(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]]:
         if found:
             classes, names = found, [*names, part]
             continue
+        # A part that is not a field may be the tag of a member of a union: the default of its field `kind`.
         tagged = [
             c
             for c in classes
@@ -360,11 +385,13 @@ def _walk(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _toml_value(value: Any) -> str:
+    """Return a plain value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         return {"inf": "inf", "-inf": "-inf", "nan": "nan"}.get(repr(value), repr(value))
     if isinstance(value, str):
+        # A JSON string is a valid TOML string except for the control character DEL.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list):
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"
@@ -374,6 +401,7 @@ def _toml_value(value: Any) -> str:
 
 
 def _toml_table(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    """Yield the lines of a table: its scalars first, then its subtables under their own headers."""
     scalars = {k: v for k, v in table.items() if not isinstance(v, dict)}
     if path and (scalars or not table):
         yield f"\n[{'.'.join(path)}]"

@@ -1,4 +1,4 @@
-"""The exceptions a user can meet: each is one clear message, without a traceback at the command line."""
+"""The exceptions that regard raises on purpose; the command line prints only their messages."""
 
 __all__ = [
     "CheckpointError",
@@ -13,48 +13,51 @@ __all__ = [
 
 
 class RegardError(Exception):
-    """The root of every error that regard raises on purpose.
+    """Base class of all errors that regard raises on purpose.
 
-    The command line prints the message alone and exits with `exit_status`.
+    The command line prints the message and exits with `exit_status`.
     """
 
     exit_status = 1
 
 
 class UsageError(RegardError):
-    """The command or its arguments are wrong."""
+    """The command or its arguments are invalid."""
 
     exit_status = 2
 
 
 class ConfigError(UsageError):
-    """A configuration is wrong: an unknown key, a value of the wrong type, parts that do not fit together."""
+    """A configuration is invalid: an unknown key, a value of the wrong type, or options that conflict."""
 
 
 class DeviceError(UsageError):
-    """A device was asked for that is not there."""
+    """A requested device is not available."""
 
 
 class DataError(RegardError):
-    """A file of text, links or scores is missing, broken or does not fit its companion; names file, line."""
+    """A file of text, alignments or scores is missing or malformed, or does not match a parallel file.
+
+    The message names the file and the line.
+    """
 
 
 class CheckpointError(RegardError):
-    """A model folder or checkpoint is missing, truncated or altered; names the file."""
+    """A model directory or checkpoint is missing, truncated or modified; the message names the file."""
 
 
 class InfeasibleBounds(RegardError, ValueError):
-    """No distribution fits between a row's bounds; names the row and what its bounds sum to.
+    """No probability distribution satisfies the bounds of a row; the message gives the row and its sums.
 
     Attributes:
-        row: The index of the row along the leading dimensions.
+        row: Index of the row along the leading dimensions.
     """
 
     def __init__(self, message: str, row: tuple[int, ...] = ()) -> None:
-        """Keep the row beside the message."""
+        """Store the message and the row."""
         super().__init__(message)
         self.row = row
 
 
 class TrainingDiverged(RegardError):
-    """The training loss stayed not finite; says what to try."""
+    """The training loss is repeatedly not finite; the message suggests remedies."""

@@ -1,7 +1,8 @@
-"""A whole run from one config: data prepared, model built, trained, and loaded again from its folder.
+"""Runs from one config: prepare the data, build and train the model, and load it from its directory.
 
-A model folder rebuilds its model by itself: `config.toml` is the config it was trained with, the text files
-are its tokenizers and vocabularies, `model.safetensors` its best weights (see `regard.training.checkpoint`).
+A model directory is self-contained: `config.toml` holds the config of the run, further files hold the
+tokenizers and vocabularies, and `model.safetensors` holds the best weights (see
+`regard.training.checkpoint`).
 """
 
 import dataclasses
@@ -74,47 +75,55 @@ _log = logging.getLogger(__name__)
 
 CONFIG_FILE = "config.toml"
 LAST_LINE = "# end of config\n"
-"""A config cut off in the midst would still be a config, with defaults in the place of what is gone."""
+"""Last line of a config file. It detects truncation: a truncated config would still be valid TOML, with
+defaults for the missing options."""
 
 
 @config
 class RunConfig:
-    """One run: everything it takes to train a model and to translate with it."""
+    """All settings of a run: data, model, training and search."""
 
     folder: str | None = option(
-        default=None, help="The model folder; none: `runs/` and the name of the config's file."
+        default=None, help="Output directory. Default: `runs/NAME` for a config file `NAME.toml`."
     )
     seed: int = option(
-        default=1, help="Seed of the first weights, the order of the data and dropout.", ge=0, le=2**32 - 1
+        default=1,
+        help="Random seed of the initial weights, the order of the data and dropout.",
+        ge=0,
+        le=2**32 - 1,
     )
-    device: str = option(default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:N.")
+    device: str = option(
+        default="auto", help="Device: auto (a GPU if available, else the CPU), cpu, cuda or cuda:N."
+    )
     threads: int = option(
         default=0,
-        help="Threads for products on the CPU; 0: as many as the processors that the process may use.",
+        help="Number of CPU threads for matrix multiplications. 0 uses all available processors.",
         ge=0,
         le=1_024,
     )
-    data: DataConfig = option(help="The text.")
+    data: DataConfig = option(help="Training and validation data.")
     model: Annotated[ModelConfig | PhraseConfig, Kinds("lstm")] = option(
-        default=LstmConfig, help="The model."
+        default=LstmConfig, help="Architecture and size of the model."
     )
-    training: TrainingConfig = option(default=TrainingConfig, help="How it is trained.")
+    training: TrainingConfig = option(default=TrainingConfig, help="Optimization and validation.")
     guided: GuidedConfig | None = option(
-        default=None, help="Word links to teach attention by (Chen et al. 2016); none: it finds its own."
+        default=None,
+        help="Supervision of attention by word alignments (Chen et al., 2016). Default: no supervision.",
     )
     sequence: SequenceConfig | None = option(
         default=None,
-        help="Whole translations judged by BLEU too (Wu et al. 2018); none: they are not.",
+        help="Sequence-level training with sentence BLEU (Wu et al., 2018). Default: token-level loss only.",
     )
     finetune: FinetuneConfig | None = option(
-        default=None, help="How the pre-trained part of the model is trained; none: as all of it."
+        default=None,
+        help="Fine-tuning of the pre-trained part of the model. Default: trained like the other parts.",
     )
-    search: SearchConfig = option(default=SearchConfig, help="How it translates, unless told otherwise.")
+    search: SearchConfig = option(default=SearchConfig, help="Default search settings for translation.")
 
     def with_alignment(self) -> "RunConfig":
-        """Return the config with the attention that was taught (`guided`) as that of its word links.
+        """Return the config with the supervised attention (`guided`) as the source of word alignments.
 
-        What `search.alignment` names itself stays.
+        A layer or heads given in `search.alignment` take precedence.
         """
         own, taught = self.search.alignment, self.guided
         if taught is None or own.layer is not None:
@@ -123,28 +132,34 @@ class RunConfig:
         return dataclasses.replace(self, search=dataclasses.replace(self.search, alignment=found))
 
     def __post_init__(self) -> None:
-        """Refuse a mechanism whose kind of target there is not, such as a pointer that nothing would move."""
+        """Check that the sections of the config are compatible."""
         if isinstance(self.model, PhraseConfig):
             if self.data.fertility or self.guided or self.sequence:
-                raise ValueError("data.fertility, guided, sequence: model.kind = 'phrase' has no attention")
+                raise ValueError(
+                    "data.fertility, guided, sequence: model.kind = 'phrase' has no attention; "
+                    "remove these sections"
+                )
             return
         attention = self.model.attention
+        # Pointer attention advances at edit actions, which only the tokenizer `actions` produces.
         wanted = getattr(attention, "target_tokenizer", None)
         if wanted is not None and self.data.target_tokenizer.kind != wanted:
-            raise ValueError(f"attention {attention.kind!r} wants data.target_tokenizer.kind = {wanted!r}")
+            raise ValueError(
+                f"attention {attention.kind!r} requires data.target_tokenizer.kind = {wanted!r}"
+            )
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A trained model, ready to translate.
+    """A trained model that is ready to translate.
 
     Attributes:
-        folder: Where it came from.
-        config: What it was trained with.
-        text: Its tokenizers and vocabularies.
-        model: In evaluation mode, on `device`.
-        device: Where it is.
-        precision: What its products are made in; see `regard.models.precision`.
+        folder: The directory that the model was loaded from.
+        config: The config of its run, with the overrides given to `load_model`.
+        text: The tokenizers and vocabularies of both languages.
+        model: The model in evaluation mode, on `device`.
+        device: The device of the model.
+        precision: The precision of its matrix multiplications; see `regard.models.precision`.
     """
 
     folder: Path
@@ -160,19 +175,23 @@ def train(
     folder: Path | str,
     preparing: Callable[[], AbstractContextManager[Progress | None]] = nullcontext,
 ) -> Result:
-    """Train a model in a folder, preparing its data if needed, or go on where an earlier run stopped.
+    """Train a model, or resume an interrupted run; the data is prepared first if necessary.
 
     Args:
-        config: The run.
-        folder: The model folder; made where it is absent.
-        preparing: Makes what shows the progress of the preparing while that lasts.
+        config: The settings of the run.
+        folder: The model directory. It is created if it does not exist.
+        preparing: Returns a context manager that is entered during data preparation and yields the progress
+            display, or None for no display.
+
+    Returns:
+        The result of the training.
 
     Raises:
-        ConfigError: if the folder holds a run with another config; names the keys that differ.
-        DataError: if the text is missing or broken.
-        CheckpointError: if a file of the folder is corrupt or cannot be written, or another process trains in
-            it: then nothing was written.
-        TrainingDiverged: if the loss stayed not finite.
+        ConfigError: if the directory holds a run with another config; names the keys that differ.
+        DataError: if the data is missing or malformed.
+        CheckpointError: if a file of the directory is corrupt or cannot be written, or another process trains
+            in it. In the latter case no file was written.
+        TrainingDiverged: if the loss is repeatedly not finite.
     """
     folder, config = Path(folder), config.with_alignment()
     device = pick_device(config.device)
@@ -188,13 +207,14 @@ def train(
             _check_start(config.training.start, prepared.text)
             guiding_links(config.guided, prepared, config.data.train, prepared.fingerprint)
             _begin(config, prepared, folder)
+        # The main process has prepared and cached the data; the others load it from the cache.
         processes.wait()
         prepared = prepare(config.data)
         prepared = with_fertilities(prepared, config.data.fertility, prepared.fingerprint)
         if isinstance(config.model, PhraseConfig):
             beside = files_beside(folder, to_dict(config))
             phrases = partial(run_phrases, config.model, prepared, folder, prepared.fingerprint, beside)
-            # One process makes it; the others find it made.
+            # The main process trains the model; the others then only read its result.
             result = phrases(config.seed, config.threads) if processes.is_main else None
             processes.wait()
             return phrases(config.seed, config.threads) if result is None else result
@@ -204,13 +224,14 @@ def train(
 def _trainer(
     config: RunConfig, prepared: Prepared, folder: Path, device: torch.device, processes: Processes
 ) -> Trainer:
-    """What trains a network in a model folder that is begun."""
+    """Return the trainer of a neural model; its model directory must exist."""
     identity = {"training data": prepared.fingerprint}
     if config.guided is not None and config.guided.links is not None:
         identity["guided links"] = file_digest(Path(config.guided.links))
     split = prepared.split("train")
     links = guiding_links(config.guided, prepared, config.data.train, prepared.fingerprint)
     assert not isinstance(config.model, PhraseConfig)
+    # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
     torch.manual_seed(config.seed)
     model = assemble(config.model, prepared.text, folder if _is_begun(folder) else None)
     check_lengths(model, prepared)
@@ -232,11 +253,11 @@ def _trainer(
 
 
 def read_run(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:
-    """The config of a run from its file; folders that it does not name are named after the file.
+    """Read the config of a run; directories that are not set are named after the file.
 
     Args:
-        path: The TOML file; `NAME.toml` makes `runs/NAME` and `prepared/NAME`.
-        overrides: `a.b.c=value`.
+        path: The TOML file. For `NAME.toml` the default directories are `runs/NAME` and `prepared/NAME`.
+        overrides: Overrides of the form `a.b.c=value`.
 
     Raises:
         ConfigError: if the file or a setting is wrong; see `regard.config.load`.
@@ -247,30 +268,30 @@ def read_run(path: Path | str, overrides: Iterable[str] = ()) -> RunConfig:
 
 
 def load_config(folder: Path | str) -> RunConfig:
-    """The config a model was trained with; of a Hugging Face folder one that names its parts.
+    """Return the config of the run that trained a model, or an equivalent one for a Hugging Face directory.
 
     Raises:
-        CheckpointError: if the folder or its config is missing or not readable; names the file.
+        CheckpointError: if the directory or its config is missing or unreadable; names the file.
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise CheckpointError(f"{folder}: no such model folder")
+        raise CheckpointError(f"{folder}: no such model directory")
     if is_hf_folder(folder):
         return RunConfig(**foreign_parts(folder))
     path = folder / CONFIG_FILE
     if (folder / HF_CONFIG).is_file() and not path.exists():
-        read_hf_config(folder)  # says what is wrong with it
+        read_hf_config(folder)  # raises an error that explains why this is not a usable Hugging Face model
     try:
         if not read_bytes(own_file(folder, CONFIG_FILE)).decode().endswith(LAST_LINE):
-            raise CheckpointError(f"{path}: truncated: it does not end with {LAST_LINE.strip()!r}")
+            raise CheckpointError(f"{path}: truncated: the file does not end with {LAST_LINE.strip()!r}")
         return load(RunConfig, path)
     except DataError as error:
         raise CheckpointError(str(error)) from None
     except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path}: altered: not UTF-8 at byte {error.start + 1}") from None
+        raise CheckpointError(f"{path}: corrupt: not UTF-8 at byte {error.start + 1}") from None
     except ConfigError as error:
         raise CheckpointError(
-            f"{error}\n{folder} is not a model folder, or of another version of regard"
+            f"{error}\n{folder} is not a model directory, or was written by another version of regard"
         ) from None
 
 
@@ -280,19 +301,20 @@ def load_model(
     precision: str = "float32",
     settings: Iterable[str] = (),
 ) -> LoadedModel:
-    """A trained model from its folder alone.
+    """Load a trained model from its directory.
 
     Args:
-        folder: The model folder, or that of a sequence-to-sequence model of Hugging Face's.
-        device: As in the config: `auto`, `cpu`, `cuda`...
-        precision: What products are made in: `float32`, `bfloat16` or, on a CPU, `int8`.
-        settings: Other settings than those it was trained with, as `model.attention.contexts=0`.
+        folder: A model directory, or the directory of a Hugging Face sequence-to-sequence model.
+        device: As in the config: `auto`, `cpu`, `cuda` or `cuda:N`.
+        precision: Precision of matrix multiplications: `float32`, `bfloat16` or, on a CPU, `int8`.
+        settings: Overrides of the config of the run, such as `model.attention.contexts=0`.
 
     Raises:
-        UsageError: if the precision is not known, or not for this model.
-        CheckpointError: if a file of the folder is missing or corrupt (names it), or the weights do not fit.
-        ConfigError: if a setting is wrong.
-        DeviceError: if the device is not there, or has no products in that precision.
+        UsageError: if the precision is unknown or not supported by this model, or the model is phrase-based.
+        CheckpointError: if a file of the directory is missing or corrupt (names it), or the weights do not
+            match the model.
+        ConfigError: if an override is wrong.
+        DeviceError: if the device is not available or does not support the precision.
     """
     folder, chosen = Path(folder), as_precision(precision)
     place = pick_device(device)
@@ -305,12 +327,13 @@ def load_model(
             set_option(data, setting)
         config = from_dict(RunConfig, data, where=str(folder))
     if isinstance(config.model, PhraseConfig):
-        raise UsageError(f"{folder}: is a phrase-based model, which this does not work with")
+        raise UsageError(f"{folder}: this is a phrase-based model; a neural model is required here")
     try:
         text = foreign_text(config.data) if foreign else load_text(folder)
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    if not foreign and type(config.model) not in PRETRAINED:  # those compare the parts themselves
+    # Compare shapes before the weights are loaded. Pre-trained models check their own parts.
+    if not foreign and type(config.model) not in PRETRAINED:
         check_sizes(partial(assemble, config.model, text, folder), folder)
     model = assemble(config.model, text, None if foreign else folder)
     if foreign:
@@ -323,23 +346,24 @@ def load_model(
 
 
 def model_folder(file: Path) -> Path:
-    """The model folder a file of weights lies in.
+    """Return the model directory that contains a weight file.
 
     Raises:
-        CheckpointError: if it lies in none.
+        CheckpointError: if neither the file's directory nor its parent is a model directory.
     """
     for folder in file.absolute().parents[:2]:
         if (folder / CONFIG_FILE).is_file():
             return folder
-    raise CheckpointError(f"{file}: lies in no model folder (no {CONFIG_FILE} beside it)")
+    raise CheckpointError(f"{file}: not in a model directory (no {CONFIG_FILE} next to it)")
 
 
 def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
-    """Make the folder a model folder; its config comes last, so that a folder with a config is whole."""
+    """Create the model directory. The config is written last, so its presence marks a complete directory."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if _is_begun(folder):
-            load_text(folder)  # nobody could translate with what is trained beside broken files
+            # Stop before training if the files that translation needs are corrupt.
+            load_text(folder)
             if (folder / MODEL_FILE).is_file():
                 check_weights(folder / MODEL_FILE, folder, to_dict(config), lost=True)
         else:
@@ -348,44 +372,45 @@ def _begin(config: RunConfig, prepared: Prepared, folder: Path) -> None:
                 keep_parts(config.model, folder)
         write_config(config, folder)
     except OSError as error:
-        raise CheckpointError(f"{folder}: cannot be made: {error.strerror}") from None
+        raise CheckpointError(f"{folder}: directory cannot be created: {error.strerror}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
 
 
 def _is_begun(folder: Path) -> bool:
-    """Whether a folder holds anything that was learned."""
+    """Return whether a directory contains a checkpoint or trained weights."""
     return bool(state_files(folder)) or (folder / MODEL_FILE).exists() or phrases_begun(folder)
 
 
 def write_config(config: RunConfig, folder: Path) -> None:
-    """Write the config of a model folder.
+    """Write the config into a model directory.
 
     Raises:
-        DataError: if it cannot be written.
+        DataError: if the file cannot be written.
     """
     write_atomic(folder / CONFIG_FILE, (dump_toml(config) + "\n" + LAST_LINE).encode())
 
 
 def _check_same_run(config: RunConfig, folder: Path) -> None:
-    """Refuse to go on with a run that was begun with another config."""
+    """Raise an error if the directory belongs to a run with another config, or to another kind of model."""
     if not _is_begun(folder):
         if (folder / EXPORTED_FILE).exists():
-            raise UsageError(f"{folder}: holds an exported model; give another folder (--out)")
+            raise UsageError(f"{folder}: contains an exported model; choose another directory (--out)")
         return
     weights = folder / MODEL_FILE
     if weights.exists() and not state_files(folder) and "averaged" in read_about(weights):
-        raise UsageError(f"{folder}: holds an averaged model; give another folder (--out)")
+        raise UsageError(f"{folder}: contains an averaged model; choose another directory (--out)")
     shown = differences(to_dict(load_config(folder)), to_dict(config), is_harmless)
     if shown:
         raise ConfigError(
-            f"{folder} holds a run with another config; give another folder (--out), or what it had:\n"
+            f"{folder} contains a run with another config; choose another directory (--out) or restore these "
+            "settings:\n"
             + "\n".join(f"  {line}" for line in shown)
         )
 
 
 def _check_start(start: str | None, text: TextPair) -> None:
-    """Refuse weights to start from whose rows stand for other words."""
+    """Raise an error if the initial weights belong to other vocabularies than those of this run."""
     if start is None:
         return
     path = Path(start)
@@ -395,6 +420,7 @@ def _check_start(start: str | None, text: TextPair) -> None:
         mine, its = getattr(text, side).vocabulary, getattr(other, side).vocabulary
         if mine != its:
             raise ConfigError(
-                f"training.start = {start!r}: its {side} vocabulary ({len(its)} tokens) is not that of this "
-                f"run's text ({len(mine)} tokens): its weights would stand for other words"
+                f"training.start = {start!r}: the {side} vocabulary of that model ({len(its)} tokens) "
+                f"differs from that of this run ({len(mine)} tokens): both models must have the same "
+                "vocabularies"
             )

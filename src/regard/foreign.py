@@ -1,4 +1,4 @@
-"""A Hugging Face folder in the place of a model folder: what a run would have told of it."""
+"""Support for Hugging Face directories as model directories: their config, tokenizers and search settings."""
 
 import logging
 import os
@@ -17,28 +17,32 @@ from regard.models.hf.generation import read_generation
 __all__ = ["foreign_parts", "foreign_text", "warn_not_followed"]
 
 LONGEST = 100_000
-"""The most tokens of a translation that a search may be told."""
+"""Largest maximum length of a translation, in tokens, that is taken from a generation config."""
 _log = logging.getLogger(__name__)
 
 
 def foreign_parts(folder: Path) -> dict[str, Any]:
-    """What a run's config would say of a folder: its text, its model, how it searches."""
+    """Return the sections `data`, `model` and `search` of a `RunConfig` for a Hugging Face directory."""
     model = HfConfig(folder=str(folder))
     return {"data": _data(folder), "model": model, "search": _search(folder)}
 
 
 def _data(folder: Path) -> DataConfig:
-    """Its tokenizers, and no corpus."""
+    """Return a data config with the tokenizers of the directory and an empty corpus."""
     nothing = CorpusConfig(source=os.devnull, target=os.devnull)
     tokenizer = PretrainedTokenizerConfig(folder=str(folder))
     return DataConfig(train=(nothing,), valid=nothing, source_tokenizer=tokenizer, target_tokenizer=tokenizer)
 
 
 def foreign_text(data: DataConfig) -> TextPair:
-    """Tokenizers and vocabularies of a folder.
+    """Load the tokenizers and vocabularies of a Hugging Face directory.
+
+    Args:
+        data: The section `data` of `foreign_parts`.
 
     Raises:
-        DataError: if it holds no tokenizer.
+        DataError: if the directory has no tokenizer.
+        ConfigError: if `data` names another kind of tokenizer.
     """
     source, target = (
         _side(config, name)
@@ -49,24 +53,26 @@ def foreign_text(data: DataConfig) -> TextPair:
 
 def _side(config: Any, name: str) -> Side:
     if not isinstance(config, PretrainedTokenizerConfig):
-        raise ConfigError(f"data.{name}_tokenizer.kind: a Hugging Face folder has a tokenizer of its own")
+        raise ConfigError(
+            f"data.{name}_tokenizer.kind: a Hugging Face model uses its own tokenizer; remove this setting"
+        )
     tokenizer = PretrainedTokenizer.of_folder(config, name)
     return Side(tokenizer, tokenizer.vocabulary)
 
 
 def _search(folder: Path) -> SearchConfig:
-    """How its model searches: as `generate` of transformers would with the settings of its directory.
+    """Return the search settings that `generate` of transformers would use for this directory.
 
-    Where these name no number of beams or no maximum length, ours is taken: the library's are 1 and 20, and
-    the latter cuts translations off.
+    If the generation config gives no number of beams or no maximum length, regard's default applies. The
+    defaults of transformers are 1 beam and 20 tokens, and the latter truncates translations.
 
     Raises:
-        CheckpointError: if a setting is broken, or beyond what any machine could do; names file and setting.
+        CheckpointError: if a setting is invalid or out of range; names the file and the setting.
     """
     found, path = read_generation(folder)
     plain = SearchConfig()
     least, most = found.min_length, found.max_length
-    # New tokens are those after the start symbol.
+    # `max_new_tokens` and `min_new_tokens` do not count the start symbol.
     least = least if found.min_new_tokens is None else found.min_new_tokens + 1
     most = most if found.max_new_tokens is None else found.max_new_tokens + 1
     stops: dict[bool | str | None, Literal["likely", "certain", "full"]] = {True: "full", "never": "certain"}
@@ -75,7 +81,7 @@ def _search(folder: Path) -> SearchConfig:
         "length_penalty": 1.0 if found.length_penalty is None else found.length_penalty,
         "min_length": least or 0,
         "max_length_ratio": plain.max_length_ratio if most is None else 0.0,
-        # Some files name a number that stands for no limit.
+        # Some files give a very large number to mean "no limit".
         "max_length_extra": plain.max_length_extra if most is None else min(most, LONGEST),
         "no_repeat_ngram": found.no_repeat_ngram_size or 0,
         "forbid_unknown": False,  # `generate` may produce it unless the settings suppress it
@@ -93,7 +99,7 @@ def _search(folder: Path) -> SearchConfig:
 
 
 def warn_not_followed(folder: Path) -> None:
-    """Say which of the settings of generation of a directory search does not follow."""
+    """Log a warning that lists the settings of the generation config that regard ignores."""
     settings, path = read_generation(folder)
     if names := settings.not_followed():
-        _log.warning("%s: regard does not follow %s", path, ", ".join(names))
+        _log.warning("%s: regard ignores %s", path, ", ".join(names))

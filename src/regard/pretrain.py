@@ -1,10 +1,10 @@
-"""Pre-training of a language model on text of one language: a Hugging Face folder comes out.
+"""Pre-training of a language model on monolingual text, with a Hugging Face directory as the result.
 
-    FOLDER/config.json, model.safetensors, tokenizer...   what `transformers` loads, and what the options
-                                                          `encoder` and `decoder` of models take
-    FOLDER/run/                                           the trainer's: record, states to go on from
+    FOLDER/config.json, model.safetensors, tokenizer...   the model, for `transformers` and for the options
+                                                          `encoder` and `decoder` of regard's models
+    FOLDER/run/                                           files of the trainer: record and checkpoints
 
-The folder's own files come last, so that a folder with a `config.json` is trained to the end.
+The files of the model are written last. A directory with a `config.json` holds a fully trained model.
 """
 
 import dataclasses
@@ -47,79 +47,94 @@ SETTINGS = "pretrain.json"
 
 @config
 class MonolingualConfig:
-    """Text of one language."""
+    """Monolingual training and validation text."""
 
-    train: tuple[str, ...] = option(help="Files of text, plain or gzip, a sentence a line.", min_length=1)
-    valid: str = option(help="The file of validation text.")
+    train: tuple[str, ...] = option(
+        help="Training files, plain text or gzip, one sentence per line.", min_length=1
+    )
+    valid: str = option(help="Validation file, plain text or gzip, one sentence per line.")
     max_length: int = option(
         default=126,
-        help="Lines are cut to so many tokens, the symbols around them not counted.",
+        help="Maximum number of tokens per line, without start and end symbols; longer lines are truncated.",
         ge=1,
         le=100_000,
     )
     tokenizer: str | None = option(
         default=None,
-        help="A Hugging Face folder whose tokenizer to take; none: one is learned from the text.",
+        help="Hugging Face directory with the tokenizer. Default: a new tokenizer, trained on the text.",
     )
-    size: int = option(default=8_000, help="Tokens of a tokenizer that is learned.", ge=300, le=1_000_000)
+    size: int = option(
+        default=8_000, help="Vocabulary size of a tokenizer trained here.", ge=300, le=1_000_000
+    )
 
 
 @config
 class LanguageModelConfig:
-    """A language model: masked as BERT (Devlin et al. 2019) or causal as GPT-2 (Radford et al. 2019)."""
+    """A masked or causal language model: BERT (Devlin et al., 2019) or GPT-2 (Radford et al., 2019)."""
 
     kind: Literal["masked", "causal"] = option(
         default="masked",
-        help="masked: an encoder, BERT, which learns what hidden tokens were; causal: a decoder, GPT-2, "
-        "which learns each token from those before.",
+        help="Training objective: masked (BERT, an encoder that predicts masked tokens) or causal (GPT-2, a "
+        "decoder that predicts the next token).",
     )
-    layers: int = option(default=6, help="How many layers.", ge=1, le=256)
-    width: int = option(default=512, help="Their width, a multiple of the heads.", ge=2, le=16_384)
-    heads: int = option(default=8, help="Heads of self-attention.", ge=1, le=256)
-    feed_forward: int = option(default=2048, help="Width of the feed-forward networks.", ge=1, le=65_536)
-    dropout: float = option(default=0.1, help="Probability of dropping a number.", ge=0, lt=1)
+    layers: int = option(default=6, help="Number of layers.", ge=1, le=256)
+    width: int = option(default=512, help="Hidden size, a multiple of `heads`.", ge=2, le=16_384)
+    heads: int = option(default=8, help="Number of attention heads per layer.", ge=1, le=256)
+    feed_forward: int = option(
+        default=2048, help="Hidden size of the feed-forward networks.", ge=1, le=65_536
+    )
+    dropout: float = option(default=0.1, help="Dropout probability.", ge=0, lt=1)
     start: str | None = option(
         default=None,
-        help="A Hugging Face folder to go on from, in the place of these sizes; its tokenizer too.",
+        help="Hugging Face directory of a model to continue training; its tokenizer is used, and the sizes "
+        "above are ignored. Default: a new model.",
     )
 
 
 @config
 class PretrainConfig:
-    """One run of pre-training."""
+    """All settings of a pre-training run."""
 
     folder: str | None = option(
-        default=None, help="The folder; none: `runs/` and the name of the config's file."
+        default=None, help="Output directory. Default: `runs/NAME` for a config file `NAME.toml`."
     )
     seed: int = option(
         default=1,
-        help="Seed of the first weights, the order of the text, what is hidden.",
+        help="Random seed of the initial weights, the order of the text and the masked positions.",
         ge=0,
         le=4_294_967_295,
     )
-    device: str = option(default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:N.")
+    device: str = option(
+        default="auto", help="Device: auto (a GPU if available, else the CPU), cpu, cuda or cuda:N."
+    )
     threads: int = option(
         default=0,
-        help="Threads for products on the CPU; 0: as many as the processors that the process may use.",
+        help="Number of CPU threads for matrix multiplications. 0 uses all available processors.",
         ge=0,
         le=1_024,
     )
-    text: MonolingualConfig = option(help="The text.")
-    model: LanguageModelConfig = option(default=LanguageModelConfig, help="The model and what it learns.")
-    training: TrainingConfig = option(default=TrainingConfig, help="How it is trained.")
+    text: MonolingualConfig = option(help="Training and validation text.")
+    model: LanguageModelConfig = option(
+        default=LanguageModelConfig, help="Training objective and size of the model."
+    )
+    training: TrainingConfig = option(default=TrainingConfig, help="Optimization and validation.")
 
     def __post_init__(self) -> None:
-        """Refuse what there is not without translations."""
+        """Check that the options are compatible."""
         if self.training.validation.metric != "perplexity":
-            raise ValueError("training.validation.metric: a language model is judged by perplexity")
+            raise ValueError("training.validation.metric: a language model supports only 'perplexity'")
         if self.model.start is not None and self.text.tokenizer not in (None, self.model.start):
-            raise ValueError("text.tokenizer: model.start brings a tokenizer of its own")
+            raise ValueError("text.tokenizer: not allowed with model.start, whose own tokenizer is used")
         if self.model.start is None and self.model.width % self.model.heads:
-            raise ValueError("model.width is not a multiple of model.heads")
+            raise ValueError("model.width must be a multiple of model.heads")
 
 
 def read_pretraining(path: Path | str, overrides: list[str]) -> PretrainConfig:
-    """The config of a run of pre-training from its file.
+    """Read the config of a pre-training run.
+
+    Args:
+        path: The TOML file. For `NAME.toml` the default output directory is `runs/NAME`.
+        overrides: Overrides of the form `a.b.c=value`.
 
     Raises:
         ConfigError: if the file or a setting is wrong.
@@ -129,16 +144,19 @@ def read_pretraining(path: Path | str, overrides: list[str]) -> PretrainConfig:
 
 
 def pretrain(config: PretrainConfig, folder: Path | str) -> Result:
-    """Pre-train a language model in a folder, or go on where an earlier run stopped.
+    """Pre-train a language model, or resume an interrupted run.
 
     Args:
-        config: The run.
-        folder: Where the Hugging Face folder is made.
+        config: The settings of the run.
+        folder: The output directory, which becomes a Hugging Face directory.
+
+    Returns:
+        The result of the training.
 
     Raises:
-        ConfigError: if the folder holds a run with another config.
-        DataError: if the text is missing or broken.
-        UsageError: if transformers is not installed, or the folder holds another model.
+        ConfigError: if the directory holds a run with another config.
+        DataError: if the text is missing or malformed.
+        UsageError: if transformers is not installed, or the directory holds another model.
         CheckpointError: if a file is corrupt or cannot be written.
     """
     folder = Path(folder)
@@ -167,6 +185,7 @@ def pretrain(config: PretrainConfig, folder: Path | str) -> Result:
             identity={"text": hashlib.sha256((train.text.digest + valid.text.digest).encode()).hexdigest()},
         )
         result = trainer.run()
+        # Export the best weights, unless a signal interrupted the training.
         if result.signal is None and processes.is_main:
             put_weights(model, load_weights(run), str(run / MODEL_FILE))
             _finish(model, tokenizer, folder)
@@ -175,35 +194,38 @@ def pretrain(config: PretrainConfig, folder: Path | str) -> Result:
 
 
 def _examples(config: PretrainConfig, paths: tuple[str, ...], tokenizer: Any) -> MaskedLines | CausalLines:
+    """Return the examples of the training objective for some files."""
     lines = read_monolingual(paths, tokenizer, config.text.max_length)
     if config.model.kind == "masked":
         if tokenizer.mask_token_id is None:
-            raise DataError("the tokenizer has no mask symbol, which masked language models need")
+            raise DataError("the tokenizer has no mask symbol, which a masked language model requires")
         return MaskedLines(lines, tokenizer)
+    # BERT-style tokenizers name these symbols cls and sep. GPT-2 has one symbol for start and end.
     end = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
     starts = (tokenizer.bos_token_id, tokenizer.cls_token_id, end)
     start = next((one for one in starts if one is not None), None)
     if start is None or end is None:
-        raise DataError("the tokenizer has no end symbol, which causal language models need")
+        raise DataError("the tokenizer has no end symbol, which a causal language model requires")
     return CausalLines(lines, start, end)
 
 
 def _begin(config: PretrainConfig, folder: Path) -> None:
-    """Make the folder of the run with its tokenizer, or find that it is this run's."""
+    """Create the directory of the run with its tokenizer, or check that it belongs to this run."""
     run = folder / RUN
     about = to_dict(config)
-    for harmless in ("folder", "device", "threads"):
-        about.pop(harmless, None)
+    # These options may change when a run is resumed.
+    for key in ("folder", "device", "threads"):
+        about.pop(key, None)
     about["training"].pop("stop", None)
     text = json.dumps(about, indent=2, sort_keys=True) + "\n"
     if (run / SETTINGS).is_file():
         if (run / SETTINGS).read_text(encoding="utf-8") != text:
             raise ConfigError(
-                f"{folder} holds a run of pre-training with another config; give another folder"
+                f"{folder} contains a pre-training run with another config; choose another directory"
             )
         return
     if (folder / HF_CONFIG).exists() or (folder / "config.toml").exists():
-        raise UsageError(f"{folder}: holds a model already; give another folder")
+        raise UsageError(f"{folder}: already contains a model; choose another directory")
     given = config.model.start or config.text.tokenizer
     try:
         if given is None:
@@ -212,17 +234,17 @@ def _begin(config: PretrainConfig, folder: Path) -> None:
         else:
             learned = open_tokenizer(Path(given), given)
     except OSError as error:
-        raise CheckpointError(f"{folder}: cannot be made: {error.strerror or error}") from None
+        raise CheckpointError(f"{folder}: directory cannot be created: {error.strerror or error}") from None
     with library_errors(CheckpointError, f"{run}: cannot be written"):
         learned.save_pretrained(run)
     write_atomic(run / SETTINGS, text.encode())
 
 
 def _finish(model: LanguageModel, tokenizer: Any, folder: Path) -> None:
-    """Write the files of the Hugging Face folder, each whole, the config last."""
+    """Write the Hugging Face directory: each file atomically, the config last."""
     try:
         with partial_folder(folder / HF_CONFIG) as made:
-            # The library's own files end in errors of several kinds when the disk is full.
+            # A full disk causes several kinds of exceptions in transformers.
             with quiet(), library_errors(CheckpointError, f"{folder}: cannot be written"):
                 tokenizer.save_pretrained(made)
                 model.model.save_pretrained(made)

@@ -1,19 +1,20 @@
-"""How many processors this process may use, and how OpenMP's threads wait for each other on them.
+"""The number of processors available to this process, and the wait policy of OpenMP threads.
 
-PyTorch, MKL and the compiled kernels of `regard.kernels` share one pool of OpenMP threads. Between two pieces
-of work its threads spin for a while before they sleep. GNU's OpenMP, which PyTorch's wheels for Linux bring,
-spins 300,000 times by default, some milliseconds: where other processes want the same processors, a thread
-that spins takes the processor from the very thread it waits for, and training nearly stops. Not to spin at
-all (`OMP_WAIT_POLICY=passive`) costs a quarter of the speed of an idle machine. Between the two lies a short
-spin, about as long as it takes to wake a thread that sleeps. `benchmarks/shared.py` measures the policies.
+PyTorch, MKL and the compiled kernels of `regard.kernels` share one pool of OpenMP threads. Between two
+parallel regions its threads spin for a while before they sleep. GNU's OpenMP, which is part of PyTorch's
+wheels for Linux, spins 300,000 times by default, which takes several milliseconds. If other processes compete
+for the same processors, a spinning thread occupies the processor that the thread it waits for needs, and
+training nearly stops. Without any spinning (`OMP_WAIT_POLICY=passive`) a quarter of the speed on an idle
+machine is lost. A short spin, about as long as it takes to wake a sleeping thread, avoids both problems.
+`benchmarks/shared.py` measures the policies.
 
-The library reads its settings once, when PyTorch is imported. So the command line calls `configure_threads`
-before, and who uses regard from Python does so, too, if at all:
+OpenMP reads its settings once, when PyTorch is imported. The command line therefore calls
+`configure_threads` before that import. Python programs that use regard can do the same:
 
     import regard
     regard.configure_threads()  # before the first import of torch
 
-What the user has set in the environment stays as it is. This module imports nothing but the standard library.
+Environment variables that the user has set are not changed. This module imports only the standard library.
 """
 
 import math
@@ -24,22 +25,22 @@ from pathlib import Path, PurePosixPath
 __all__ = ["SPINS", "available_processors", "configure_threads", "cpu_quota"]
 
 SPINS = 1000
-"""How often a waiting thread of GNU's OpenMP looks again before it sleeps."""
+"""Number of times that a waiting thread of GNU's OpenMP spins before it sleeps."""
 
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-"""What the user may set to choose how threads wait."""
+"""Environment variables with which the user can choose the wait policy."""
 
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def configure_threads(environment: MutableMapping[str, str] | None = None) -> None:
-    """Choose how many OpenMP threads there are and how they wait, where the user has not chosen.
+    """Set the number of OpenMP threads and their wait policy, unless the user has set them.
 
-    It has no effect on a process that has imported torch.
+    This has no effect after torch has been imported.
 
     Args:
-        environment: The environment variables to set; by default this process's.
+        environment: The environment variables to set. Default: those of this process.
     """
     chosen = os.environ if environment is None else environment
     if not any(chosen.get(name) for name in WAITING):
@@ -50,25 +51,25 @@ def configure_threads(environment: MutableMapping[str, str] | None = None) -> No
 
 
 def available_processors() -> int:
-    """The number of processors that this process may use: by its affinity and by its cgroup's CPU quota.
+    """Return the number of processors this process may use, given its affinity and its cgroup's CPU quota.
 
-    A part of a processor counts as one.
+    A fractional quota is rounded up.
     """
     processors, quota = _scheduled_processors(), cpu_quota()
     return processors if quota is None else max(1, min(processors, math.ceil(quota)))
 
 
 def _scheduled_processors() -> int:
-    """The processors that the scheduler may put this process on."""
+    """Return the number of processors that the scheduler may run this process on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cpu_quota(own: Path | None = None, root: Path | None = None) -> float | None:
-    """The processor time that the cgroups of this process may use, in processors; none: no limit.
+    """Return the CPU quota of the cgroups of this process as a number of processors, or None without a limit.
 
     Args:
-        own: The file that names the cgroups of the process; by default `/proc/self/cgroup`.
-        root: Where cgroups are mounted; by default `/sys/fs/cgroup`.
+        own: The file that lists the cgroups of the process. Default: `/proc/self/cgroup`.
+        root: The mount point of the cgroup file system. Default: `/sys/fs/cgroup`.
     """
     root = CGROUPS if root is None else root
     try:
@@ -79,7 +80,7 @@ def cpu_quota(own: Path | None = None, root: Path | None = None) -> float | None
     for line in lines:
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
-        if not controllers:
+        if not controllers:  # cgroup v2 has a single hierarchy, whose line lists no controllers
             quotas += _quotas((root, root / "unified"), path, _unified_quota)
         elif "cpu" in controllers.split(","):
             quotas += _quotas((root / "cpu", root / controllers), path, _legacy_quota)
@@ -87,7 +88,11 @@ def cpu_quota(own: Path | None = None, root: Path | None = None) -> float | None
 
 
 def _quotas(mounts: tuple[Path, ...], path: str, read: Callable[[Path], float | None]) -> Iterator[float]:
-    """The limits of a cgroup and of those that it lies in; a container's own may be mounted at the root."""
+    """Yield the quotas of a cgroup and of its ancestors.
+
+    Inside a container the path may refer to the host's hierarchy while the container's own cgroup is mounted
+    at the root. The ancestors of the path include the root, so its quota is found as well.
+    """
     inside = PurePosixPath(path.lstrip("/"))
     for mount in mounts:
         for part in (inside, *inside.parents):
@@ -97,16 +102,17 @@ def _quotas(mounts: tuple[Path, ...], path: str, read: Callable[[Path], float | 
 
 
 def _unified_quota(folder: Path) -> float | None:
-    """The limit in `cpu.max` of cgroup v2: microseconds of processor time, and in how many, or `max`."""
+    """Return the quota in `cpu.max` of cgroup v2: processor time and period in microseconds, or `max`."""
     return _ratio(_words(folder / "cpu.max"))
 
 
 def _legacy_quota(folder: Path) -> float | None:
-    """The limit of cgroup v1; a quota of -1 is none."""
+    """Return the quota of cgroup v1, where -1 means no limit."""
     return _ratio(_words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us"))
 
 
 def _words(path: Path) -> list[str]:
+    """Return the fields of a file; empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").split()
     except (OSError, ValueError):
@@ -114,7 +120,7 @@ def _words(path: Path) -> list[str]:
 
 
 def _ratio(words: list[str]) -> float | None:
-    """Quota by period, where both are numbers above 0."""
+    """Return quota / period if both are positive integers, else None."""
     if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):
         return None
     return int(words[0]) / int(words[1])

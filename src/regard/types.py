@@ -1,7 +1,8 @@
-"""Shape letters and aliases used in signatures.
+"""Aliases and shape letters for the types of tensors in signatures.
 
-B batch, T target length, S source length, H heads, D width, K contexts, V vocabulary, N target tokens
-of a batch without padding. Batch first. Masks are boolean, True = may be attended (or: is a real token).
+The letters are B batch size, T target length, S source length, H number of heads, D hidden size, K number of
+contexts, V vocabulary size, and N number of target tokens in a batch without padding. The batch dimension
+comes first. Masks are boolean; True marks a position that may be attended to, or a token that is not padding.
 """
 
 from jaxtyping import Bool, Float, Int

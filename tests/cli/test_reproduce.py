@@ -213,7 +213,7 @@ def test_nothing_of_the_current_directory_is_executed(
     with pytest.raises(Failed):
         _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.start=nowhere")
     (log,) = (tmp_path / "out" / "runs").glob("*.log")
-    assert "nowhere: lies in no model folder" in log.read_text()
+    assert "nowhere: not in a model directory" in log.read_text()
     assert not (tmp_path / "executed").exists()
 
 
