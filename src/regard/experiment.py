@@ -141,7 +141,7 @@ class RunConfig:
                 )
             return
         attention = self.model.attention
-        # Pointer attention advances at edit actions, which only the tokenizer `actions` produces.
+        # Pointer attention advances at `step` actions, which only the tokenizer `actions` produces.
         wanted = getattr(attention, "target_tokenizer", None)
         if wanted is not None and self.data.target_tokenizer.kind != wanted:
             raise ValueError(

@@ -129,7 +129,7 @@ def test_rows_that_are_not_there_are_refused():
     x = torch.ones(2, 3)
     with torch.inference_mode():
         for wrong in (-1, 2):
-            with pytest.raises(IndexError, match=f"a row is numbered {wrong}; there are 2"):
+            with pytest.raises(IndexError, match=f"row index {wrong} is out of range for 2 rows"):
                 slot_attention(x[:, :2], torch.ones(2, 4), torch.tensor([[0], [wrong]]), 1)
             with pytest.raises(IndexError):
                 word_attention(

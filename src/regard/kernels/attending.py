@@ -1,4 +1,8 @@
-"""The kernel of `regard.kernels.cached`: a row at a time, its words' keys first and then their values."""
+"""The Numba kernel of `regard.kernels.cached`: softmax attention for one query row at a time.
+
+For each row and head the kernel computes the scores of all positions, their softmax, and the weighted sum of
+the values.
+"""
 
 import numpy as np
 from numba import cfunc, njit, types
@@ -37,7 +41,7 @@ HIDDEN = np.float32(-np.inf)
 
 @njit(fastmath={"reassoc"}, error_model="numpy")
 def _weigh(scores, count):
-    """So many scores become weights; there is room for more of them, up to a multiple of sixteen."""
+    """Replace the first `count` scores by their softmax; the length of the array is a multiple of 16."""
     top = HIDDEN
     for i in range(count):
         top = scores[i] if scores[i] > top else top
@@ -45,7 +49,7 @@ def _weigh(scores, count):
         scores[i] = HIDDEN
     total = np.float32(0)
     for first in range(0, len(scores), LANES):
-        for i in range(LANES):  # their number being known, this is vector code however few words there are
+        for i in range(LANES):  # a fixed trip count lets LLVM vectorize even very short rows
             scores[first + i] = exp(scores[first + i] - top)
             total += scores[first + i]
     for i in range(count):
@@ -54,7 +58,7 @@ def _weigh(scores, count):
 
 @njit
 def _single(address, half, room, count):
-    """Where so many numbers lie as float32: where they are, or in the room for them."""
+    """Return the address of `count` values in float32; bfloat16 values are converted into `room`."""
     if not half:
         return address
     read_floats(address, half, floats(room, count))
@@ -63,9 +67,15 @@ def _single(address, half, room, count):
 
 @njit
 def _attend(block, memory, numbers):
-    """What `attend` does, given room for numbers and for whole numbers.
+    """Compute attention for all rows with the scratch memory that is passed in.
 
-    From here on there are addresses rather than arrays: Numba counts references to arrays, at each word.
+    Args:
+        block: Address of the argument block of `regard.kernels.cached`.
+        memory: Scratch memory, float32.
+        numbers: Scratch memory, int64.
+
+    The function works on addresses rather than arrays, because Numba counts references to arrays and would
+    do so for every position.
     """
     rows, heads, words = read_int(block + 8 * ROWS), read_int(block + 8 * HEADS), read_int(block + 8 * WORDS)
     of_key, of_value = read_int(block + 8 * KEY), read_int(block + 8 * VALUE)
@@ -77,6 +87,7 @@ def _attend(block, memory, numbers):
     keys, values = read_int(block + 8 * KEYS), read_int(block + 8 * VALUES)
     named, masked = read_int(block + 8 * SLOTS), read_int(block + 8 * MASK)
     owners, wanted = whole_numbers(read_int(block + 8 * OWNERS), rows), read_int(block + 8 * WEIGHTS)
+    # Layout of the scratch memory. Keys and values have space there only if they must be converted.
     converted = words if half else 0
     asked_room = np.int64(memory.ctypes.data)
     found_room = asked_room + 4 * heads * of_key
@@ -95,6 +106,7 @@ def _attend(block, memory, numbers):
             asked = _single(queries + size * row * heads * of_key, half, asked_room, heads * of_key)
             text = row if named else owners[row]
             slots, seen = whole_numbers(named + 8 * row * words, words), truths(masked + text * words, words)
+            # Collect the addresses of the keys and values of the positions that are not masked.
             count = 0
             for j in range(words):
                 if masked and not seen[j]:
@@ -127,7 +139,7 @@ def _attend(block, memory, numbers):
 
 @cfunc(types.void(types.int64), cache=True)
 def attend(block: int) -> None:
-    """Scores of each word, their softmax, and the mean of the values under it."""
+    """Compute softmax attention for the rows of an argument block; see `regard.kernels.cached`."""
     words, half = read_int(block + 8 * WORDS), read_int(block + 8 * HALF)
     each = read_int(block + 8 * HEADS) * (read_int(block + 8 * KEY) + read_int(block + 8 * VALUE))
     numbers = each * (1 + (words if half else 0)) + words + LANES

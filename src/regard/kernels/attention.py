@@ -1,7 +1,7 @@
 """PyTorch's fused scaled dot-product attention, in the precision that is fast on the device.
 
-On a CPU its gradient in bfloat16 takes several times as long as in float32 (`benchmarks/RESULTS.md`), so
-half precisions are attended in float32 there.
+On a CPU the gradient takes several times as long in bfloat16 as in float32 (`benchmarks/RESULTS.md`).
+Inputs in half precision are therefore converted to float32 there.
 """
 
 import torch
@@ -20,15 +20,19 @@ def fused_attention(
     causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """softmax(scale * Q K^T + mask) V.
+    """Compute softmax(scale * Q K^T + mask) V (Vaswani et al. (2017), Eq. 1).
 
     Args:
         queries: [B, H, T, E].
         keys: [B, H, S, E].
         values: [B, H, S, E].
-        mask: Broadcasting to [B, H, T, S]: True where a word may be attended, or numbers to be added.
-        causal: Whether word t attends to words 0 to t alone; without a mask.
-        scale: Of the scores; none: 1 / sqrt(E).
+        mask: Broadcastable to [B, H, T, S]. Boolean, True where a position may be attended to, or values that
+            are added to the scores. Default: no mask.
+        causal: Whether position t attends to positions 0 to t only. Cannot be combined with a mask.
+        scale: Factor of the scores. Default: 1 / sqrt(E).
+
+    Returns:
+        [B, H, T, E], in the dtype of the queries.
     """
     dtype = queries.dtype
     if queries.device.type == "cpu" and dtype in (torch.bfloat16, torch.float16):

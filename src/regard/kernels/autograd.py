@@ -1,4 +1,4 @@
-"""Typed corners of PyTorch's autograd."""
+"""Typed wrappers of functions of PyTorch's autograd."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -12,10 +12,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def first_order(backward: F) -> F:
-    """Mark a written backward pass that has none of its own: asking for a second derivative raises."""
+    """Mark a backward pass as not differentiable; computing a second derivative raises an error."""
     return cast(F, once_differentiable(backward))
 
 
 def apply(function: type[Function], *arguments: Any) -> Any:
-    """`function.apply(*arguments)`, which PyTorch leaves without types."""
+    """Return `function.apply(*arguments)`, which has no type annotations in PyTorch."""
     return function.apply(*arguments)

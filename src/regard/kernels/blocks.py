@@ -1,4 +1,8 @@
-"""Blocks of eight rows: how they are found (`places`), become vectors, and go back."""
+"""Input and output of blocks of eight rows for the CPU kernels.
+
+Rows are located with the argument block (`places`), transposed into vectors of eight lanes, one vector per
+column, and written back.
+"""
 
 from typing import Any
 
@@ -37,19 +41,19 @@ INF = float("inf")
 def find_rows(
     table: int, block: int, operand: int, first: int, stride: int, steps: int = 1, step: int = 0
 ) -> int:
-    """Write the addresses of eight of an operand's rows.
+    """Write the addresses of eight rows of an operand to a table.
 
     Args:
-        table: Where they go.
-        block: The arguments.
-        operand: Which of them.
-        first: The first row; those beyond the last repeat it.
-        stride: From row to row, in bytes.
-        steps: How many rows of the operand belong to a row of the block: the steps of a scan.
-        step: Which of them is wanted.
+        table: Address of the table, eight int64.
+        block: Address of the argument block.
+        operand: Index of the operand in the argument block.
+        first: Index of the first row. Indices beyond the last row are replaced by the last row.
+        stride: Distance between rows, in bytes.
+        steps: Number of rows of the operand per row of the block; in a scan, the number of time steps.
+        step: Index of the row to use among these.
 
     Returns:
-        The operand's address, 0 where it is absent.
+        The address of the operand, 0 if it is absent.
     """
     address = read_int(block + 8 * operand)
     if address:
@@ -60,6 +64,7 @@ def find_rows(
         )
         for i in range(8):
             row = min(first + i, last) * steps + step
+            # Apply the broadcasting rule of `places`; the division is skipped where it would change nothing.
             if every != 1 or row >= count:
                 row = row // every % count
             write_int(table + 8 * i, address + row * stride)
@@ -68,10 +73,11 @@ def find_rows(
 
 @njit
 def fetch(block: int, operand: int, first: int, stride: int, writing: bool) -> None:
-    """Have eight rows brought near that will be read, or written, one block later."""
+    """Prefetch into the cache eight rows that the next block will read or write."""
     address = read_int(block + 8 * operand)
     if address and read_int(block + 8 * operand + 8) == 1 and first + 8 <= read_int(block + 8 * operand + 16):
         address += first * stride
+        # One prefetch per cache line of 64 bytes.
         for at in range(address, address + 8 * stride, 64):
             if writing:
                 prefetch_to_write(at)
@@ -81,21 +87,21 @@ def fetch(block: int, operand: int, first: int, stride: int, writing: bool) -> N
 
 @njit
 def read_rows(wide: int, table: int, offset: int, size: int, out: int) -> None:
-    """Eight rows of `size` numbers, from an offset on, as vectors at `out`."""
+    """Read `size` values of each of eight rows, starting at an offset, as vectors at `out`."""
     for column in range(0, size, 8):
         load_tile(wide, table, offset + column, size - column, out + 64 * column)
 
 
 @njit
 def write_rows(wide: int, table: int, offset: int, rows: int, size: int, found: int) -> None:
-    """The reverse."""
+    """Write vectors back to rows; the reverse of `read_rows`."""
     for column in range(0, size, 8):
         store_tile(wide, table, offset + column, rows, size - column, found + 64 * column)
 
 
 @njit
 def read_bytes(table: int, offset: int, size: int, out: int) -> None:
-    """Eight rows of bytes as vectors."""
+    """Read eight rows of bytes as vectors of doubles at `out`."""
     for column in range(0, size, 8):
         load_bytes(table, offset + column, size - column, out + 64 * column)
 
@@ -104,7 +110,7 @@ def read_bytes(table: int, offset: int, size: int, out: int) -> None:
 def read_scores(
     wide: int, table: int, block: int, first: int, count: int, out: int, steps: int = 1, step: int = 0
 ) -> None:
-    """Eight rows of scores as vectors, an odd count rounded up with a position that may not be attended."""
+    """Read eight rows of scores as vectors; an odd number of positions is padded with a masked one."""
     find_rows(table, block, SCORES, first, count * (8 if wide else 4), steps, step)
     read_rows(wide, table, 0, count, out)
     if count & 1:
@@ -113,7 +119,7 @@ def read_scores(
 
 @njit
 def read_mask(table: int, block: int, first: int, count: int, out: int, steps: int = 1, step: int = 0) -> int:
-    """Eight rows of the mask as vectors, and where they are; 0 if there is none."""
+    """Read eight rows of the mask as vectors at `out`; returns `out`, or 0 if there is no mask."""
     if not find_rows(table, block, MASK, first, count, steps, step):
         return 0
     read_bytes(table, 0, count, out)
@@ -122,13 +128,13 @@ def read_mask(table: int, block: int, first: int, count: int, out: int, steps: i
 
 @njit
 def write_bytes(table: int, offset: int, rows: int, size: int, found: int) -> None:
-    """The reverse."""
+    """Write vectors back to rows of bytes; the reverse of `read_bytes`."""
     for column in range(0, size, 8):
         store_bytes(table, offset + column, rows, size - column, found + 64 * column)
 
 
 @njit
 def decline(block: int, rows: Any) -> None:
-    """Leave the answer to the reference where a row has none, or its level was not found."""
+    """Set the flag `DECLINED` if any of these rows is infeasible or its threshold was not found."""
     if any_lane(rows):
         write_int(block + 8 * DECLINED, 1)

@@ -1,7 +1,7 @@
-"""Softmax attention of one query a row over words that lie anywhere in memory, in one pass on a CPU.
+"""Softmax attention with one query per row over cached keys and values, in one pass on a CPU.
 
-A row's words are named by slots in a store, so that rows may share words, and a search reorders its
-hypotheses by reordering these names alone.
+The positions of a row are given as slot indices into a shared store of keys and values. Rows can thus share
+positions, and beam search reorders its hypotheses by reordering the slot indices only.
 """
 
 import ctypes
@@ -16,24 +16,24 @@ from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["at_slots", "fits", "slot_attention", "word_attention"]
 
-FEW = 1 << 12  # numbers; see `run`
+FEW = 1 << 12  # work below which a single thread is faster; see `run`
 
-# The kernel's arguments: int64 in one block of memory.
-TICKET = 0  # the next share of the rows
+# Layout of the kernel's argument block: indices into an array of int64.
+TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
 ROWS = 1
 HEADS = 2  # H
-WORDS = 3  # T
-KEY, VALUE = 4, 5  # numbers in a head's key (and query) and value (and context)
-KEY_STRIDE, VALUE_STRIDE = 6, 7  # numbers from a word's to the next one's
-HALF = 8  # whether queries, keys, values and contexts are bfloat16, else float32
-SCALE = 9  # of the scores: the bits of a float32
-SHARE = 10  # how many rows go with a ticket
-# Addresses; 0 where there is none.
+WORDS = 3  # number of positions, T
+KEY, VALUE = 4, 5  # size of a head's keys (and queries) and of its values (and contexts)
+KEY_STRIDE, VALUE_STRIDE = 6, 7  # distance between the keys or values of two positions, in elements
+HALF = 8  # 1 if queries, keys, values and contexts are bfloat16, 0 if they are float32
+SCALE = 9  # factor of the scores, as the bits of a float32
+SHARE = 10  # number of rows per ticket
+# Addresses; 0 for an absent operand.
 QUERIES, KEYS, VALUES, CONTEXTS = 11, 12, 13, 14
 SLOTS = 15  # [rows, T], int64
-OWNERS = 16  # [rows], int64, without slots: a row's words are those of this text, T words in each
-MASK = 17  # [texts, T], bool
-WEIGHTS = 18  # [rows, H, T], float32: written
+OWNERS = 16  # [rows], int64; without slots: the sentence that each row attends to, T positions each
+MASK = 17  # [sentences, T], bool
+WEIGHTS = 18  # [rows, H, T], float32; output
 LENGTH = 19
 
 _Block = ctypes.c_int64 * LENGTH
@@ -41,7 +41,7 @@ _DTYPES = (torch.float32, torch.bfloat16)
 
 
 def fits(*operands: Tensor) -> bool:
-    """Whether the kernel takes these queries, keys and values on this machine, where nothing is recorded."""
+    """Return whether the kernel supports these queries, keys and values; it needs a CPU and no gradients."""
     return (
         not torch.is_grad_enabled()
         and on_cpu(*operands)
@@ -52,7 +52,7 @@ def fits(*operands: Tensor) -> bool:
 
 
 def _attend(queries: Tensor, contexts: Tensor, heads: int, words: int, places: dict[int, int]) -> None:
-    """Run the kernel."""
+    """Fill the argument block and run the kernel, which writes `contexts`."""
     block, rows = _Block(), len(queries)
     block[ROWS], block[HEADS], block[WORDS], block[HALF] = rows, heads, words, queries.dtype == torch.bfloat16
     block[KEY], block[VALUE] = queries.shape[1] // heads, contexts.shape[1] // heads
@@ -64,26 +64,28 @@ def _attend(queries: Tensor, contexts: Tensor, heads: int, words: int, places: d
 
 
 def _bits(number: float) -> int:
-    """Those of a float32."""
+    """Return the bits of a number in float32."""
     return struct.unpack("I", struct.pack("f", number))[0]
 
 
 def _places(index: Tensor, count: int) -> Tensor:
-    """Row numbers as the kernel reads them.
+    """Return row indices as contiguous int64.
+
+    The kernel does not check bounds, so that is done here.
 
     Raises:
-        IndexError: if one is not in [0, count).
+        IndexError: if an index is not in [0, count).
     """
     least, most = (int(x) for x in index.aminmax())
     if least < 0 or most >= count:
-        raise IndexError(f"a row is numbered {least if least < 0 else most}; there are {count}")
+        raise IndexError(f"row index {least if least < 0 else most} is out of range for {count} rows")
     return index.to(torch.int64).contiguous()
 
 
 def at_slots(
     store: Float[Tensor, "N W"], slots: Int[Tensor, "B T"], heads: int
 ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T E"]]:
-    """Keys and values that lie in the slots of each row; see `slot_attention`."""
+    """Gather the keys and values in the slots of each row; see `slot_attention`."""
     found = store.index_select(0, slots.flatten()).view(*slots.shape, 2, heads, -1)
     keys, values = found.permute(2, 0, 3, 1, 4)
     return keys, values
@@ -92,13 +94,19 @@ def at_slots(
 def slot_attention(
     queries: Float[Tensor, "B D"], store: Float[Tensor, "N W"], slots: Int[Tensor, "B T"], heads: int
 ) -> Float[Tensor, "B D"]:
-    """softmax(q K^T / sqrt(E)) V of every head, K and V lying in the slots of each row.
+    """Compute softmax(q K^T / sqrt(E)) V for every head, with the K and V in the slots of each row.
 
     Args:
-        queries: The heads side by side.
-        store: Keys and values of all heads, side by side, W = 2 D.
-        slots: Which of them each row attends to, each in [0, N).
-        heads: H, of D / H = E numbers each.
+        queries: Queries of all heads, concatenated.
+        store: Each row holds the keys of all heads, followed by the values of all heads; W = 2 D.
+        slots: The rows of the store that each query attends to, in [0, N).
+        heads: Number of heads H; the head size is E = D / H.
+
+    Returns:
+        The contexts of all heads, concatenated.
+
+    Raises:
+        IndexError: if a slot is not in [0, N).
     """
     (batch, words), width = slots.shape, queries.shape[1]
     each = width // heads
@@ -121,16 +129,22 @@ def word_attention(
     mask: Bool[Tensor, "B S"],
     owners: Int[Tensor, "R"] | None = None,
 ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R S"]]:
-    """softmax(q K^T) V over the words that the mask leaves: contexts, and the weights in float32.
+    """Compute softmax(q K^T) V over the source positions that are not masked.
 
-    By the kernel, for what `fits`. A row with nothing to attend has weights and context 0.
+    The operands must satisfy `fits`. A row whose positions are all masked has weights and context 0.
 
     Args:
-        queries: One a row.
-        keys: Of the words of B texts.
-        values: Theirs.
-        mask: True where a word may be attended.
-        owners: The text of each row; none: its own, R is B.
+        queries: One query per row.
+        keys: Keys of B source sentences.
+        values: Values of the same sentences.
+        mask: True where a position may be attended to.
+        owners: Index of the sentence that each row attends to. Default: row i attends to sentence i, R = B.
+
+    Returns:
+        The contexts and the attention weights; the weights are float32.
+
+    Raises:
+        IndexError: if an index of `owners` is not in [0, B).
     """
     texts, rows = len(keys), len(queries)
     assert keys.shape[:2] == values.shape[:2] == mask.shape and keys.shape[2] == queries.shape[1]

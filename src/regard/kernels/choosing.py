@@ -1,4 +1,8 @@
-"""The kernel of `regard.kernels.largest`: blocks of a row that hold nothing larger are passed by."""
+"""The Numba kernel of `regard.kernels.largest`: top-k per row with block pruning.
+
+A first pass finds the maximum of each block of 64 values. The second pass skips blocks whose maximum is below
+the k-th largest value found so far.
+"""
 
 import numpy as np
 from numba import cfunc, njit, types
@@ -16,15 +20,15 @@ INFINITE = np.int32(0x7F800000)
 
 @njit
 def _order(value):
-    """Where a number stands among all: what is none above all, zero of either sign in one place."""
+    """Return an integer that orders values as floats are ordered, with -0 equal to 0 and NaN above all."""
     pattern = np.int32(bits(value + NOTHING))
-    # Of integers alone, or the loop over it is not made into vector code.
+    # The comparison uses integers only; otherwise LLVM does not vectorize loops over this function.
     return MOST if np.int32(pattern & MOST) > INFINITE else order(pattern)
 
 
 @njit
 def _highest(values):
-    """The highest of these orders."""
+    """Return the maximum of `_order` over the values."""
     highest = LEAST
     for i in range(len(values)):
         found = _order(values[i])
@@ -34,7 +38,7 @@ def _highest(values):
 
 @njit
 def _bound(tops, room):
-    """An order that as many numbers reach as there is room: the least of so many tops, the largest."""
+    """Return a lower bound of the k-th largest order: the k-th largest of the block maxima, k = len(room)."""
     room[:] = LEAST
     for top in tops:
         if top > room[-1]:
@@ -48,7 +52,15 @@ def _bound(tops, room):
 
 @njit
 def _insert(value, place, found, places, filled):
-    """Put a number in its place among so many that are there already, largest first; the last may go."""
+    """Insert a value into a list sorted in descending order; if the list is full, its last value is dropped.
+
+    Args:
+        value: The value.
+        place: Its position in the row.
+        found: The sorted values.
+        places: Their positions in the row.
+        filled: Number of values in the list.
+    """
     i = min(filled, len(found) - 1)
     while i > 0 and _order(found[i - 1]) < _order(value):
         found[i], places[i] = found[i - 1], places[i - 1]
@@ -58,7 +70,7 @@ def _insert(value, place, found, places, filled):
 
 @cfunc(types.void(types.int64), cache=True)
 def choose(block: int) -> None:
-    """The largest numbers of each row, and where they stand."""
+    """Write the k largest values of each row and their positions."""
     rows, share = read_int(block + 8 * ROWS), read_int(block + 8 * SHARE)
     size, count = read_int(block + 8 * SIZE), read_int(block + 8 * COUNT)
     tops, room = np.empty((size + BLOCK - 1) // BLOCK, np.int32), np.empty(count, np.int32)
@@ -72,7 +84,8 @@ def choose(block: int) -> None:
             places = whole_numbers(read_int(block + 8 * PLACES) + 8 * row * count, count)
             for i in range(len(tops)):
                 tops[i] = _highest(floats(start + 4 * BLOCK * i, min(BLOCK, size - BLOCK * i)))
-            # What is below cannot be among the largest; of equals the first come, so that these may.
+            # Values below this bound are not among the k largest. Equal values may be, since ties are
+            # resolved in favor of the first.
             filled, least = 0, _bound(tops, room)
             for i in range(len(tops)):
                 if tops[i] < least or (filled == count and tops[i] == least):

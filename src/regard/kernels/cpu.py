@@ -1,4 +1,4 @@
-"""Calls of the CPU kernels on tensors."""
+"""Functions that call the CPU kernels of the normalizers on tensors; `gpu` has the same interface."""
 
 import ctypes
 
@@ -11,34 +11,45 @@ from regard.types import Tensor
 
 __all__ = ["Declined", "backward", "broadcast", "forward", "scan_backward", "scan_forward"]
 
-FEW = 1 << 11  # numbers; see `run`
+FEW = 1 << 11  # elements below which a single thread is faster; see `run`
 
 _Block = ctypes.c_int64 * places.LENGTH
 
 
 class Declined(Exception):
-    """The kernel leaves the answer to the reference: no distribution fits, or a level was not found."""
+    """The kernel has no valid result: a row is infeasible or too long, or a threshold was not found.
+
+    The caller then uses the reference implementation, which raises the appropriate error.
+    """
 
 
 def _call(name: str, block: "ctypes.Array[ctypes.c_int64]", numbers: int, rows: int) -> None:
-    """Run a kernel over its rows, eight at a time."""
+    """Run a kernel over its rows, in blocks of eight."""
     kernel = load("scans" if name.startswith("scan") else "rows", name)
     run(kernel, block, places.SHARE, (rows + 7) // 8, numbers < FEW)
 
 
 def broadcast(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tensor, int, int]:
-    """An operand of rows as it lies in memory, and how a row r of the scores finds its own.
+    """Return an operand in contiguous memory and the two numbers that implement its broadcasting.
+
+    Row r of the scores uses row (r // every) % count of the operand. Broadcasting over leading, trailing or
+    middle dimensions thus needs no copy.
 
     Args:
-        operand: Broadcasts to `shape`.
-        shape: That of the scores.
-        rows: How many rows of the last dimension they have.
+        operand: A tensor that broadcasts to `shape`.
+        shape: Shape of the scores.
+        rows: Number of rows of the scores, counting all dimensions but the last.
+
+    Returns:
+        The contiguous operand, `every` and `count`.
     """
     if operand.shape == shape:
         return operand.contiguous(), 1, rows
     size = shape[-1]
     full = operand.expand(*operand.shape[:-1], size) if operand.dim() else operand.expand(size)
     lead = (1,) * (len(shape) - full.dim()) + tuple(full.shape[:-1])
+    # The leading dimensions over which the operand does not broadcast. If they are adjacent, the rule above
+    # suffices; otherwise the operand is expanded.
     own = [i for i, length in enumerate(lead) if length != 1]
     if not own:
         return full.reshape(1, size).contiguous(), 1, 1
@@ -54,7 +65,7 @@ def broadcast(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tensor, in
 
 
 def _block(name: str, like: Tensor, rows: int) -> "ctypes.Array[ctypes.c_int64]":
-    """The arguments that every call has."""
+    """Return an argument block with the entries that all kernels need."""
     block = _Block()
     block[places.MAP], block[places.WIDE] = MAPS[name], like.dtype == torch.float64
     block[places.ROWS], block[places.SIZE] = rows, like.shape[-1]
@@ -64,7 +75,7 @@ def _block(name: str, like: Tensor, rows: int) -> "ctypes.Array[ctypes.c_int64]"
 def _put(
     block: "ctypes.Array[ctypes.c_int64]", place: int, operand: Tensor | None, count: int, every: int = 1
 ) -> None:
-    """Put an operand, contiguous, in its place: row r of the scores is its row (r // every) % count."""
+    """Store a contiguous operand in the argument block; row r of the scores uses row (r // every) % count."""
     if operand is not None:
         block[place], block[place + 1], block[place + 2] = operand.data_ptr(), every, count
 
@@ -78,18 +89,22 @@ def forward(
     *,
     decline: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """The weights, and for a map with bounds where each position rests (1 lower, 2 free, 3 upper, 0 masked).
+    """Compute the weights of a normalizer, and the status of each position if it has bounds.
 
     Args:
-        name: Of the map.
+        name: The normalizer; a key of `places.MAPS`.
         scores: [..., S], float32 or float64.
-        upper: Broadcasts to them, in their dtype.
-        lower: The same.
-        mask: Broadcasts to them.
-        decline: Whether to raise rather than answer NaN.
+        upper: Upper bounds, broadcastable to the scores, in their dtype; None for a normalizer without bounds.
+        lower: Lower bounds, likewise; None means 0.
+        mask: Broadcastable to the scores, True where a position may be attended to; None means all.
+        decline: Whether to raise `Declined` for rows without a valid result, instead of returning NaN.
+
+    Returns:
+        The weights, and the status of each position as uint8: 0 masked, 1 at its lower bound, 2 strictly
+        between its bounds (free), 3 at its upper bound. The status is None without bounds.
 
     Raises:
-        Declined: The reference should answer.
+        Declined: if a row has no valid result and `decline` is True.
     """
     scores = scores.contiguous()
     shape, size = scores.shape, scores.shape[-1]
@@ -100,7 +115,7 @@ def forward(
         return weights, rests
     rows = numbers // size
     block = _block(name, scores, rows)
-    kept = []  # what is laid out anew lives until the kernel is done
+    kept = []  # keeps contiguous copies alive until the kernel has finished
     for place, operand in ((places.MASK, mask), (places.UPPER_BOUND, upper), (places.LOWER_BOUND, lower)):
         if operand is not None:
             laid, every, count = broadcast(operand, shape, rows)
@@ -118,7 +133,19 @@ def forward(
 def backward(
     name: str, gradient: Tensor, weights: Tensor, rests: Tensor | None, upper: bool, lower: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Gradients of the scores and, where asked for, of the bounds, in the shape of the scores."""
+    """Compute the gradients with respect to the scores and, on request, the bounds.
+
+    Args:
+        name: The normalizer.
+        gradient: Gradient with respect to the weights, [..., S].
+        weights: The weights that `forward` returned.
+        rests: The status that `forward` returned.
+        upper: Whether to compute the gradient of the upper bounds.
+        lower: Whether to compute the gradient of the lower bounds.
+
+    Returns:
+        The gradients of the scores, the upper bounds and the lower bounds, each in the shape of the scores.
+    """
     gradient = gradient.contiguous()
     by_scores = torch.empty_like(weights)
     by_upper = torch.empty_like(weights) if upper else None
@@ -147,19 +174,22 @@ def scan_forward(
     *,
     decline: bool,
 ) -> tuple[Tensor, Tensor]:
-    """A map with bounds over the steps of decoding: the weights, and where each position rests.
+    """Compute a constrained normalizer over all decoding steps; see `scans` for the recurrence.
 
     Args:
-        name: Of the map.
+        name: The normalizer.
         scores: [B, T, S], float32 or float64.
-        fertility: [B, S], in their dtype; contiguous.
-        exhaustion: What a word's bound is multiplied by, to be added to its score.
-        mask: Broadcasts to the scores.
-        heads: 1, 2, 4 or 8 neighbouring rows share what they receive.
-        decline: Whether to raise rather than answer NaN.
+        fertility: [B, S], in the dtype of the scores.
+        exhaustion: Factor c; c times the remaining fertility of a position is added to its score.
+        mask: Broadcastable to the scores, True where a position may be attended to.
+        heads: Number of adjacent rows that share one fertility: 1, 2, 4 or 8.
+        decline: Whether to raise `Declined` for steps without a valid result, instead of returning NaN.
+
+    Returns:
+        The weights and the status of each position, both [B, T, S]; see `forward`.
 
     Raises:
-        Declined: The reference should answer.
+        Declined: if a step has no valid result and `decline` is True.
     """
     scores, fertility = scores.contiguous(), fertility.contiguous()
     batch, steps, _ = scores.shape
@@ -169,6 +199,7 @@ def scan_forward(
     rows = batch * steps
     block = _block(name, scores, batch)
     block[places.STEPS], block[places.HEADS] = steps, heads
+    # The block holds int64 only, so the double is stored by its bits.
     block[places.EXHAUSTION] = ctypes.c_int64.from_buffer(ctypes.c_double(exhaustion)).value
     if mask is not None:
         mask, every, count = broadcast(mask, scores.shape, rows)
@@ -186,7 +217,7 @@ def scan_forward(
 def scan_backward(
     name: str, gradient: Tensor, weights: Tensor, rests: Tensor, heads: int
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the scores [B, T, S] and of the fertility [B, S]."""
+    """Compute the gradients with respect to the scores [B, T, S] and the fertility [B, S] of a scan."""
     gradient = gradient.contiguous()
     batch, steps, size = weights.shape
     scores, fertility = torch.empty_like(weights), weights.new_zeros(batch, size)

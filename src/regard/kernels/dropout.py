@@ -1,9 +1,9 @@
-"""Dropout on a CPU in one pass over memory: noise is drawn where it is used and not stored.
+"""Dropout on a CPU in one pass over memory; the noise is generated where it is used and not stored.
 
-Number i is dropped where 16 of the 64 bits of word i // 4, the (i % 4)-th from below, are under a level. The
-words are those of SplitMix64 (Steele et al. 2014, "Fast splittable pseudorandom number generators"), each a
-function of seed and place alone: the gradient draws again what the forward pass drew, whatever the number of
-threads.
+Element i is dropped if the (i % 4)-th group of 16 bits, from the lowest, of the random 64-bit number i // 4
+is below a threshold. The random numbers are those of SplitMix64 (Steele et al., 2014, "Fast splittable
+pseudorandom number generators"). Each depends only on the seed and its index. The backward pass generates the
+same numbers again, for any number of threads.
 """
 
 import ctypes
@@ -19,19 +19,19 @@ from regard.types import Tensor
 __all__ = ["dropped", "fits"]
 
 LEVELS = 1 << 16
-FEW = 1 << 14  # numbers; see `run`
+FEW = 1 << 14  # elements below which a single thread is faster; see `run`
 
-# The kernel's arguments: int64 in one block of memory.
-TICKET = 0  # the next share of the chunks
-COUNT = 1  # of numbers
-SHARE = 2  # how many chunks go with a ticket
+# Layout of the kernel's argument block: indices into an array of int64.
+TICKET = 0  # counter of the shares of chunks that have been claimed; see `pool`
+COUNT = 1  # number of elements
+SHARE = 2  # number of chunks per ticket
 SEED = 3
-LEVEL = 4  # of LEVELS
-RELU = 5  # whether negative numbers count as 0
-X, OUT = 6, 7  # addresses
-ONTO = 8  # of what is added in the end, in the precision of the output; 0: nothing
-GATE = 9  # of numbers that are positive where none was dropped, instead of noise; 0: noise
-HALF_X, HALF_OUT, HALF_GATE = 10, 11, 12  # whether they are bfloat16, else float32
+LEVEL = 4  # threshold, from 0 to LEVELS - 1
+RELU = 5  # whether ReLU is applied before dropout
+X, OUT = 6, 7  # addresses of input and output
+ONTO = 8  # address of a tensor to add to the result, in the precision of the output; 0 for none
+GATE = 9  # address of a tensor that is positive where an element is kept; 0 to use random numbers
+HALF_X, HALF_OUT, HALF_GATE = 10, 11, 12  # 1 if these tensors are bfloat16, 0 if they are float32
 LENGTH = 13
 
 _Block = ctypes.c_int64 * LENGTH
@@ -41,7 +41,7 @@ _FLOATS = (torch.float32, torch.bfloat16)
 def _drop(
     x: Tensor, out: Tensor, level: int, seed: int, *, relu: bool, onto: Tensor | None, gate: Tensor | None
 ) -> Tensor:
-    """Write to `out` what is left of `x`; all are contiguous."""
+    """Run the kernel from `x` to `out`; all tensors must be contiguous."""
     block = _Block()
     block[COUNT], block[SEED], block[LEVEL], block[RELU] = x.numel(), seed, level, relu
     block[X], block[HALF_X] = x.data_ptr(), x.dtype == torch.bfloat16
@@ -58,11 +58,13 @@ def _drop(
 class _Dropped(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, onto: Tensor | None, level: int, relu: bool) -> Tensor:
+        # All that the backward pass needs to reproduce the noise.
         ctx.seed = int(torch.empty((), dtype=torch.int64).random_(-(2**63), None))
         ctx.level, ctx.dtype = level, x.dtype
         x, onto = x.contiguous(), None if onto is None else onto.contiguous()
         out = torch.empty_like(x if onto is None else onto)
         _drop(x, out, level, ctx.seed, relu=relu, onto=onto, gate=None)
+        # After ReLU the output is positive exactly where a positive element was kept, so it is the gate.
         ctx.save_for_backward(out if relu else None)
         return out
 
@@ -81,7 +83,7 @@ class _Dropped(torch.autograd.Function):
 
 
 def fits(x: Tensor, onto: Tensor | None = None) -> bool:
-    """Whether `dropped` takes these operands on this machine."""
+    """Return whether `dropped` supports these operands on this machine."""
     return (
         on_cpu(x, x if onto is None else onto)
         and not transforming()
@@ -92,15 +94,16 @@ def fits(x: Tensor, onto: Tensor | None = None) -> bool:
 
 
 def dropped(x: Tensor, probability: float, onto: Tensor | None = None, relu: bool = False) -> Tensor:
-    """Onto + dropout(relu(x)), with its gradient (of the first order).
+    """Return `onto + dropout(relu(x))`, differentiable once.
 
-    PyTorch's global generator seeds the noise.
+    The seed of the noise is sampled from PyTorch's global generator.
 
     Args:
         x: Float32 or bfloat16, on a CPU.
-        probability: Of dropping a number, in [0, 1); rounded to a multiple of 2^-16 below 1.
-        onto: Of the shape of `x`; the result is in its precision. Not with `relu`.
-        relu: Whether negative numbers are 0.
+        probability: Dropout probability, in [0, 1); rounded to a multiple of 2^-16 below 1.
+        onto: A tensor of the shape of `x` to add, for a residual connection. The result has its dtype. Cannot
+            be combined with `relu`. Default: nothing is added.
+        relu: Whether to apply ReLU before dropout.
     """
     assert onto is None or not relu
     return apply(_Dropped, x, onto, min(round(probability * LEVELS), LEVELS - 1), relu)

@@ -1,4 +1,4 @@
-"""The kernel of `regard.kernels.dropout`: a thousand numbers at a time, which stay near meanwhile."""
+"""The Numba kernel of `regard.kernels.dropout`, which works on chunks of 1,024 elements that fit the cache."""
 
 import numpy as np
 from numba import cfunc, njit, types
@@ -29,14 +29,14 @@ __all__ = ["drop"]
 
 @njit
 def _draw(seed, first, noise):
-    """Number i of `noise` is word first + i of the seed."""
+    """Fill `noise` with the random numbers of the seed from index `first` on."""
     for i in range(len(noise)):
         noise[i] = mix(seed + GAMMA * np.uint64(first + i + 1))
 
 
 @cfunc(types.void(types.int64), cache=True, error_model="numpy")
 def drop(block: int) -> None:
-    """Drop and scale the block's numbers."""
+    """Apply dropout to the tensors of an argument block; see `regard.kernels.dropout`."""
     count, share = read_int(block + 8 * COUNT), CHUNK * read_int(block + 8 * SHARE)
     x, onto, gate = read_int(block + 8 * X), read_int(block + 8 * ONTO), read_int(block + 8 * GATE)
     out, relu = read_int(block + 8 * OUT), read_int(block + 8 * RELU)
@@ -45,8 +45,8 @@ def drop(block: int) -> None:
     seed, level = np.uint64(read_int(block + 8 * SEED)), np.uint16(read_int(block + 8 * LEVEL))
     scale, nothing = np.float32(LEVELS / (LEVELS - read_int(block + 8 * LEVEL))), np.float32(0)
     noise = np.empty(CHUNK // 4, np.uint64)
-    draws = noise.view(np.uint16)
-    # Rooms of their own: a loop that may write what it reads is not made into vector code.
+    samples = noise.view(np.uint16)
+    # Separate buffers: LLVM does not vectorize a loop that might write to the memory it reads.
     room, found_room = np.empty(CHUNK, np.float32), np.empty(CHUNK, np.float32)
     other_room = np.empty(CHUNK, np.float32)
     while True:
@@ -65,10 +65,10 @@ def drop(block: int) -> None:
                 _draw(seed, first // 4, noise)
                 if relu:
                     for i in range(size):
-                        found[i] = values[i] * scale if draws[i] >= level and not values[i] < 0 else nothing
+                        found[i] = values[i] * scale if samples[i] >= level and not values[i] < 0 else nothing
                 else:
                     for i in range(size):
-                        found[i] = values[i] * scale if draws[i] >= level else nothing
+                        found[i] = values[i] * scale if samples[i] >= level else nothing
             if onto:
                 added = read_floats(onto + (2 if half_out else 4) * first, half_out, other_room[:size])
                 for i in range(size):

@@ -1,4 +1,7 @@
-"""The kernels of `regard.kernels.likelihood`: a row of logits at a time, which stays near meanwhile."""
+"""The Numba kernels of `regard.kernels.likelihood`, which process one row of logits at a time.
+
+A row is processed in chunks that fit the cache. bfloat16 logits are converted to float32 chunk by chunk.
+"""
 
 import numpy as np
 from numba import cfunc, njit, types
@@ -41,7 +44,7 @@ NOTHING = np.float32(0)
 
 @njit(fastmath={"reassoc"})
 def _sum(values):
-    """Their sum."""
+    """Return the sum of the values."""
     total = np.float32(0)
     for i in range(len(values)):
         total += values[i]
@@ -50,7 +53,7 @@ def _sum(values):
 
 @njit(fastmath={"reassoc"})
 def _exponentials(values, top):
-    """Put exp(value - top) in the place of each; returns their sum."""
+    """Replace each value by exp(value - top) and return the sum."""
     total = np.float32(0)
     for i in range(len(values)):
         values[i] = exp(values[i] - top)
@@ -60,7 +63,10 @@ def _exponentials(values, top):
 
 @cfunc(types.void(types.int64), cache=True)
 def exponentiate(block: int) -> None:
-    """Logits z of each row become exp(z - top); out come top, the mean of z, and the sum of those."""
+    """Replace the logits z of each row by exp(z - max z), and write max z, mean z and the sum of the results.
+
+    The argument block is that of `regard.kernels.likelihood`.
+    """
     rows, share = read_int(block + 8 * ROWS), read_int(block + 8 * SHARE)
     size, half = read_int(block + 8 * SIZE), read_int(block + 8 * HALF)
     width = 2 if half else 4
@@ -73,6 +79,7 @@ def exponentiate(block: int) -> None:
             break
         for row in range(begin, min(begin + share, rows)):
             start = read_int(block + 8 * LOGITS) + row * size * width
+            # The maximum is taken over integers in the order of the floats, which LLVM vectorizes.
             highest, total = LEAST, 0.0
             for first in range(0, size, CHUNK):
                 values = read_floats(start + width * first, half, room[: min(CHUNK, size - first)])
@@ -91,7 +98,7 @@ def exponentiate(block: int) -> None:
 
 @njit(fastmath={"reassoc"})
 def _powers(values, top):
-    """The sum of exp(value - top)."""
+    """Return the sum of exp(value - top)."""
     total = np.float32(0)
     for i in range(len(values)):
         total += exp(values[i] - top)
@@ -100,7 +107,7 @@ def _powers(values, top):
 
 @cfunc(types.void(types.int64), cache=True)
 def normalise(block: int) -> None:
-    """Out comes z + bias - log sum exp(z + bias) for the logits z of each row."""
+    """Write z + bias - log sum exp(z + bias) for the logits z of each row."""
     rows, share = read_int(block + 8 * ROWS), read_int(block + 8 * SHARE)
     size, half = read_int(block + 8 * SIZE), read_int(block + 8 * HALF)
     width = 2 if half else 4
@@ -124,14 +131,14 @@ def normalise(block: int) -> None:
             top = number(np.uint32(order(highest)))
             for first in range(0, size, CHUNK):
                 total += _powers(found[first : first + CHUNK], top)
-            normaliser = np.float32(top + np.log(total))
+            log_normalizer = np.float32(top + np.log(total))
             for i in range(size):
-                found[i] -= normaliser
+                found[i] -= log_normalizer
 
 
 @cfunc(types.void(types.int64), cache=True)
 def weigh(block: int) -> None:
-    """Each row times its factor and plus its shift, and at the target plus its gain."""
+    """Multiply each row by its factor, add its shift, and add its gain at the target."""
     rows, share = read_int(block + 8 * ROWS), read_int(block + 8 * SHARE)
     size, half = read_int(block + 8 * SIZE), read_int(block + 8 * HALF)
     width = 2 if half else 4
