@@ -107,7 +107,7 @@ def test_nothing_is_kept_of_a_matrix_that_is_gone() -> None:
 
 
 def test_a_gpu_is_refused() -> None:
-    with pytest.raises(DeviceError, match="int8: not on cuda: expected a CPU"):
+    with pytest.raises(DeviceError, match="int8: not supported on cuda, only on a CPU"):
         check_int8(torch.device("cuda"))
 
 

@@ -94,7 +94,7 @@ def forward(
     Args:
         name: The normalizer; a key of `places.MAPS`.
         scores: [..., S], float32 or float64.
-        upper: Upper bounds, broadcastable to the scores, in their dtype; None for a normalizer without bounds.
+        upper: Upper bounds, broadcastable to the scores, in their dtype; None if the normalizer has none.
         lower: Lower bounds, likewise; None means 0.
         mask: Broadcastable to the scores, True where a position may be attended to; None means all.
         decline: Whether to raise `Declined` for rows without a valid result, instead of returning NaN.

@@ -1,4 +1,4 @@
-"""The Numba kernel of `regard.kernels.dropout`, which works on chunks of 1,024 elements that fit the cache."""
+"""The Numba kernel of `regard.kernels.dropout`; it works on chunks of 1,024 elements, which fit the cache."""
 
 import numpy as np
 from numba import cfunc, njit, types

@@ -1,17 +1,20 @@
-"""Rows whose level lies far below their greatest score, solved again from a place that is near.
+"""A second solver pass for rows whose threshold is far below their maximum score.
 
-A level is a double beside scores that were shifted by the greatest: where it is -1e16, the weights z - tau
-that lie in [0, 1] are lost in its rounding, and so are differences between scores that the shift made alike.
-Here the scores are shifted by one that is near the level, which is found without knowing the level: what the
-weights sum to at a level that is itself a score, z_k, takes differences of scores alone, and each is exact to
-its own last bit. The sum falls as the level rises, so that the scores at which it is less than 1 are those
-from one on, and the level lies between that one and the next lower.
+The threshold tau is that of constrained sparsemax, p = clip(z - tau, lower, upper), or log Z in constrained
+softmax, p = clip(exp(z - tau), lower, upper). The first pass (`solving`) subtracts the maximum score from all
+scores. If tau is then -1e16, for example, rounding in double precision loses the weights z - tau in [0, 1],
+and the subtraction has made different scores equal.
 
-- Sparsemax: the weights of higher scores are at their bounds, at most 1, until the level is within 1 of the
-  lowest of them, and below it no lower score matters before it has come that far: the level is at most 1
-  below the least score at which the sum is less than 1.
-- Softmax: below a score its exponential is above 1, hence above its bound: only the lower scores move, and
-  the level is as far above the greatest of these as the logarithm of what they have to share.
+The second pass subtracts a score near the threshold instead. This score is found without the threshold: if
+tau is itself a score z_k, the sum of the weights depends only on differences of scores, and each difference
+is exact to its last bit. The sum decreases as tau increases. The scores at which it is less than 1 are
+therefore all scores from some score on, and the threshold lies between that score and the next lower one.
+
+- Sparsemax: positions with higher scores are at their upper bounds, which are at most 1, until tau is within
+  1 of the lowest of these scores. Scores below it have no effect before that. Hence tau is at most 1 below
+  the minimum score at which the sum is less than 1.
+- Softmax: for tau below a score, exp(z - tau) is greater than 1 and hence above its upper bound. Only lower
+  scores have free weights, and tau exceeds the maximum of these by the logarithm of a ratio of masses.
 """
 
 from typing import Any
@@ -26,12 +29,12 @@ from regard.kernels.tiles import load, store
 __all__ = ["hide", "solve_again"]
 
 INF = float("inf")
-FURTHEST = 1e300  # as far as a score may be from the one that others are measured from
+FURTHEST = 1e300  # maximum absolute difference between a score and the reference score
 
 
 @njit
 def hide(size: int, scores: int, mask: int) -> None:
-    """Put -inf where the mask, if there is one, is False."""
+    """Set scores to -inf where the mask is False; `mask` is 0 if there is none."""
     if mask:
         for at in range(0, size, 64):
             store(scores + at, select(load(mask + at) > 0.0, load(scores + at), spread(-INF)))
@@ -39,7 +42,7 @@ def hide(size: int, scores: int, mask: int) -> None:
 
 @njit
 def _total(kind: int, size: int, raw: int, u: int, low: int, level: Any) -> Any:
-    """What the weights sum to at a level."""
+    """Return the sum of the weights of each row for a given threshold."""
     total = spread(0.0)
     for at in range(0, size, 64):
         x = load(raw + at) - level
@@ -51,10 +54,10 @@ def _total(kind: int, size: int, raw: int, u: int, low: int, level: Any) -> Any:
 
 @njit
 def _between(kind: int, size: int, raw: int, u: int, low: int) -> Any:
-    """A level at which the sum reaches 1 and one at which it does not, and no score between them.
+    """Return two thresholds without a score between them: the sum of the weights is >= 1 at the first only.
 
-    The next to be tried is the mean of the scores between, so that a few, or at worst one for each score, are
-    enough, however far apart the scores are.
+    Each iteration tries the mean of the scores between the two. This usually takes few iterations, and at
+    worst one per score, for any distances between the scores.
     """
     reached, missed = spread(-INF), spread(INF)
     for _ in range(size // 64 + 1):
@@ -78,9 +81,10 @@ def _between(kind: int, size: int, raw: int, u: int, low: int) -> Any:
 
 @njit
 def _centre(kind: int, size: int, raw: int, u: int, low: int, full: Any, again: Any) -> Any:
-    """The score that is near the level; of rows whose upper bounds are the answer the least that has one.
+    """Return the reference score of each row, which is near the threshold.
 
-    Of rows that are not to be solved again it is the greatest, from which they were solved before.
+    In rows whose weights are all at their upper bounds (`full`) it is the minimum score with a positive
+    bound. In rows that are not solved again it is the maximum score, as in the first pass.
     """
     reached, missed = _between(kind, size, raw, u, low)
     above, below, least, most, last = spread(INF), spread(-INF), spread(INF), spread(-INF), spread(INF)
@@ -91,10 +95,10 @@ def _centre(kind: int, size: int, raw: int, u: int, low: int, full: Any, again: 
         below = select(usable & (z <= reached), maximum(z, below), below)
         least, most = select(usable, minimum(z, least), least), maximum(z, most)
         last = select(usable & (load(u + at) > 0.0), minimum(z, last), last)
-    centre = select(above < INF, above, most)
+    center = select(above < INF, above, most)
     if kind != CONSTRAINED_SPARSEMAX:
-        centre = select(below > -INF, below, least)
-    return select(again, select(full, last, centre), most)
+        center = select(below > -INF, below, least)
+    return select(again, select(full, last, center), most)
 
 
 @njit
@@ -113,32 +117,32 @@ def solve_again(
     wide: int,
     rests: int,
 ) -> Any:
-    """A block of rows, some of them from a score near the level; the others come out as before.
+    """Solve a block of rows again, some relative to a score near the threshold, the others as before.
 
     Args:
-        kind: Of the map.
-        size: 64 S.
-        raw: Where the scores are, as they were given, with -inf where they may not be attended.
-        z: Where the weights of constrained softmax go.
-        powers: Where those of constrained sparsemax go.
-        u: Where the upper bounds are, cut.
-        low: Where the lower bounds are, 0 if all are 0.
+        kind: The normalizer.
+        size: 64 S, the size of a block of vectors in bytes.
+        raw: Address of the scores before any shift, -inf at masked positions.
+        z: Address of the output for the weights of constrained softmax; scratch memory for sparsemax.
+        powers: Address of the output for the weights of constrained sparsemax; scratch memory for softmax.
+        u: Address of the upper bounds, clipped to 1.
+        low: Address of the lower bounds, 0 if all are 0.
         most: The sum of the upper bounds.
-        infeasible: The rows that no distribution fits.
-        again: The rows that are solved from a score near the level.
-        poison: NaN in the rows that are to be NaN, else 0.
-        wide: Whether the numbers are float64.
-        rests: Where goes where the weights rest.
+        infeasible: The infeasible rows.
+        again: The rows to solve relative to a score near the threshold.
+        poison: NaN in rows whose result is NaN, else 0.
+        wide: Whether the tensors are float64.
+        rests: Address of the output for the status of the positions.
 
     Returns:
-        The rows whose level was not found, which become NaN.
+        The rows whose threshold was not found. Their weights are NaN.
     """
     near = 1e-9 if wide else 1e-6
-    centre = _centre(kind, size, raw, u, low, (most <= 1.0) | infeasible, again)
+    center = _centre(kind, size, raw, u, low, (most <= 1.0) | infeasible, again)
     first = spread(INF)
     for at in range(0, size, 64):
         score = load(raw + at)
-        x = maximum(minimum(score - centre, spread(FURTHEST)), spread(-FURTHEST))
+        x = maximum(minimum(score - center, spread(FURTHEST)), spread(-FURTHEST))
         store(z + at, select(score != spread(-INF), x, spread(-INF)))
         bound = load(u + at)
         first = select(bound > 0.0, minimum(first, x - bound), first)
@@ -156,7 +160,11 @@ def solve_again(
 def _settle_sparse(
     size: int, raw: int, z: int, u: int, low: int, tau: Any, again: Any, near: float, rests: int
 ) -> None:
-    """Where positions rest if none is strictly between its bounds: those that leave may be far above."""
+    """Set the status of sparsemax in rows where every position is at a bound.
+
+    There the threshold may be any value of an interval. The status is that at the end of the interval, where
+    the first position leaves its upper bound, as in `solving`. Its score may be far above the threshold.
+    """
     free, base = spread(0.0), spread(INF)
     for at in range(0, size, 64):
         x, bound = load(z + at) - tau, load(u + at)
@@ -179,7 +187,7 @@ def _settle_sparse(
 def _settle_soft(
     size: int, raw: int, powers: int, u: int, low: int, factor: Any, held: Any, near: float, rests: int
 ) -> None:
-    """The same of constrained softmax."""
+    """Set the status of softmax in the rows `held`, in which no position is free; see `_settle_sparse`."""
     base = spread(INF)
     for at in range(0, size, 64):
         bound = load(u + at)

@@ -1,6 +1,6 @@
-"""Numbers for Numba kernels one by one: arrays at an address, bfloat16 as float32, bits, order, exponentials.
+"""Scalar functions for Numba kernels: arrays at an address, bfloat16 conversion, bit casts and exponentials.
 
-A loop over these that may not write what it reads becomes vector code.
+LLVM vectorizes loops over these functions, provided that a loop cannot write to the memory it reads.
 """
 
 from typing import Any
@@ -32,6 +32,8 @@ _FLOAT, _BITS = ir.FloatType(), ir.IntType(32)
 
 
 def _pointer_to(kind: Any) -> Any:
+    """Return an intrinsic that converts an address to a pointer to values of a type."""
+
     @intrinsic
     def pointer(typingctx: Any, address: Any) -> Any:
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -50,7 +52,7 @@ _floats_at, _halves_at, _wholes_at, _integers_at, _small_at, _truths_at = (
 
 @intrinsic
 def bits(typingctx: Any, value: Any) -> Any:
-    """The bits of a float32."""
+    """Return the bits of a float32 as an unsigned integer."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], _BITS)
@@ -60,7 +62,7 @@ def bits(typingctx: Any, value: Any) -> Any:
 
 @intrinsic
 def number(typingctx: Any, bits: Any) -> Any:
-    """The float32 of these bits."""
+    """Return the float32 with the given bits."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], _FLOAT)
@@ -70,37 +72,37 @@ def number(typingctx: Any, bits: Any) -> Any:
 
 @njit
 def floats(address, count):
-    """The float32 numbers at an address."""
+    """Return the array of `count` float32 at an address, without a copy."""
     return carray(_floats_at(address), count)
 
 
 @njit
 def whole_numbers(address, count):
-    """The int64 numbers at an address."""
+    """Return the array of `count` int64 at an address, without a copy."""
     return carray(_wholes_at(address), count)
 
 
 @njit
 def integers(address, count):
-    """The int32 numbers at an address."""
+    """Return the array of `count` int32 at an address, without a copy."""
     return carray(_integers_at(address), count)
 
 
 @njit
 def small_integers(address, count):
-    """The int8 numbers at an address."""
+    """Return the array of `count` int8 at an address, without a copy."""
     return carray(_small_at(address), count)
 
 
 @njit
 def truths(address, count):
-    """The truth values at an address, 0 or 1 each."""
+    """Return the array of `count` booleans at an address as uint8, 0 or 1, without a copy."""
     return carray(_truths_at(address), count)
 
 
 @njit
 def read_floats(address, half, room):
-    """As many numbers as there is room for: where they lie, or, bfloat16 made float32, in `room`."""
+    """Return `len(room)` values at an address as float32; if `half`, bfloat16 is converted into `room`."""
     if not half:
         return floats(address, len(room))
     short = carray(_halves_at(address), len(room))
@@ -111,7 +113,7 @@ def read_floats(address, half, room):
 
 @njit
 def write_halves(address, values):
-    """Write numbers as bfloat16, rounded to the nearest, ties to even; what is no number stays none."""
+    """Write values as bfloat16, rounded to nearest with ties to even; NaN stays NaN."""
     short = carray(_halves_at(address), len(values))
     for i in range(len(values)):
         found = bits(values[i])
@@ -121,26 +123,26 @@ def write_halves(address, values):
 
 _NEGATIVE, _REST = np.int32(31), np.int32(0x7FFFFFFF)
 LEAST = np.int32(-0x80000000)
-"""Below the order of any number."""
+"""An integer below the order of every float."""
 
 
 @njit
 def order(pattern):
-    """Bits of a float32 as an integer in the order of the numbers; twice gives the bits back."""
+    """Map the bits of a float32 to an integer with the same order; applied twice, it returns the bits."""
     return np.int32(pattern ^ ((pattern >> _NEGATIVE) & _REST))
 
 
 @njit
 def highest_order(values, highest):
-    """The highest of these and one before, as `order` has them."""
+    """Return the maximum of `highest` and the orders of the values; see `order`."""
     for i in range(len(values)):
         found = order(np.int32(bits(values[i])))
         highest = found if found > highest else highest
     return highest
 
 
-# 2^n, n = round(x / log 2), times the exponential of the rest, |rest| <= log(2) / 2, by its Taylor series;
-# log 2 in two parts, of which the first times n is exact.
+# exp(x) = 2^n exp(r) with n = round(x / log 2) and |r| <= log(2) / 2; exp(r) is computed by its Taylor
+# series. log 2 is split into two parts, so that the product of n and the first part is exact (Cody & Waite).
 _TURN, _HIGH, _LOW = np.float32(1.4426950408889634), np.float32(0.693359375), np.float32(-2.12194440e-4)
 _SHIFT, _FLOOR = np.float32(12582912.0), np.float32(-87.0)
 _SERIES = tuple(np.float32(1 / n) for n in (5040, 720, 120, 24, 6, 2))
@@ -148,9 +150,9 @@ _SERIES = tuple(np.float32(1 / n) for n in (5040, 720, 120, 24, 6, 2))
 
 @njit(fastmath={"contract"})
 def exp(x):
-    """The exponential of a float32 of at most 0; 0 below -87."""
+    """Return exp(x) for a float32 x <= 0; the result is 0 for x < -87."""
     bounded = _FLOOR if x < _FLOOR else x
-    shifted = bounded * _TURN + _SHIFT  # the last bits of which are n
+    shifted = bounded * _TURN + _SHIFT  # adding 1.5 * 2^23 leaves n in the last bits
     n = shifted - _SHIFT
     rest = bounded - n * _HIGH - n * _LOW
     series = _SERIES[0]

@@ -1,8 +1,9 @@
-"""Lowering the total variation of rows by the taut string (Davies & Kovac 2001).
+"""Total variation denoising of rows by the taut string algorithm (Davies & Kovac, 2001).
 
 x = argmin 1/2 |x - z|^2 + lambda sum_j |x_{j+1} - x_j| is the slope of the shortest string from (0, 0) to
-(n, r_n) that stays within lambda of the running sums r_k = z_1 + ... + z_k. From each knot the string goes on
-straight as long as some slope keeps it within the tube; where none does, it bends where it was held last.
+(n, r_n) that stays within lambda of the cumulative sums r_k = z_1 + ... + z_k. From each knot the string
+continues straight as long as some slope keeps it within this tube. If no slope does, the next knot is the
+point that restricted the slopes last.
 """
 
 import numpy as np
@@ -15,19 +16,20 @@ __all__ = ["fuse"]
 
 
 def fuse(scores: Tensor, usable: Tensor, strength: float) -> tuple[Tensor, Tensor]:
-    """Which positions share a group, by the first of them, and x less the group's mean.
+    """Return the groups of positions with equal x, and the difference of x and the mean score of each group.
 
     Args:
         scores: [..., S], on a CPU, finite where usable.
-        usable: [..., S], which positions the string goes through.
-        strength: lambda.
+        usable: [..., S], True at the positions to include; the others are skipped.
+        strength: The weight lambda of the total variation.
 
     Returns:
-        [..., S], int64 and the dtype of the scores.
+        The group of each position, named by the first position in it: [..., S], int64. The difference of x
+        and the mean of the scores of the group: [..., S], in the dtype of the scores.
     """
     groups = torch.zeros(scores.shape, dtype=torch.int64)
     changes = torch.zeros(scores.shape, dtype=torch.float64)
-    z, there, firsts, shifts = (  # of one layout: the compiler makes a version for each
+    z, there, firsts, shifts = (  # contiguous, since Numba compiles one version per memory layout
         operand.contiguous().view(-1, scores.shape[-1]).numpy()
         for operand in (scores.detach().double(), usable, groups, changes)
     )
@@ -37,14 +39,15 @@ def fuse(scores: Tensor, usable: Tensor, strength: float) -> tuple[Tensor, Tenso
 
 @njit(cache=True, nogil=True)
 def _fuse_rows(scores, usable, groups, changes, strength):
-    """Write where groups are and how far they lie from their means.
+    """Write the groups of each row and the differences between x and the means of the groups.
 
     Args:
         scores: [N, S], float64.
-        usable: [N, S], which positions the string goes through.
-        groups: [N, S], int64: for each position the first of its group's; its own where not usable.
-        changes: [N, S], float64: x less the mean of its group; where not usable left alone.
-        strength: lambda.
+        usable: [N, S], True at the positions to include.
+        groups: [N, S], int64; output: the first position of each position's group, or the position itself
+            where not usable.
+        changes: [N, S], float64; output: x minus the mean score of the group; unchanged where not usable.
+        strength: The weight lambda of the total variation.
     """
     rows, size = scores.shape
     places = np.empty(size, np.int64)
@@ -55,12 +58,12 @@ def _fuse_rows(scores, usable, groups, changes, strength):
             if usable[row, i]:
                 places[count] = i
                 count += 1
-        start, offset = 0, 0.0  # the last knot, and how far above the running sum the string is there
+        start, offset = 0, 0.0  # the last knot, and the height of the string above the cumulative sum there
         while start < count:
-            low, high = -np.inf, np.inf  # the slopes that have kept the string in the tube
-            last_low, last_high = start + 1, start + 1
+            low, high = -np.inf, np.inf  # interval of the slopes that keep the string in the tube
+            last_low, last_high = start + 1, start + 1  # the points that restricted the interval last
             knot, after = count, 0.0
-            total = -offset  # the running sum from the string at the knot: what came before drowns nothing
+            total = -offset  # the sum restarts at each knot, so that earlier large scores cost no precision
             for k in range(start + 1, count + 1):
                 total += scores[row, places[k - 1]]
                 room = strength if k < count else 0.0

@@ -1,4 +1,4 @@
-"""The kernels of `regard.kernels.lstm`: a row of gates at a time."""
+"""The Numba kernels of `regard.kernels.lstm`, which process one row of gates at a time."""
 
 import numpy as np
 from numba import cfunc, njit, types
@@ -29,17 +29,17 @@ __all__ = ["lstm_backward", "lstm_forward"]
 ONE, TWICE = np.float32(1), np.float32(-2)
 
 
-# Without NumPy's rule for a division by zero each division would be a branch.
+# The error model of NumPy allows division by zero. Python's would add a branch to each division.
 @njit(error_model="numpy")
 def _sigmoid(x):
-    """1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x)); `exp` requires a nonpositive argument."""
     power = exp(-abs(x))
     return (power if x < 0 else ONE) / (ONE + power)
 
 
 @njit(error_model="numpy")
 def _tanh(x):
-    """(1 - exp(-2 |x|)) / (1 + exp(-2 |x|)), with the sign of x."""
+    """Return tanh(x) = sign(x) (1 - exp(-2 |x|)) / (1 + exp(-2 |x|))."""
     power = exp(TWICE * abs(x))
     found = (ONE - power) / (ONE + power)
     return -found if x < 0 else found
@@ -47,14 +47,14 @@ def _tanh(x):
 
 @njit
 def _quarters(active):
-    """The activations of input, forget and output gate, and the candidate."""
+    """Split the activations into input gate, forget gate, output gate and candidate."""
     width = len(active) // 4
     return active[:width], active[width : 2 * width], active[2 * width : 3 * width], active[3 * width :]
 
 
 @cfunc(types.void(types.int64), cache=True)
 def lstm_forward(block: int) -> None:
-    """Activations, the memory after the step, its tanh and the hidden state."""
+    """Write the activations, the cell state after the step, its tanh, and the hidden state."""
     rows, width, share = read_int(block + 8 * ROWS), read_int(block + 8 * WIDTH), read_int(block + 8 * SHARE)
     half = read_int(block + 8 * HALF)
     size = 2 if half else 4
@@ -68,7 +68,7 @@ def lstm_forward(block: int) -> None:
         if begin >= rows:
             break
         for row in range(begin, min(begin + share, rows)):
-            wide, narrow = row * 4 * width, row * width
+            wide, narrow = row * 4 * width, row * width  # offsets of the row in [B, 4 D] and [B, D]
             inputs = read_floats(read_int(block + 8 * FROM_INPUT) + size * wide, half, inputs_room)
             recurrent = read_floats(read_int(block + 8 * FROM_HIDDEN) + size * wide, half, room)
             active = floats(read_int(block + 8 * ACTIVE) + 4 * wide, 4 * width)
@@ -94,7 +94,7 @@ def lstm_forward(block: int) -> None:
 
 @cfunc(types.void(types.int64), cache=True)
 def lstm_backward(block: int) -> None:
-    """Gradients of the gates' pre-activations and of the memory before the step."""
+    """Write the gradients of the pre-activations of the gates and of the cell state before the step."""
     rows, width, share = read_int(block + 8 * ROWS), read_int(block + 8 * WIDTH), read_int(block + 8 * SHARE)
     half = read_int(block + 8 * HALF)
     size = 2 if half else 4

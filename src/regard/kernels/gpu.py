@@ -1,9 +1,10 @@
-"""Calls of the Triton kernels on tensors: the same functions, with the same results, as in `cpu`.
+"""Functions that call the Triton kernels on tensors, with the same interface and results as in `cpu`.
 
-Nothing here waits for the device, so nothing is raised for bounds: a row that no distribution fits is NaN.
+The functions do not synchronize with the device, so they cannot raise an error for infeasible bounds: the
+weights of an infeasible row are NaN.
 """
 
-# A kernel is launched by its grid in brackets, and takes options that its signature does not name.
+# A Triton kernel is launched as `kernel[grid](...)` and takes options that are not in its signature.
 # pyright: reportIndexIssue=false, reportCallIssue=false
 
 from contextlib import AbstractContextManager, nullcontext
@@ -20,29 +21,36 @@ from regard.types import Tensor
 
 __all__ = ["backward", "forward", "scan_backward", "scan_forward"]
 
-WIDEST = 1 << 14  # positions a row, as many as fit into registers
-A_WARP = 1 << 8  # numbers of each operand that a warp holds
-FURTHEST = (1 << 31) - (1 << 20)  # rows, counted in 32 bits
+WIDEST = 1 << 14  # maximum number of positions per row, limited by the registers
+A_WARP = 1 << 8  # number of elements of each operand per warp
+FURTHEST = (1 << 31) - (1 << 20)  # maximum number of rows, whose indices have 32 bits
 
 
 def _on(tensor: Tensor) -> AbstractContextManager[object]:
-    """Make the tensor's device the current one, which is where Triton launches."""
+    """Return a context in which the tensor's device is the current one, where Triton launches kernels.
+
+    Raises:
+        UsageError: if the tensor is not on CUDA and Triton does not run in its interpreter.
+    """
     if tensor.device.type == "cuda":
         return torch.cuda.device(tensor.device)
     if not INTERPRETED:
-        raise UsageError(f"kernels: triton wants tensors on CUDA, and these are on {tensor.device.type}")
+        raise UsageError(
+            f"kernels: 'triton' requires tensors on CUDA, but these are on {tensor.device.type}; use 'auto'"
+        )
     return nullcontext()
 
 
 def _tile(size: int, rows: int) -> tuple[int, int, int, int]:
-    """K, R, L of a tile, see `triton_solvers`, and its warps.
+    """Return K, R and L of a tile (see `triton_solvers`) and its number of warps.
 
     Raises:
-        Declined: Rows are too long or too many.
+        Declined: if there are too many rows, or they are too long.
     """
     padded = triton.next_power_of_2(size)
     if padded > WIDEST or rows > FURTHEST:
-        raise Declined(f"{rows} rows of {size} positions are more than the kernel holds")
+        raise Declined(f"{rows} rows of {size} positions exceed the limits of the Triton kernels")
+    # Several short rows share a warp.
     warps = max(1, min(16, padded // A_WARP))
     together = min(max(1, A_WARP // padded), triton.next_power_of_2(rows))
     lanes = min(padded, 8 if together > 2 else 16 if together == 2 else padded)
@@ -50,8 +58,8 @@ def _tile(size: int, rows: int) -> tuple[int, int, int, int]:
 
 
 def _laid(operand: Tensor | None, scores: Tensor, rows: int) -> tuple[Tensor, int, int, int]:
-    """An operand in memory, how it is found, and its two numbers; the scores stand in for an absent one."""
-    if operand is None:
+    """Return an operand in contiguous memory, its mode HOW (see `triton_rows`), `every` and `count`."""
+    if operand is None:  # Triton needs a valid pointer even if it is not used
         return scores, 0, 1, 1
     if operand.dtype == torch.bool:
         operand = operand.view(torch.uint8)
@@ -68,19 +76,25 @@ def forward(
     *,
     decline: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """The weights, and for a map with bounds where each position rests (1 lower, 2 free, 3 upper, 0 masked).
+    """Compute the weights of a normalizer, and the status of each position if it has bounds.
+
+    The arguments and results are those of `cpu.forward`, except for the treatment of infeasible rows.
 
     Args:
-        name: Of the map.
+        name: The normalizer; a key of `places.MAPS`.
         scores: [..., S], float32 or float64.
-        upper: Broadcasts to them, in their dtype.
-        lower: The same.
-        mask: Broadcasts to them.
-        decline: Has no effect: a row that no distribution fits is NaN.
+        upper: Upper bounds, broadcastable to the scores, in their dtype; None if the normalizer has none.
+        lower: Lower bounds, likewise; None means 0.
+        mask: Broadcastable to the scores, True where a position may be attended to; None means all.
+        decline: Has no effect; infeasible rows are NaN.
+
+    Returns:
+        The weights, and the status of each position as uint8: 0 masked, 1 at its lower bound, 2 strictly
+        between its bounds (free), 3 at its upper bound. The status is None without bounds.
 
     Raises:
-        Declined: The reference should answer, for rows are too wide.
-        UsageError: The tensors are not on CUDA, nor is Triton's interpreter at work.
+        Declined: if there are too many rows, or they are too long.
+        UsageError: if the tensors are not on CUDA and Triton does not run in its interpreter.
     """
     scores = scores.contiguous()
     weights = torch.empty_like(scores)
@@ -120,7 +134,7 @@ def forward(
 def backward(
     name: str, gradient: Tensor, weights: Tensor, rests: Tensor | None, upper: bool, lower: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Gradients of the scores and, where asked for, of the bounds, in the shape of the scores."""
+    """Compute the gradients with respect to the scores and, on request, the bounds; see `cpu.backward`."""
     gradient = gradient.contiguous()
     by_scores = torch.empty_like(weights)
     by_upper = torch.empty_like(weights) if upper else None
@@ -153,9 +167,9 @@ def backward(
 
 
 def _strip(size: int, batch: int) -> tuple[int, int]:
-    """The length and the warps of a tile of one row.
+    """Return the length of a tile that holds one row, and its number of warps.
 
-    They are twice a map's warps, for a sentence's steps wait for each other.
+    The number of warps is twice that of `forward`, because the steps of a sentence run one after another.
     """
     k, _, lanes, _ = _tile(size, batch)
     return k * lanes, max(1, min(16, 2 * k * lanes // A_WARP))
@@ -171,20 +185,23 @@ def scan_forward(
     *,
     decline: bool,
 ) -> tuple[Tensor, Tensor]:
-    """A map with bounds over the steps of decoding: the weights, and where each position rests.
+    """Compute a constrained normalizer over all decoding steps; see `scans` for the recurrence.
 
     Args:
-        name: Of the map.
+        name: The normalizer.
         scores: [B, T, S], float32 or float64.
-        fertility: [B, S], in their dtype.
-        exhaustion: What a word's bound is multiplied by, to be added to its score.
-        mask: Broadcasts to the scores.
-        heads: 1: rows do not share.
-        decline: Has no effect: a step that no distribution fits is NaN, and all after it.
+        fertility: [B, S], in the dtype of the scores.
+        exhaustion: Factor c; c times the remaining fertility of a position is added to its score.
+        mask: Broadcastable to the scores, True where a position may be attended to.
+        heads: Must be 1; rows cannot share a fertility here.
+        decline: Has no effect; an infeasible step and all later steps of the sentence are NaN.
+
+    Returns:
+        The weights and the status of each position, both [B, T, S]; see `forward`.
 
     Raises:
-        Declined: The reference should answer, for rows are too wide.
-        UsageError: The tensors are not on CUDA, nor is Triton's interpreter at work.
+        Declined: if there are too many sentences, or they are too long.
+        UsageError: if the tensors are not on CUDA and Triton does not run in its interpreter.
     """
     scores, fertility = scores.contiguous(), fertility.contiguous()
     weights, rests = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
@@ -193,6 +210,7 @@ def scan_forward(
         return weights, rests
     length, warps = _strip(size, batch)
     seen = _laid(mask, scores, batch * steps)
+    # Triton passes scalars as float32, so the rounding error of the factor is passed as well.
     rounded = float(torch.tensor(exhaustion, dtype=torch.float32))
     with _on(scores):
         forward_scan[(batch,)](
@@ -218,7 +236,7 @@ def scan_forward(
 def scan_backward(
     name: str, gradient: Tensor, weights: Tensor, rests: Tensor, heads: int
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the scores [B, T, S] and of the fertility [B, S]."""
+    """Compute the gradients with respect to the scores [B, T, S] and the fertility [B, S] of a scan."""
     gradient = gradient.contiguous()
     batch, steps, size = weights.shape
     scores, fertility = torch.empty_like(weights), weights.new_zeros(batch, size)

@@ -1,11 +1,12 @@
-"""Products with weights kept in eight bits, for search on a CPU.
+"""Matrix multiplication with dynamic int8 quantization, for search on a CPU.
 
-A weight w of output j stands for s_j round(w / s_j), with s_j = max |w_.j| / 127; a row of inputs likewise,
-with a scale of its own, at each product. Products of the integers are exact and summed in 32 bits, so that a
-row's result is the same whatever rows lie beside it.
+A weight w of output j is approximated by s_j round(w / s_j) with the scale s_j = max |w_.j| / 127. Each row
+of inputs is quantized in the same way, with its own scale, at each multiplication. The integer products are
+exact and summed in 32 bits, so that the result of a row does not depend on the other rows of the batch.
 
-A matrix is named once (`keep_int8`); `regard.kernels.products.product` then takes the integers for it and for
-views of it (its transpose, some of its rows), while all else reads it as it is.
+A matrix is registered once with `keep_int8`. `regard.kernels.products.product` then uses the quantized values
+for the matrix and for views of it (its transpose, or some of its rows). All other code uses the original
+matrix.
 """
 
 import ctypes
@@ -23,28 +24,28 @@ from regard.types import Float, Int, Tensor
 
 __all__ = ["check_int8", "int8_matrix", "int8_product", "is_kept", "keep_int8"]
 
-LEVELS = 127  # from -127 to 127: -128 has no opposite
-FEW = 1 << 14  # numbers; see `run`
+LEVELS = 127  # values range from -127 to 127; -128 is not used, since +128 does not exist
+FEW = 1 << 14  # elements below which a single thread is faster; see `run`
 
-# The kernels' arguments: int64 in one block of memory.
-TICKET = 0  # the next share of the rows
+# Layout of the kernels' argument block: indices into an array of int64.
+TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
 ROWS = 1
-SIZE = 2  # of a row
-SHARE = 3  # how many rows go with a ticket
-FROM, TO = 4, 5  # addresses: float32 and int8, or int32 and float32, which may be the same
-SCALES = 6  # of the rows
-COLUMNS, BIAS = 7, 8  # of the columns: scales, and what is added, or 0
+SIZE = 2  # number of columns
+SHARE = 3  # number of rows per ticket
+FROM, TO = 4, 5  # addresses: float32 to int8, or int32 to float32, for which they may be the same
+SCALES = 6  # address of the scales of the rows
+COLUMNS, BIAS = 7, 8  # addresses of the scales and of the bias of the columns; 0 without a bias
 LENGTH = 9
 
 _Block = ctypes.c_int64 * LENGTH
 
 
 class Int8Matrix(NamedTuple):
-    """A matrix in eight bits.
+    """A quantized matrix.
 
     Attributes:
-        values: Integers.
-        scales: What those of a column are times.
+        values: Integers from -127 to 127.
+        scales: Scale of each column; the matrix is approximately values * scales.
     """
 
     values: Int[Tensor, "I O"]
@@ -52,10 +53,10 @@ class Int8Matrix(NamedTuple):
 
 
 class _Kept:
-    """What is kept of a matrix that was named: each view in eight bits, by where it lies."""
+    """Cache of the quantized views of a registered matrix, by offset, shape and strides."""
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
-        key = id(storage)
+        key = id(storage)  # views of a matrix share its storage; the entry is removed along with it
         self.storage = weakref.ref(storage, lambda _: _kept.pop(key, None))
         self.version = 0
         self.views: dict[Any, Int8Matrix] = {}
@@ -65,10 +66,10 @@ _kept: dict[int, _Kept] = {}
 
 
 def keep_int8(matrices: Iterable[Tensor]) -> None:
-    """Have products with these, or with views of them, made in eight bits from now on.
+    """Register matrices, so that multiplications with them and with views of them use int8.
 
     Args:
-        matrices: Float32, on a CPU, of two dimensions. They may change.
+        matrices: Float32 matrices on a CPU. If their values change, they are quantized again.
     """
     for matrix in matrices:
         assert matrix.dtype == torch.float32 and matrix.dim() == 2 and matrix.device.type == "cpu"
@@ -78,12 +79,12 @@ def keep_int8(matrices: Iterable[Tensor]) -> None:
 
 
 def is_kept(matrix: Tensor) -> bool:
-    """Whether it was named, or is a view of one that was."""
+    """Return whether a matrix, or the matrix that it is a view of, was registered with `keep_int8`."""
     return _find(matrix) is not None
 
 
 def _find(matrix: Tensor) -> _Kept | None:
-    if not _kept:  # so that compilers see nothing of the rest
+    if not _kept:  # early return, so that `torch.compile` does not trace the rest
         return None
     storage = matrix.untyped_storage()
     found = _kept.get(id(storage))
@@ -91,14 +92,15 @@ def _find(matrix: Tensor) -> _Kept | None:
 
 
 def int8_matrix(x: Tensor, matrix: Tensor) -> Int8Matrix | None:
-    """The matrix in eight bits, where it is kept so and `x` is to be multiplied with it.
+    """Return the quantized matrix, or None if it is not registered or int8 cannot be used with `x`.
 
     Args:
-        x: [..., in].
-        matrix: [in, out].
+        x: The left factor, [..., in].
+        matrix: The right factor, [in, out].
     """
     if (kept := _find(matrix)) is None or matrix.dim() != 2 or x.dtype != torch.float32 or not x.numel():
         return None
+    # PyTorch counts in-place changes of a tensor in `_version`, except for inference tensors.
     version = 0 if matrix.is_inference() else matrix._version
     if version != kept.version:
         kept.version, kept.views = version, {}
@@ -115,7 +117,7 @@ def _rounded_columns(matrix: Float[Tensor, "I O"]) -> Int8Matrix:
 
 
 def _rounded_rows(x: Float[Tensor, "N I"]) -> tuple[Int[Tensor, "N I"], Float[Tensor, "N"]]:
-    """Each row as integers, and what they are times: no number where one of the row is none, or infinite."""
+    """Quantize each row; returns the integers and the scales, NaN for rows that are not finite."""
     if on_cpu(x):
         values, scales = torch.empty_like(x, dtype=torch.int8), x.new_empty(x.shape[0])
         block = _Block()
@@ -137,18 +139,18 @@ def _run(name: str, block: "ctypes.Array[ctypes.c_int64]", numbers: Tensor) -> N
 def int8_product(
     x: Float[Tensor, "*B I"], matrix: Int8Matrix, bias: Float[Tensor, "O"] | None
 ) -> Float[Tensor, "*B O"]:
-    """`x @ matrix (+ bias)`; no number of a row with one that is none, or is infinite.
+    """Compute `x @ matrix (+ bias)` in int8; rows of `x` that are not finite give NaN.
 
     Args:
-        x: Float32.
-        matrix: What `int8_matrix` gave.
-        bias: Float32.
+        x: The left factor, float32.
+        matrix: The result of `int8_matrix`.
+        bias: Float32, or None.
     """
     rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
     values, scales = _rounded_rows(rows.contiguous())
     sums = torch.ops.aten._int_mm(values, matrix.values)
     if on_cpu(sums):
-        found = sums.view(torch.float32)  # in the place of the integers
+        found = sums.view(torch.float32)  # overwrites the integers
         block, added = _Block(), None if bias is None else bias.contiguous()
         block[FROM] = block[TO] = sums.data_ptr()
         block[SCALES], block[COLUMNS] = scales.data_ptr(), matrix.scales.data_ptr()
@@ -162,15 +164,16 @@ def int8_product(
 
 @cache
 def check_int8(device: torch.device) -> None:
-    """Make sure that products of integers are exact here.
+    """Check that int8 matrix multiplication is available and exact on a device.
 
-    Processors without instructions for them (VNNI on x86) may sum pairs in 16 bits, which overflows.
+    Processors without instructions for it (VNNI on x86) may sum pairs of products in 16 bits, which can
+    overflow.
 
     Raises:
-        DeviceError: if they are not, or there are none.
+        DeviceError: if it is not available, or its results are wrong.
     """
     if device.type != "cpu":
-        raise DeviceError(f"int8: not on {device}: expected a CPU; bfloat16 is fast on a GPU")
+        raise DeviceError(f"int8: not supported on {device}, only on a CPU; use bfloat16 on a GPU")
     signs = 1 - 2 * (torch.arange(256 * 64).view(256, 64) * 7919 % 31 % 2)
     left, right = LEVELS * signs[:64], LEVELS * torch.ones_like(signs[:64])
     try:
@@ -179,6 +182,6 @@ def check_int8(device: torch.device) -> None:
         found = None
     if found is None or not torch.equal(found.long(), left @ right):
         raise DeviceError(
-            "int8: this processor, or this version of PyTorch, makes no exact products of 8-bit integers; "
-            "expected float32 or bfloat16"
+            "int8: this processor or this version of PyTorch does not multiply 8-bit integers exactly; "
+            "use float32 or bfloat16"
         )

@@ -1,9 +1,9 @@
-"""Vectors for Numba kernels: eight rows at a time, one in each lane.
+"""Vector types for Numba kernels: eight rows at a time, one row per lane.
 
-Numba writes scalar loops and leaves it to LLVM whether they become vector code. These types make it sure:
-`Lanes` is eight doubles, `Mask` eight booleans, with the arithmetic of NumPy. LLVM cuts them to the width the
-processor has. Lanes are always doubles, exact enough for score gaps of 1e4 without further care; `tiles`
-brings rows of memory into them and back.
+Numba emits scalar loops, and LLVM decides whether to vectorize them. The types of this module guarantee
+vector code: `Lanes` holds eight doubles and `Mask` eight booleans, with the operators of NumPy. LLVM splits
+them into vectors of the width that the processor has. Lanes are always doubles, which are precise enough for
+score differences of 1e4 without further measures. `tiles` transposes rows in memory into lanes and back.
 """
 
 import operator
@@ -56,19 +56,19 @@ FLOATS, BYTES, INTS = ir.VectorType(FLOAT, WIDTH), ir.VectorType(BYTE, WIDTH), i
 
 
 def intrinsic(made: Callable[..., Any]) -> Callable[..., Any]:
-    """An intrinsic as a kernel calls it: without the typing context."""
+    """Declare a Numba intrinsic, typed as kernels call it: without the typing context."""
     return _intrinsic(made)
 
 
 class LanesType(types.Type):
-    """Eight doubles."""
+    """The Numba type of a vector of eight doubles."""
 
     def __init__(self) -> None:
         super().__init__(name="Lanes")
 
 
 class MaskType(types.Type):
-    """Eight booleans."""
+    """The Numba type of a vector of eight booleans."""
 
     def __init__(self) -> None:
         super().__init__(name="Mask")
@@ -90,7 +90,7 @@ class _MaskModel(models.PrimitiveModel):
 
 
 def splat(builder: Any, value: Any, kind: Any) -> Any:
-    """A scalar in every lane."""
+    """Emit the code that copies a scalar to every lane."""
     one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
     return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
@@ -106,7 +106,7 @@ def _is(kind: Any, *expected: type) -> bool:
 
 @intrinsic
 def spread(typingctx: Any, value: Any) -> Any:
-    """A double in every lane."""
+    """Return a vector with the value in every lane."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return splat(builder, context.cast(builder, args[0], signature.args[0], types.float64), VECTOR)
@@ -115,7 +115,7 @@ def spread(typingctx: Any, value: Any) -> Any:
 
 
 def _operation(result: Any, emit: Callable[[Any, Any, Any], Any], *kinds: Any) -> Any:
-    """An intrinsic of two vectors."""
+    """Return an intrinsic with two vectors as operands."""
 
     @intrinsic
     def operation(typingctx: Any, a: Any, b: Any) -> Any:
@@ -152,6 +152,8 @@ _logic = {
 
 
 def _overloaded(symbol: Any, operation: Any) -> None:
+    """Define a Python operator on `Lanes`; a scalar operand is copied to every lane."""
+
     @overload(symbol)
     def of_lanes(a, b):
         if _is(a, LanesType) and _is(b, LanesType):
@@ -164,6 +166,8 @@ def _overloaded(symbol: Any, operation: Any) -> None:
 
 
 def _overloaded_logic(symbol: Any, operation: Any) -> None:
+    """Define a Python operator on `Mask`."""
+
     @overload(symbol)
     def of_masks(a, b):
         if _is(a, MaskType) and _is(b, MaskType):
@@ -192,7 +196,7 @@ def _not(typingctx: Any, a: Any) -> Any:
 
 @intrinsic
 def select(typingctx: Any, condition: Any, a: Any, b: Any) -> Any:
-    """Lane by lane, a where the mask holds, else b; both `Lanes`."""
+    """Return a where the mask is True and b elsewhere, lane by lane."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(*args)
@@ -200,13 +204,14 @@ def select(typingctx: Any, condition: Any, a: Any, b: Any) -> Any:
     return (lanes(condition, a, b), make) if _is(a, LanesType) and _is(b, LanesType) else None
 
 
+# If an operand is NaN the comparison is False, so `minimum` and `maximum` return their second operand.
 minimum = _operation(lanes, lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
 maximum = _operation(lanes, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
 
 
 @intrinsic
 def unordered(typingctx: Any, a: Any) -> Any:
-    """Where a lane is NaN."""
+    """Return the mask of the lanes that are NaN."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.fcmp_unordered("uno", args[0], args[0])
@@ -216,7 +221,7 @@ def unordered(typingctx: Any, a: Any) -> Any:
 
 @intrinsic
 def any_lane(typingctx: Any, condition: Any) -> Any:
-    """Whether the mask holds in any lane."""
+    """Return whether the mask is True in any lane."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         packed = builder.bitcast(args[0], ir.IntType(WIDTH))
@@ -226,7 +231,7 @@ def any_lane(typingctx: Any, condition: Any) -> Any:
 
 
 def _swapped(distance: int) -> Any:
-    """An intrinsic that changes lane i for lane i XOR the distance."""
+    """Return an intrinsic that exchanges lanes i and i XOR distance."""
 
     @intrinsic
     def swapped(typingctx: Any, a: Any) -> Any:
@@ -245,7 +250,7 @@ _swapped1, _swapped2, _swapped4 = _swapped(1), _swapped(2), _swapped(4)
 
 @njit(inline="always")
 def across(x: Any, count: int) -> Any:
-    """The mean of 1, 2, 4 or 8 neighbouring lanes, in each of them."""
+    """Return in each lane the mean of its group of `count` adjacent lanes; `count` is 1, 2, 4 or 8."""
     if count >= 2:
         x = x + _swapped1(x)
     if count >= 4:
@@ -257,7 +262,7 @@ def across(x: Any, count: int) -> Any:
 
 @intrinsic
 def lane(typingctx: Any, vector: Any, index: Any) -> Any:
-    """The number in one lane, a double; of a mask, a boolean."""
+    """Return the value of one lane: a double, or a boolean of a mask."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.extract_element(
@@ -269,9 +274,10 @@ def lane(typingctx: Any, vector: Any, index: Any) -> Any:
 
 @intrinsic
 def _scaled(typingctx: Any, value: Any, exponent: Any) -> Any:
-    """The value times 2 to a whole power that is given as a double."""
+    """Return value * 2^exponent; the exponent is a double with an integral value."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # Build the power from its bits: a double has a biased exponent above 52 bits of mantissa.
         whole = builder.fptosi(args[1], INTS)
         biased = builder.add(whole, ir.Constant(INTS, [1023] * WIDTH))
         power = builder.bitcast(builder.shl(biased, ir.Constant(INTS, [52] * WIDTH)), VECTOR)
@@ -282,7 +288,7 @@ def _scaled(typingctx: Any, value: Any, exponent: Any) -> Any:
 
 @intrinsic
 def _nearest(typingctx: Any, value: Any) -> Any:
-    """The nearest whole number."""
+    """Round to the nearest integer."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         of = ir.FunctionType(VECTOR, [VECTOR])
@@ -295,7 +301,7 @@ def _nearest(typingctx: Any, value: Any) -> Any:
 
 @intrinsic
 def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """The sum of a * b and c, rounded once."""
+    """Return a * b + c, rounded once."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         of = ir.FunctionType(VECTOR, [VECTOR] * 3)
@@ -306,9 +312,10 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 @njit
 def exp(x: Any) -> Any:
-    """The exponential to 2 units in the last place, 0 below -708.
+    """Return exp(x) with an error of at most 2 units in the last place; the result is 0 for x < -708.
 
-    x = n log 2 + r with |r| <= log 2 / 2; the series of exp r to r^12 leaves out less than 2e-16.
+    exp(x) = 2^n exp(r) with x = n log 2 + r and |r| <= log(2) / 2. The Taylor series of exp(r) up to r^12 has
+    a truncation error below 2e-16.
     """
     low = x < -708.0
     x = minimum(maximum(x, spread(-708.0)), spread(708.0))
@@ -332,7 +339,7 @@ def exp(x: Any) -> Any:
 
 @intrinsic
 def root(typingctx: Any, value: Any) -> Any:
-    """The square root."""
+    """Return the square root."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         of = ir.FunctionType(VECTOR, [VECTOR])

@@ -1,4 +1,4 @@
-"""The largest numbers of each row, in one pass on a CPU."""
+"""The k largest values of each row on a CPU, with ties resolved in favor of lower positions."""
 
 import ctypes
 
@@ -10,14 +10,14 @@ from regard.types import Float, Int, Tensor
 
 __all__ = ["fits", "largest"]
 
-FEW = 1 << 13  # numbers; see `run`
+FEW = 1 << 13  # elements below which a single thread is faster; see `run`
 
-# The kernel's arguments: int64 in one block of memory.
-TICKET = 0  # the next share of the rows
+# Layout of the kernel's argument block: indices into an array of int64.
+TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
 ROWS = 1
 SIZE = 2  # V
 COUNT = 3  # k
-SHARE = 4  # how many rows go with a ticket
+SHARE = 4  # number of rows per ticket
 VALUES, FOUND, PLACES = 5, 6, 7  # addresses: [N, V], [N, k], [N, k]
 LENGTH = 8
 
@@ -25,18 +25,18 @@ _Block = ctypes.c_int64 * LENGTH
 
 
 def fits(values: Tensor) -> bool:
-    """Whether the kernel takes these on this machine, where nothing is recorded."""
+    """Return whether the kernel supports these values; they must not require gradients."""
     recorded = torch.is_grad_enabled() and values.requires_grad
     return on_cpu(values) and values.dtype == torch.float32 and values.is_contiguous() and not recorded
 
 
 def largest(values: Float[Tensor, "N V"], count: int) -> tuple[Float[Tensor, "N k"], Int[Tensor, "N k"]]:
-    """As `torch.topk` over the last axis; of equal numbers the first are taken, and come first.
+    """Return the k largest values of each row and their positions, in descending order.
 
-    What is no number comes before all that are.
+    Unlike `torch.topk`, ties are resolved in favor of lower positions. NaN counts as larger than any number.
 
     Args:
-        values: What `fits`.
+        values: Values that satisfy `fits`.
         count: k, at most V.
     """
     rows, size = values.shape

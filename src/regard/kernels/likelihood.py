@@ -1,4 +1,4 @@
-"""Exponentials, likelihoods and the gradient of likelihoods of logits, each in one pass on a CPU."""
+"""Fused softmax operations on logits for a CPU: exponentials, log-softmax and the gradient of the NLL."""
 
 import ctypes
 
@@ -10,15 +10,15 @@ from regard.types import Tensor
 
 __all__ = ["exponentials", "fits", "log_softmax", "weigh_exponentials"]
 
-FEW = 1 << 13  # numbers; see `run`
+FEW = 1 << 13  # elements below which a single thread is faster; see `run`
 
-# The kernels' arguments: int64 in one block of memory.
-TICKET = 0  # the next share of the rows
+# Layout of the kernels' argument block: indices into an array of int64.
+TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
 ROWS = 1
 SIZE = 2  # V
-SHARE = 3  # how many rows go with a ticket
-HALF = 4  # whether logits are bfloat16, else float32
-LOGITS = 5  # the address; so are the rest
+SHARE = 3  # number of rows per ticket
+HALF = 4  # 1 if the logits are bfloat16, 0 if they are float32
+LOGITS = 5  # this and all following entries are addresses
 TOPS, MEANS, SUMS = 6, 7, 8
 FACTORS, SHIFTS, GAINS, TARGETS = 9, 10, 11, 12
 BIAS, FOUND = 13, 14
@@ -28,7 +28,7 @@ _Block = ctypes.c_int64 * LENGTH
 
 
 def _call(name: str, logits: Tensor, places: dict[int, Tensor]) -> None:
-    """Run a kernel over the rows of the logits."""
+    """Fill the argument block and run a kernel over the rows of the logits."""
     assert logits.is_contiguous() and all(operand.is_contiguous() for operand in places.values())
     rows, size = logits.shape
     if not logits.numel():
@@ -42,18 +42,18 @@ def _call(name: str, logits: Tensor, places: dict[int, Tensor]) -> None:
 
 
 def fits(logits: Tensor) -> bool:
-    """Whether the kernels take these logits on this machine."""
+    """Return whether the kernels support these logits on this machine."""
     return on_cpu(logits) and logits.dtype in (torch.float32, torch.bfloat16) and logits.is_contiguous()
 
 
 def exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Write exp(logits - top) over the logits.
+    """Replace the logits of each row, in place, by exp(logit - max).
 
     Args:
         logits: [N, V], float32 or bfloat16, contiguous.
 
     Returns:
-        The highest logit of each row, top; the mean of its logits; the sum of its exponentials: [N], float32.
+        For each row the maximum of the logits, their mean, and the sum of the exponentials: [N], float32.
     """
     tops, means, sums = (logits.new_empty(len(logits), dtype=torch.float32) for _ in range(3))
     _call("exponentiate", logits, {TOPS: tops, MEANS: means, SUMS: sums})
@@ -63,14 +63,16 @@ def exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def weigh_exponentials(
     powers: Tensor, factors: Tensor, shifts: Tensor | None, gains: Tensor, targets: Tensor
 ) -> None:
-    """Write factor * powers + shift + gain * onehot(target) over each row of the exponentials.
+    """Replace each row, in place, by factor * powers + shift + gain * onehot(target).
+
+    With suitable coefficients this is the gradient of a (label-smoothed) negative log-likelihood.
 
     Args:
-        powers: [N, V], float32 or bfloat16, contiguous.
-        factors: [N].
-        shifts: [N]; none: 0.
-        gains: [N].
-        targets: [N], in [0, V).
+        powers: The exponentials, [N, V], float32 or bfloat16, contiguous.
+        factors: Factor of each row, [N].
+        shifts: Term added to all elements of a row, [N]. Default: 0.
+        gains: Term added at the target, [N].
+        targets: Index of the target, [N], in [0, V).
     """
     operands = {FACTORS: factors, GAINS: gains} | ({} if shifts is None else {SHIFTS: shifts})
     places = {place: operand.to(torch.float32).contiguous() for place, operand in operands.items()}
@@ -78,14 +80,14 @@ def weigh_exponentials(
 
 
 def log_softmax(logits: Tensor, bias: Tensor) -> Tensor:
-    """The logarithm of the softmax of logits to which the bias is still to be added.
+    """Compute log_softmax(logits + bias).
 
     Args:
-        logits: [N, V], float32 or bfloat16, contiguous; float32 is written over.
+        logits: [N, V], float32 or bfloat16, contiguous. float32 logits are overwritten with the result.
         bias: [V].
 
     Returns:
-        [N, V], float32.
+        The log-probabilities, [N, V], float32.
     """
     found = logits if logits.dtype == torch.float32 else torch.empty_like(logits, dtype=torch.float32)
     _call("normalise", logits, {BIAS: bias.to(torch.float32).contiguous(), FOUND: found})

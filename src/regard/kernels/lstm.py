@@ -1,4 +1,7 @@
-"""The LSTM's cell on a CPU in one pass over memory, forward and backward."""
+"""The element-wise part of an LSTM cell on a CPU, forward and backward, in one pass over memory.
+
+The matrix multiplications that give the pre-activations of the gates are done elsewhere.
+"""
 
 import ctypes
 
@@ -10,14 +13,14 @@ from regard.types import Tensor
 
 __all__ = ["fits", "lstm_backward", "lstm_forward"]
 
-FEW = 1 << 13  # numbers; see `run`
+FEW = 1 << 13  # elements below which a single thread is faster; see `run`
 
-# The kernels' arguments: int64 in one block of memory.
-TICKET = 0  # the next share of the rows
+# Layout of the kernels' argument block: indices into an array of int64.
+TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
 ROWS = 1
 WIDTH = 2  # D
-SHARE = 3  # how many rows go with a ticket
-HALF = 4  # whether pre-activations, hidden state and their gradients are bfloat16; all else is float32
+SHARE = 3  # number of rows per ticket
+HALF = 4  # 1 if pre-activations, hidden state and their gradients are bfloat16; all else is float32
 # Addresses.
 FROM_INPUT, FROM_HIDDEN, ACTIVE = 5, 6, 7  # [B, 4 D]
 MEMORY, AFTER, SQUASHED, HIDDEN = 8, 9, 10, 11  # [B, D]
@@ -29,7 +32,7 @@ _Block = ctypes.c_int64 * LENGTH
 
 
 def fits(from_input: Tensor, from_hidden: Tensor, memory: Tensor) -> bool:
-    """Whether the kernels take these operands on this machine."""
+    """Return whether the kernels support these operands on this machine."""
     return (
         on_cpu(from_input, from_hidden, memory)
         and from_hidden.dtype in (torch.float32, torch.bfloat16)
@@ -41,7 +44,7 @@ def fits(from_input: Tensor, from_hidden: Tensor, memory: Tensor) -> bool:
 
 
 def _call(name: str, memory: Tensor, half: bool, places: dict[int, Tensor]) -> None:
-    """Run a kernel over the rows of the memory."""
+    """Fill the argument block and run a kernel over the rows of the cell state."""
     block, width = _Block(), memory.shape[-1]
     rows = memory.numel() // width
     block[ROWS], block[WIDTH], block[HALF] = rows, width, half
@@ -53,16 +56,19 @@ def _call(name: str, memory: Tensor, half: bool, places: dict[int, Tensor]) -> N
 def lstm_forward(
     from_input: Tensor, from_hidden: Tensor, memory: Tensor
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """One step.
+    """Compute one step of an LSTM cell (Hochreiter & Schmidhuber, 1997; Gers et al., 2000).
+
+    The pre-activations of the gates are the sum of `from_input` and `from_hidden`.
 
     Args:
-        from_input: The input's share of the pre-activations of input, forget and output gate and of the
-            candidate, [..., 4 D], float32 or bfloat16.
-        from_hidden: The hidden state's share.
-        memory: Before the step, [..., D], float32.
+        from_input: Projection of the input, [..., 4 D], float32 or bfloat16: input gate, forget gate, output
+            gate and candidate.
+        from_hidden: Projection of the hidden state, of the same shape and dtype.
+        memory: Cell state before the step, [..., D], float32.
 
     Returns:
-        The hidden state in the dtype of the shares, the memory after the step, and what the gradient needs.
+        The hidden state in the dtype of the projections, the cell state after the step, and the tensors that
+        `lstm_backward` needs.
     """
     from_input, from_hidden, memory = from_input.contiguous(), from_hidden.contiguous(), memory.contiguous()
     hidden = torch.empty_like(memory, dtype=from_hidden.dtype)
@@ -77,15 +83,16 @@ def lstm_forward(
 def lstm_backward(
     by_hidden: Tensor, by_after: Tensor, kept: tuple[Tensor, Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Its gradients.
+    """Compute the gradients of one step.
 
     Args:
-        by_hidden: Of the hidden state.
-        by_after: Of the memory after the step.
-        kept: What `lstm_forward` left.
+        by_hidden: Gradient with respect to the hidden state, [..., D].
+        by_after: Gradient with respect to the cell state after the step, [..., D].
+        kept: The tensors that `lstm_forward` returned for this purpose.
 
     Returns:
-        Those of the pre-activations, in the dtype of `by_hidden`, and of the memory before the step.
+        The gradient with respect to the pre-activations, [..., 4 D], in the dtype of `by_hidden`, and with
+        respect to the cell state before the step, [..., D].
     """
     active, memory, squashed = kept
     by_hidden, by_after = by_hidden.contiguous(), by_after.contiguous()

@@ -1,9 +1,8 @@
-"""The compiled maps with their gradients: eager calls, and registered operators for compilers.
+"""The compiled normalizers with their gradients: autograd functions, and operators for `torch.compile`.
 
-An eager call goes through a plain autograd Function, which costs half of what a registered operator does;
-under `torch.compile` and `torch.export` the operators `regard::map` and `regard::map_gradient` stand for it,
-whose results' shapes a compiler learns from their fake versions. The gradient of the gradient is that of the
-same formula in plain operations.
+Eager calls use a plain autograd Function, which has half the overhead of a registered operator. Under
+`torch.compile` and `torch.export` the operators `regard::map` and `regard::map_gradient` are used, whose fake
+implementations give the shapes of the results. Second derivatives use the same formula in PyTorch operations.
 """
 
 from types import ModuleType
@@ -32,15 +31,24 @@ def _backend(version: str) -> ModuleType:
 def pull_back(
     name: str, gradient: Tensor, weights: Tensor, rests: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradient's formula in plain operations, with derivatives of its own.
+    """Compute the backward pass in PyTorch operations, which are differentiable in turn.
 
-    With s the slope of a free position (1 for sparsemax, p for softmax, sqrt p for 1.5-entmax) and m the mean
-    of g over the free ones, weighted by s: s (g - m) where free, g - m at a bound.
+    Let s be the derivative of a free weight with respect to its score, for a fixed threshold: 1 for
+    sparsemax, p for softmax and sqrt(p) for 1.5-entmax. Let m be the mean of the gradient g over the free
+    positions, weighted by s. The gradient of a free score is s (g - m), and the gradient of an active bound
+    is g - m.
+
+    Args:
+        name: The normalizer.
+        gradient: The gradient g with respect to the weights.
+        weights: The weights p.
+        rests: The status of each position (see `cpu.forward`); None for a normalizer without bounds.
 
     Returns:
-        The gradient of the scores, g - m, and where positions rest on the upper and on the lower bound.
+        The gradient of the scores, g - m, and two masks of the positions at their upper and lower bounds.
     """
     free = weights > 0 if rests is None else rests == FREE
+    # Replace the other weights by 1: the derivative of sqrt at 0 would be infinite.
     kept = torch.where(free, weights, 1)
     slope = {"constrained_softmax": kept, "entmax15": kept.sqrt()}.get(name, torch.ones_like(weights)) * free
     total = slope.sum(-1, keepdim=True)
@@ -72,7 +80,7 @@ class _Map(torch.autograd.Function):
         (gradient,) = grads
         weights, rests = ctx.saved_tensors
         _, _, _, upper, lower, _ = ctx.needs_input_grad
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled():  # the backward pass itself is being differentiated
             scores, change, high, low = pull_back(ctx.name, gradient, weights, rests)
             found = [scores, change * high if upper else None, change * low if lower else None]
         else:
@@ -92,10 +100,18 @@ def eager(
     lower: Tensor | None,
     mask: Tensor | None,
 ) -> Tensor:
-    """The map's weights along the last dimension.
+    """Return the weights of a normalizer along the last dimension; for eager mode.
+
+    Args:
+        name: The normalizer.
+        version: `numba` or `triton`.
+        scores: [..., S].
+        upper: Upper bounds, broadcastable to the scores, or None.
+        lower: Lower bounds, broadcastable to the scores, or None.
+        mask: Broadcastable to the scores, True where a position may be attended to, or None.
 
     Raises:
-        Declined: The reference should answer.
+        Declined: if a row has no valid result; the caller then uses the reference implementation.
     """
     return apply(_Map, name, version, scores, upper, lower, mask)
 
@@ -110,6 +126,7 @@ def _map(
     mask: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     weights, rests = _backend(version).forward(name, scores, upper, lower, mask, decline=False)
+    # An operator cannot return None, so an empty tensor stands for a missing status.
     return weights, weights.new_empty(0, dtype=torch.uint8) if rests is None else rests
 
 
@@ -124,6 +141,7 @@ def _(name: str, version: str, scores: Tensor, upper: Tensor | None, lower: Any,
 def _map_gradient(
     name: str, version: str, gradient: torch.Tensor, weights: torch.Tensor, rests: torch.Tensor, bounds: int
 ) -> list[torch.Tensor]:
+    # Bits 0 and 1 of `bounds` request the gradients of the upper and lower bounds.
     kept = None if weights.numel() and not rests.numel() else rests
     found = _backend(version).backward(name, gradient, weights, kept, bool(bounds & 1), bool(bounds & 2))
     return [each for each in found if each is not None]
@@ -162,7 +180,7 @@ def compiled(
     lower: Tensor | None,
     mask: Tensor | None,
 ) -> Tensor:
-    """The same as an operator that compilers know; rows that no distribution fits are NaN."""
+    """Return the same as `eager` through an operator for `torch.compile`; infeasible rows are NaN."""
     return _map(name, version, scores, upper, lower, mask)[0]
 
 
@@ -196,7 +214,7 @@ class _Scan(torch.autograd.Function):
 
 
 def mean_of_heads(x: Tensor, heads: int) -> Tensor:
-    """In each row of [B, S] the mean of its `heads` neighbours."""
+    """Return in each row of [B, S] the mean of its group of `heads` adjacent rows."""
     if heads == 1:
         return x
     return x.view(-1, heads, x.shape[-1]).mean(1).repeat_interleave(heads, 0)
@@ -205,7 +223,11 @@ def mean_of_heads(x: Tensor, heads: int) -> Tensor:
 def pull_back_scan(
     name: str, gradient: Tensor, weights: Tensor, rests: Tensor, heads: int
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of a scan in plain operations: of the scores [B, T, S] and of the fertility [B, S]."""
+    """Compute the backward pass of a scan in PyTorch operations; see `scans` for the recurrence.
+
+    Returns:
+        The gradients of the scores [B, T, S] and of the fertility [B, S].
+    """
     loosened = torch.zeros_like(weights[:, 0])
     found: list[Tensor] = []
     for t in reversed(range(weights.shape[1])):
@@ -225,10 +247,22 @@ def eager_scan(
     mask: Tensor | None,
     heads: int,
 ) -> Tensor:
-    """A map with bounds over steps: scores [B, T, S], fertility [B, S] -> weights [B, T, S].
+    """Return the weights of a constrained normalizer over all decoding steps; for eager mode.
+
+    Args:
+        name: The normalizer.
+        version: `numba` or `triton`.
+        scores: [B, T, S].
+        fertility: [B, S].
+        exhaustion: Factor c; c times the remaining fertility of a position is added to its score.
+        mask: Broadcastable to the scores, or None.
+        heads: Number of adjacent rows that share one fertility.
+
+    Returns:
+        [B, T, S].
 
     Raises:
-        Declined: The reference should answer.
+        Declined: if a step has no valid result; the caller then uses the reference implementation.
     """
     return apply(_Scan, name, version, scores, fertility, exhaustion, mask, heads)
 
@@ -294,5 +328,5 @@ def compiled_scan(
     mask: Tensor | None,
     heads: int,
 ) -> Tensor:
-    """The same as an operator that compilers know; steps that no distribution fits are NaN."""
+    """Return the same as `eager_scan` through an operator for `torch.compile`; infeasible steps are NaN."""
     return _scan(name, version, scores, fertility, exhaustion, mask, heads)[0]

@@ -1,10 +1,11 @@
-"""The arguments of the CPU kernels: int64 in one block of memory, and where each stands in it.
+"""Layout of the argument block of the normalizer kernels: indices into an array of int64.
 
-Callers fill the block and kernels read it, so both take the places from here; nothing here needs Numba.
+The callers (`cpu`) fill the block and the kernels (`rows`, `scans`) read it. This module does not import
+Numba.
 
-An operand takes three places: its address, 0 if it is absent, and two numbers by which row r of the scores
-finds its own row, (r // every) % count: that covers an operand that broadcasts over leading, trailing or
-middle dimensions.
+An operand has three entries: its address, which is 0 if the operand is absent, and the numbers `every` and
+`count`. Row r of the scores uses row (r // every) % count of the operand. This covers operands that broadcast
+over leading, trailing or middle dimensions.
 """
 
 __all__ = [
@@ -49,22 +50,23 @@ MAPS = {
     "constrained_sparsemax": CONSTRAINED_SPARSEMAX,
 }
 
-LOWER, FREE, UPPER = 1, 2, 3  # where a position rests; 0 where it may not be attended
+# Status of a position: at its lower bound, strictly between its bounds, at its upper bound; 0 if masked.
+LOWER, FREE, UPPER = 1, 2, 3
 
-TICKET = 0  # the next share of the rows
-DECLINED = 1  # comes out: not 0 where the reference should answer
-MAP = 2
-WIDE = 3  # whether the numbers are float64, else float32
-ROWS = 4
+TICKET = 0  # counter of the shares of rows that have been claimed; see `pool`
+DECLINED = 1  # output: not 0 if a row has no valid result
+MAP = 2  # the normalizer, a value of MAPS
+WIDE = 3  # 1 if the tensors are float64, 0 if they are float32
+ROWS = 4  # number of rows; of a scan, the number of sentences
 SIZE = 5  # S
-STEPS = 6  # of a scan, T; its rows are sentences
-EXHAUSTION = 7  # of a scan, as the bits of a double
-SHARE = 8  # how many blocks of eight rows go with a ticket
+STEPS = 6  # number of steps of a scan, T
+EXHAUSTION = 7  # exhaustion factor of a scan, as the bits of a double
+SHARE = 8  # number of blocks of eight rows per ticket
 
 # Operands.
 SCORES, MASK, UPPER_BOUND, LOWER_BOUND, FERTILITY, WEIGHTS, RESTS = range(9, 30, 3)
 GRADIENT, SCORES_GRADIENT, UPPER_GRADIENT, LOWER_GRADIENT, FERTILITY_GRADIENT = range(30, 45, 3)
 
-HEADS = 45  # of a scan: so many neighbouring rows share what they receive
+HEADS = 45  # of a scan: number of adjacent rows that share one fertility
 
 LENGTH = 46

@@ -1,10 +1,12 @@
-"""Compiled work on PyTorch's own threads.
+"""Execution of compiled kernels on PyTorch's own thread pool.
 
-A kernel takes one pointer, to a block of int64 whose first is a ticket: each thread draws the next one until
-none is left, so that a kernel need not know how many threads there are. PyTorch's wheels bring GNU's OpenMP,
-whose pool of threads is at hand as `GOMP_parallel`; a second pool beside it (Numba's own, say) would fight it
-for the processors. Where there is no such library, and in the child of a fork, whose pool is gone, the
-calling thread does it all.
+A kernel takes one pointer, to an argument block of int64. The first entry is a counter of tickets. Each
+thread increments it atomically to claim the next share of the work, until all work is done. A kernel is thus
+independent of the number of threads.
+
+PyTorch's wheels include GNU's OpenMP, whose thread pool is accessible through `GOMP_parallel`. A second pool,
+such as Numba's own, would compete with it for the processors. The calling thread does all work if this
+library is missing, and in a forked child process, which has no pool.
 """
 
 import ctypes
@@ -20,12 +22,13 @@ import torch
 __all__ = ["CHUNK", "Loaded", "load", "run"]
 
 CHUNK = 1 << 10
-"""So many numbers of a long row are worked on at a time, so that they stay near."""
+"""Number of elements of a long row that are processed at a time, so that they stay in the cache."""
 
 _forked = False
 
 
 def _single() -> None:
+    """Restrict a forked child process to one thread."""
     global _forked
     _forked = True
 
@@ -35,13 +38,14 @@ os.register_at_fork(after_in_child=_single)
 
 @cache
 def _parallel() -> Callable[[int, int, int, int], None] | None:
-    """`GOMP_parallel` of the library that PyTorch loaded, or none."""
+    """Return `GOMP_parallel` of the OpenMP library that PyTorch has loaded, or None."""
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:
         return None
     homes = (Path(torch.__file__).parent, Path(torch.__file__).parent.with_name("torch.libs"))
     loaded = {Path(line.split(maxsplit=5)[5]) for line in lines if "omp" in line and ".so" in line}
+    # Another package may have loaded an OpenMP library too, so try those in PyTorch's directories first.
     for path in sorted(loaded, key=lambda path: not any(path.is_relative_to(home) for home in homes)):
         try:
             found = ctypes.CDLL(str(path)).GOMP_parallel
@@ -54,7 +58,7 @@ def _parallel() -> Callable[[int, int, int, int], None] | None:
 
 
 class Loaded(NamedTuple):
-    """A compiled kernel: as ctypes calls it, and its address."""
+    """A compiled kernel: a ctypes function, and its address."""
 
     function: Callable[[int], None]
     address: int
@@ -62,30 +66,32 @@ class Loaded(NamedTuple):
 
 @cache
 def load(module: str, name: str) -> Loaded:
-    """A kernel of one of the modules beside this one, which the first call of any imports, with Numba.
+    """Load a kernel; its module, and with it Numba, is imported at the first call.
 
     Args:
-        module: The module's name in `regard.kernels`.
-        name: The kernel's name in it, made by `numba.cfunc`.
+        module: Name of the module in `regard.kernels`.
+        name: Name of the kernel, a function compiled by `numba.cfunc`.
     """
     address = getattr(import_module(f"regard.kernels.{module}"), name).address
     return Loaded(ctypes.CFUNCTYPE(None, ctypes.c_int64)(address), address)
 
 
 def run(kernel: Loaded, block: "ctypes.Array[ctypes.c_int64]", share: int, units: int, few: bool) -> None:
-    """Run a kernel over so many units of work, in shares large enough that threads seldom meet at an edge.
+    """Run a kernel over its units of work, on several threads if that is worthwhile.
 
     Args:
         kernel: The kernel.
-        block: Its arguments, the first of them the ticket.
-        share: Where in the block stands how many units go with a ticket.
-        units: At least one.
-        few: Whether waking a second thread, some 5 us, would cost more than it saves: how many numbers that
-            are rests on what a kernel does with each.
+        block: Its argument block; the first entry is the ticket counter, which must be 0.
+        share: Index in the block of the number of units per ticket, which this function sets.
+        units: Number of units of work, at least 1.
+        few: Whether the work is so small that waking a second thread, which takes about 5 us, would cost more
+            time than it saves. The limit depends on the kernel.
     """
+    # About four shares per thread balance the load, and are large enough that threads rarely write to the
+    # same cache line.
     block[share] = each = units if few else max(1, units // (4 * torch.get_num_threads()))
-    pieces = (units + each - 1) // each
-    threads = 1 if _forked or pieces < 2 else min(torch.get_num_threads(), pieces)
+    shares = (units + each - 1) // each
+    threads = 1 if _forked or shares < 2 else min(torch.get_num_threads(), shares)
     parallel = _parallel() if threads > 1 else None
     if parallel is None:
         kernel.function(ctypes.addressof(block))

@@ -1,7 +1,8 @@
-"""The loop of `regard.metrics.prefix_bleu`: BLEU of every prefix, one look back a word pair.
+"""The Numba kernel of `regard.metrics.prefix_bleu`: sentence BLEU of every prefix of a translation.
 
-With L_j(t) the length, up to 4, of what word t and word j have in common when read backwards from them, an
-n-gram that ends at t occurs as often as L_j(t) >= n: that answers for all n.
+Let L_j(t) be the length, at most 4, of the longest common suffix of the first t and the first j tokens. The
+n-gram that ends at t occurs once for each j with L_j(t) >= n. One recurrence for L thus counts the n-grams of
+all orders.
 """
 
 import math
@@ -16,7 +17,7 @@ ORDER = 4
 
 @njit(cache=True, nogil=True)
 def fill_prefix_bleu(found, produced, steps, reference, lengths, end, unknown):
-    """Write the score of each prefix into `found`, [B, T]; see `prefix_bleu` for the rest."""
+    """Write the score of each prefix into `found`, [B, T]; the other arguments are those of `prefix_bleu`."""
     rows = len(produced)
     width = reference.shape[1]
     for row in range(rows):
@@ -26,9 +27,9 @@ def fill_prefix_bleu(found, produced, steps, reference, lengths, end, unknown):
             if reference[row, j] != end:
                 wanted[size] = reference[row, j]
                 size += 1
-        said = np.empty(steps[row], np.int64)
-        common = np.zeros(size + 1, np.int64)  # L with the reference, moved by one
-        own = np.zeros(steps[row] + 1, np.int64)  # and with what was said before
+        prefix = np.empty(steps[row], np.int64)
+        common = np.zeros(size + 1, np.int64)  # L_j(t) for the tokens of the reference, at index j + 1
+        own = np.zeros(steps[row] + 1, np.int64)  # L_j(t) for the earlier tokens of the translation itself
         matches = np.zeros(ORDER, np.int64)
         in_reference, before = np.empty(ORDER, np.int64), np.empty(ORDER, np.int64)
         count, score = 0, 0.0
@@ -36,19 +37,21 @@ def fill_prefix_bleu(found, produced, steps, reference, lengths, end, unknown):
             token = produced[row, t]
             if token != end:
                 in_reference[:], before[:] = 0, 0
+                # Run backward, since L_{j+1}(t) is computed from L_j(t - 1) in the same array.
                 for j in range(size - 1, -1, -1):
                     same = token == wanted[j] and token != unknown
                     common[j + 1] = min(common[j] + 1, ORDER) if same else 0
                     for n in range(common[j + 1]):
                         in_reference[n] += 1
                 for j in range(count - 1, -1, -1):
-                    own[j + 1] = min(own[j] + 1, ORDER) if token == said[j] else 0
+                    own[j + 1] = min(own[j] + 1, ORDER) if token == prefix[j] else 0
                     for n in range(own[j + 1]):
                         before[n] += 1
-                said[count] = token
+                prefix[count] = token
                 count += 1
                 total = 0.0
                 for n in range(ORDER):
+                    # Clipped counts: an n-gram matches as often as it occurs in the reference.
                     if before[n] < in_reference[n]:
                         matches[n] += 1
                     total += math.log((matches[n] + 1) / (max(0, count - n) + 1))

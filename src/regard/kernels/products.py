@@ -1,11 +1,13 @@
-"""Matrix products on the fastest exact path that PyTorch has for the device.
+"""Matrix multiplication with the fastest exact implementation that PyTorch has for the device.
 
-On a CPU PyTorch makes float32 products with MKL. oneDNN, which comes with PyTorch too, is faster on other
-makers' processors than Intel's: on two cores of an AMD processor with AVX-512, 400 to 470 GFLOP/s against 177
-to 203, in float32 too, with two to four times the rounding error; on an Intel one 0.7 to 1.0 of MKL's rate
-(`benchmarks/products.py`). Products of bfloat16, which are summed in float32 in any case, go through those of
-float32 where the processor has no faster ones, and those with weights that are kept in eight bits
-(`regard.kernels.int8`) through integers. All else takes PyTorch's own way.
+On a CPU PyTorch multiplies float32 matrices with MKL. oneDNN, which is also part of PyTorch, is faster on
+processors of other manufacturers than Intel. On two cores of an AMD processor with AVX-512 it reaches 400 to
+470 GFLOP/s compared with 177 to 203, also in float32, with two to four times the rounding error. On an Intel
+processor it reaches 0.7 to 1.0 of MKL's rate (`benchmarks/products.py`).
+
+bfloat16 matrices, whose products are accumulated in float32 in any case, are converted to float32 if the
+processor has no faster instructions. Matrices that are registered in `regard.kernels.int8` are multiplied as
+integers. All other cases use PyTorch's default.
 """
 
 import os
@@ -25,7 +27,7 @@ __all__ = ["bound_memory", "linear", "product"]
 
 
 def _onednn() -> Any:
-    """OneDNN's linear map as PyTorch's own compiler calls it, or none where it is missing."""
+    """Return oneDNN's linear layer, an internal operator of `torch.compile`, or None if it is missing."""
     if not torch.backends.mkldnn.is_available():
         return None
     try:
@@ -35,7 +37,7 @@ def _onednn() -> Any:
 
 
 def _processor() -> str:
-    """What the system tells of the processor."""
+    """Return the operating system's description of the processor."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -43,9 +45,10 @@ def _processor() -> str:
 
 
 def _slow_halves(processor: str) -> bool:
-    """Whether an x86 processor makes products of bfloat16 more slowly than those of float32.
+    """Return whether an x86 processor multiplies bfloat16 matrices more slowly than float32 matrices.
 
-    Intel's with AVX-512 alone do (`benchmarks/products.py`), and those without instructions for them.
+    This holds for processors without bfloat16 instructions, and for Intel processors that have them in
+    AVX-512 but not in AMX (`benchmarks/products.py`).
     """
     found = re.search(r"^flags\s*:(.*)", processor, re.MULTILINE)
     if found is None:  # another architecture, or another system
@@ -57,28 +60,29 @@ def _slow_halves(processor: str) -> bool:
 _LINEAR = None if "GenuineIntel" in _processor() else _onednn()
 _SLOW_HALVES = _slow_halves(_processor())
 
-FEW = 4  # so many matrices are multiplied one by one
+FEW = 4  # maximum number of matrices in a batch that are multiplied one by one
 
 
 def bound_memory() -> None:
-    """Keep the kernels of the last 16 shapes only; before a process's first product, or it has no effect.
+    """Limit the kernel caches of oneDNN and PyTorch to 16 shapes.
 
-    oneDNN compiles a kernel for every shape and by default keeps 1,024 of them, and PyTorch keeps as many of
-    its own descriptions of them, each with its buffers, while text comes in hundreds of shapes: memory grew
-    with them and training was no faster for it (`benchmarks/RESULTS.md`). What the environment says
-    (ONEDNN_PRIMITIVE_CACHE_CAPACITY, LRU_CACHE_CAPACITY) goes first.
+    This must be called before the first matrix multiplication of the process; later calls have no effect.
+    oneDNN compiles a kernel for every shape and caches 1,024 of them by default. PyTorch caches the same
+    number of its own descriptors, each with its buffers. Batches of text have hundreds of different shapes,
+    so that memory usage grew without any gain in training speed (`benchmarks/RESULTS.md`). The environment
+    variables ONEDNN_PRIMITIVE_CACHE_CAPACITY and LRU_CACHE_CAPACITY take precedence if they are set.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
     os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
 
 
 def product(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`x @ matrix (+ bias)`, without a gradient of its own on the fast path: for use where none is recorded.
+    """Compute `x @ matrix (+ bias)` without support for gradients; see `linear` for a differentiable version.
 
     Args:
         x: [..., in].
-        matrix: [in, out], or with further leading axes, the same as those of `x`.
-        bias: [out].
+        matrix: [in, out], or with the same leading dimensions as `x`.
+        bias: [out], or None.
     """
     if (kept := int8_matrix(x, matrix)) is not None:
         return int8_product(x, kept, bias)
@@ -118,12 +122,12 @@ class _Linear(torch.autograd.Function):
 
 
 def linear(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`x @ matrix (+ bias)` with its gradient (of the first order).
+    """Compute `x @ matrix (+ bias)`; the result is differentiable once.
 
     Args:
         x: [..., in].
-        matrix: [in, out]; mind that `torch.nn.Linear` stores [out, in].
-        bias: [out].
+        matrix: [in, out]; note that `torch.nn.Linear` stores the transpose, [out, in].
+        bias: [out], or None.
     """
-    # In search a step is so short that recording nothing would take a tenth of it.
+    # A decoding step is so short that an autograd Function, even without recording, would add a tenth to it.
     return apply(_Linear, x, matrix, bias) if torch.is_grad_enabled() else product(x, matrix, bias)

@@ -1,4 +1,4 @@
-"""The kernels of `regard.kernels.int8`: a row at a time."""
+"""The Numba kernels of `regard.kernels.int8`: quantization of rows and scaling of the integer results."""
 
 import numpy as np
 from numba import cfunc, njit, types
@@ -11,14 +11,14 @@ from regard.kernels.tiles import atomic_add, read_int
 __all__ = ["round_rows", "scale_sums"]
 
 _MAGNITUDE, _INFINITE = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
-# Added to a number it leaves the nearest integer, ties to even, in the last bits of the sum.
+# 1.5 * 2^23: adding it to a number leaves the nearest integer, ties to even, in the last bits of the sum.
 _SHIFT = np.float32(12582912.0)
 _LEVELS = np.float32(LEVELS)
 
 
 @njit
 def _greatest(values):
-    """The bits of the greatest magnitude; at least those of infinity where one is infinite or no number."""
+    """Return the bits of the maximum magnitude, at least those of infinity if a value is not finite."""
     found = np.int32(0)
     for i in range(len(values)):
         one = np.int32(bits(values[i])) & _MAGNITUDE
@@ -28,7 +28,7 @@ def _greatest(values):
 
 @cfunc(types.void(types.int64), cache=True, error_model="numpy")
 def round_rows(block: int) -> None:
-    """Integers of each row, and what they are times."""
+    """Quantize each row to int8 and write its scale, which is NaN if a value of the row is not finite."""
     rows, size, share = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE), read_int(block + 8 * SHARE)
     scales = floats(read_int(block + 8 * SCALES), rows)
     while True:
@@ -53,7 +53,7 @@ def round_rows(block: int) -> None:
 
 @njit
 def _scale(out, sums, scale, columns, bias):
-    """The sums times their scales, plus the bias where there is one."""
+    """Multiply the sums of a row by its scale and those of the columns, and add the bias if there is one."""
     if bias:
         added = floats(bias, len(out))
         for i in range(len(out)):
@@ -65,11 +65,11 @@ def _scale(out, sums, scale, columns, bias):
 
 @cfunc(types.void(types.int64), cache=True)
 def scale_sums(block: int) -> None:
-    """Sums of integers become float32, times the scales of row and column, plus the column's bias."""
+    """Convert integer sums to float32, multiply them by the scales of row and column, and add the bias."""
     rows, size, share = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE), read_int(block + 8 * SHARE)
     scales, columns = floats(read_int(block + 8 * SCALES), rows), floats(read_int(block + 8 * COLUMNS), size)
     bias = read_int(block + 8 * BIAS)
-    # A room of its own: a loop that may write what it reads is not made into vector code.
+    # A separate buffer: LLVM does not vectorize a loop that might write to the memory it reads.
     room = np.empty(CHUNK, np.float32)
     while True:
         begin = share * atomic_add(block + 8 * TICKET, 1)

@@ -1,4 +1,8 @@
-"""The maps and their gradients as kernels over rows (`blocks`: arguments; `solving`: the maps)."""
+"""The Numba kernels of the normalizers and their gradients, which process blocks of eight rows.
+
+`blocks` reads and writes the rows, `solving` computes the weights of a block, and `far` repeats this for rows
+with extreme scores.
+"""
 
 import numpy as np
 from numba import cfunc, types
@@ -54,9 +58,11 @@ __all__ = ["backward", "forward"]
 
 @cfunc(types.void(types.int64), cache=True)
 def forward(block: int) -> None:
-    """Weights, and with bounds where they rest, of the block's rows."""
+    """Write the weights and, for normalizers with bounds, the status of all rows; see `cpu.forward`."""
     kind, wide = read_int(block + 8 * MAP), read_int(block + 8 * WIDE)
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
+    # A vector of eight doubles has 64 bytes. The number of positions is padded to an even number for the
+    # solvers, and scratch arrays to a multiple of 8 for the tiles.
     size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)
     room = 64 * ((count + 7) // 8 * 8)
     scratch = np.empty(6 * room + 6 * 64, np.uint8)
@@ -74,6 +80,7 @@ def forward(block: int) -> None:
             fetch(block, UPPER_BOUND, first + 8, stride, False)
             fetch(block, WEIGHTS, first, stride, True)
             fetch(block, RESTS, first, count, True)
+            # 1.5-entmax is solved for halved scores (Peters et al. (2019), Eq. 13).
             poison = clean(
                 size, z, read_mask(table, block, first, count, mask), 0.5 if kind == ENTMAX15 else 1.0
             )
@@ -90,6 +97,7 @@ def forward(block: int) -> None:
                 most, least_level, infeasible, sick = clip_bounds(size, z, u, least, wide)
                 poison = select(infeasible, spread(np.nan), poison + sick)
                 if kind == CONSTRAINED_SPARSEMAX:
+                    # From here on the memory of the mask holds the status of the positions.
                     unsolved, again, _ = solve_sparse(
                         size, z, u, least, least_level, most, infeasible, poison, wide, powers, mask
                     )
@@ -114,7 +122,7 @@ def forward(block: int) -> None:
 
 @cfunc(types.void(types.int64), cache=True)
 def backward(block: int) -> None:
-    """Gradients of the scores and bounds."""
+    """Write the gradients of the scores and, on request, of the bounds; see `cpu.backward`."""
     kind, wide = read_int(block + 8 * MAP), read_int(block + 8 * WIDE)
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
     size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)
@@ -136,7 +144,7 @@ def backward(block: int) -> None:
             fetch(block, RESTS, first + 8, count, False)
             fetch(block, SCORES_GRADIENT, first + 8, stride, True)
             fetch(block, UPPER_GRADIENT, first + 8, stride, True)
-            if kind != CONSTRAINED_SPARSEMAX:
+            if kind != CONSTRAINED_SPARSEMAX:  # whose gradient depends on the status only
                 find_rows(table, block, WEIGHTS, first, stride)
                 read_rows(wide, table, 0, count, weights)
             bounded = find_rows(table, block, RESTS, first, count)

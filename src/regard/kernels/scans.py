@@ -1,14 +1,16 @@
-"""The constrained maps over the steps of decoding as kernels: eight sentences at a time.
+"""The Numba kernels of constrained attention over all decoding steps, for eight sentences at a time.
 
-    u_t = max(0, f - beta_{t-1}),   p_t = map(z_t + c u_t, u_t),   beta_t = beta_{t-1} + p_t
+With scores z_t, fertility f, cumulative attention beta_t and upper bounds u_t (Malaviya et al., 2018):
 
-The exhaustion c counts where the fertility f is finite, and no gradient flows through what it adds. Backward,
-with d_t the gradient of beta_t (0 after the last step) and du_t that of the bounds: p_t receives g_t + d_t,
-and d_{t-1} = d_t - du_t; the gradient of f is the sum of the du_t. At an exhausted word, f = beta, the bound
-follows f as it loosens.
+    u_t = max(0, f - beta_{t-1}),   p_t = normalizer(z_t + c u_t, u_t),   beta_t = beta_{t-1} + p_t
 
-Where H neighbouring rows share a fertility (heads), beta is the mean of theirs, and every p_t receives g_t +
-the mean of their d_t.
+The exhaustion term c u_t is added only where f is finite, and no gradient flows through it. In the backward
+pass let d_t be the gradient of beta_t (0 after the last step) and du_t the gradient of u_t. Then the gradient
+of p_t is g_t + d_t, and d_{t-1} = d_t - du_t. The gradient of f is the sum of all du_t. At an exhausted
+position (f = beta) the one-sided derivative for increasing f is used.
+
+If H adjacent rows (attention heads) share a fertility, beta is the mean over these rows, and the gradient of
+p_t is g_t plus the mean of their d_t.
 """
 
 import numpy as np
@@ -55,7 +57,7 @@ INF = float("inf")
 
 @njit
 def exhaust(size: int, scores: int, fertility: int, spent: int, exhaustion: float) -> None:
-    """Add the exhaustion times the bound to the scores of words whose fertility is finite."""
+    """Add the exhaustion term, c times the upper bound, to the scores at positions with finite fertility."""
     for at in range(0, size, 64):
         f = load(fertility + at)
         bound = maximum(f - load(spent + at), spread(0.0))
@@ -64,7 +66,7 @@ def exhaust(size: int, scores: int, fertility: int, spent: int, exhaustion: floa
 
 @cfunc(types.void(types.int64), cache=True)
 def scan_forward(block: int) -> None:
-    """Weights, and where they rest, of the block's sentences."""
+    """Write the weights and the status of all sentences and steps; see `cpu.scan_forward`."""
     kind, wide = read_int(block + 8 * MAP), read_int(block + 8 * WIDE)
     rows, count = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE)
     steps, exhaustion = read_int(block + 8 * STEPS), read_double(block + 8 * EXHAUSTION)
@@ -105,6 +107,7 @@ def scan_forward(block: int) -> None:
                     )
                     found = z
                 if any_lane(again):
+                    # The solver has overwritten the scores, so they are read again.
                     read_scores(wide, table, block, first, count, raw, steps, step)
                     exhaust(size, raw, fertility, spent, exhaustion)
                     hide(size, raw, read_mask(table, block, first, count, mask, steps, step))
@@ -123,7 +126,7 @@ def scan_forward(block: int) -> None:
 
 @cfunc(types.void(types.int64), cache=True)
 def scan_backward(block: int) -> None:
-    """Gradients of the scores and of the fertility."""
+    """Write the gradients of the scores and of the fertility; see `cpu.scan_backward`."""
     kind, wide = read_int(block + 8 * MAP), read_int(block + 8 * WIDE)
     rows, count, steps = read_int(block + 8 * ROWS), read_int(block + 8 * SIZE), read_int(block + 8 * STEPS)
     size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)
@@ -148,6 +151,7 @@ def scan_backward(block: int) -> None:
                 read_rows(wide, table, 0, count, weights)
                 find_rows(table, block, RESTS, first, count, steps, step)
                 read_bytes(table, 0, count, rests)
+                # `loosened` is the sum of du over the later steps, which is -d.
                 for at in range(0, size, 64):
                     store(g + at, load(g + at) - across(load(loosened + at), heads))
                 mean = pull_back(kind, size, g, weights, rests)

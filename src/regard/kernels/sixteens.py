@@ -1,7 +1,7 @@
-"""Sixteen float32 numbers at a time for Numba kernels, and what is made of them: inner products, mixtures.
+"""Vectors of sixteen float32 for Numba kernels, with inner products and weighted sums.
 
-As with `lanes`, these types make sure of vector code where loops written one number at a time would be too
-short, or too many in one another, for LLVM to find it. Memory is addressed in bytes.
+As in `lanes`, the vector type guarantees vector code. LLVM does not vectorize the equivalent scalar loops,
+which are too short or too deeply nested. Memory is addressed in bytes.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ class _SixteenModel(models.PrimitiveModel):
 
 @intrinsic
 def _all(typingctx: Any, value: Any) -> Any:
-    """One number sixteen times."""
+    """Return a vector with the value in every lane."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         one = builder.insert_element(
@@ -52,7 +52,7 @@ def _all(typingctx: Any, value: Any) -> Any:
 
 @intrinsic
 def _load(typingctx: Any, address: Any) -> Any:
-    """Sixteen numbers at an address."""
+    """Load sixteen float32 from an address."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load(builder.inttoptr(args[0], ir.PointerType()), typ=_VECTOR, align=4)
@@ -62,7 +62,7 @@ def _load(typingctx: Any, address: Any) -> Any:
 
 @intrinsic
 def _store(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write them there."""
+    """Store sixteen float32 at an address."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.store(args[1], builder.inttoptr(args[0], ir.PointerType()), align=4)
@@ -73,7 +73,7 @@ def _store(typingctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def _fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """The sum of a * b and c, rounded once."""
+    """Return a * b + c, rounded once."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         of = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
@@ -84,7 +84,7 @@ def _fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 @intrinsic
 def _total(typingctx: Any, value: Any) -> Any:
-    """Their sum, in whatever order is fast."""
+    """Return the sum of the lanes, in unspecified order."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         of = ir.FunctionType(_FLOAT, [_FLOAT, _VECTOR])
@@ -96,7 +96,7 @@ def _total(typingctx: Any, value: Any) -> Any:
 
 @njit(fastmath={"contract"})
 def inner_product(left, right, count):
-    """Of so many numbers at one address and so many at another."""
+    """Return the inner product of two vectors of `count` float32 at the addresses `left` and `right`."""
     found, whole = _all(_NOTHING), count - count % _COUNT
     for i in range(0, whole, _COUNT):
         found = _fma(_load(left + 4 * i), _load(right + 4 * i), found)
@@ -110,7 +110,16 @@ def inner_product(left, right, count):
 
 @njit(fastmath={"contract"})
 def mixture(found, weights, places, vectors, offset, count):
-    """Write a weighted sum, so many numbers, of so many vectors that lie so many bytes after each place."""
+    """Write a weighted sum of vectors.
+
+    Args:
+        found: Address of the result, `count` float32.
+        weights: Address of the weights, float32.
+        places: Array of base addresses, one per vector.
+        vectors: Number of vectors.
+        offset: Offset in bytes of each vector from its base address.
+        count: Size of the vectors.
+    """
     shares, whole = floats(weights, vectors), count - count % _COUNT
     for i in range(0, whole, _COUNT):
         total = _all(_NOTHING)

@@ -1,14 +1,16 @@
-"""The maps' levels, eight rows at a time, on vectors in memory (see `lanes`).
+"""Solvers for the thresholds of the normalizers, for eight rows at a time, on vectors in memory (see `lanes`).
 
-A problem of S positions lies in memory as S vectors of scores, shifted so that the greatest usable one is 0
-and -inf where a position may not be attended; with bounds, as many of upper (cut to 1) and of lower ones, 0
-where not usable. An odd S is rounded up with a position that may not be attended: the inner loops take two at
-a time, whose sums do not wait for each other. Sizes and distances are in bytes: S positions are 64 S of them.
+A block of rows with S positions is stored as S vectors of scores. They are shifted so that the maximum is 0,
+and are -inf at masked positions. Normalizers with bounds have S vectors of upper bounds, clipped to 1, and S
+vectors of lower bounds, both 0 at masked positions. An odd S is padded with a masked position: the inner
+loops process two positions at a time, whose sums are independent. Sizes and offsets are in bytes; S positions
+take 64 S bytes.
 
-Each solver finds the level by Newton's method on a sum that is made of simple pieces: it ends on the very
-piece on which the sum is 1, where the step is exact. Without upper bounds the sum is convex, and the steps
-only ever approach. With bounds on both sides a step may leave the bracket of what is known already, and the
-bracket is cut instead.
+Each solver finds the threshold tau at which the weights sum to 1 by Newton's method. The sum is a piecewise
+simple function of tau, and a Newton step within the segment of the solution is exact. Without upper bounds
+the sum is convex, so that the steps approach the solution from one side. With bounds on both sides a step may
+leave the bracket, which is the interval known to contain the solution. Such a step is replaced by one that
+divides the bracket.
 """
 
 from typing import Any
@@ -27,18 +29,19 @@ __all__ = [
     "sparsemax",
 ]
 
-STEPS = 200  # more than halving a bracket of doubles takes
-EXACT = 1e-13
-BEYOND = 1.0 + 1e-12
-TINY = 1e-300
-LEAST = 1e-20  # a factor at which exponentials that are cut to the greatest double are beyond every bound
+STEPS = 200  # maximum number of steps, more than bisection needs
+EXACT = 1e-13  # tolerance of the sum of the weights
+BEYOND = 1.0 + 1e-12  # relative step past the point where a position leaves its bound
+TINY = 1e-300  # lower end of a bracket for the geometric mean, instead of 0
+LEAST = 1e-20  # a factor at which exponentials clipped to the maximum double exceed every bound
 INF = float("inf")
-FAR = -4096.0
+FAR = -4096.0  # below this, the score of a position is no useful initial value
 
 
 @njit
 def sparsemax(size: int, scores: int) -> Any:
-    """The level tau of sparsemax."""
+    """Return the threshold tau of sparsemax (Martins & Astudillo, 2016), p = max(z - tau, 0)."""
+    # The maximum score is 0, so tau is at least -1, where the sum is at least 1.
     tau = spread(-1.0)
     for _ in range(STEPS):
         total, count, total2, count2 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
@@ -56,7 +59,7 @@ def sparsemax(size: int, scores: int) -> Any:
 
 @njit
 def entmax15(size: int, scores: int) -> Any:
-    """The level tau of 1.5-entmax, for scores that are halved."""
+    """Return the threshold tau of 1.5-entmax (Peters et al., 2019), p = max(z - tau, 0)^2, for halved scores."""
     tau = spread(-1.0)
     for _ in range(STEPS):
         total, slope, total2, slope2 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
@@ -74,9 +77,10 @@ def entmax15(size: int, scores: int) -> Any:
 
 @njit
 def within(step: Any, low: Any, high: Any, low_excess: Any, high_excess: Any) -> Any:
-    """A Newton step that stays in the bracket, or else where the line between its ends crosses zero.
+    """Return the Newton step if it is inside the bracket, and a secant step (regula falsi) otherwise.
 
-    That point is kept to the middle four fifths: a bracket that shrinks from one side only shrinks slowly.
+    The secant step is restricted to the middle four fifths of the bracket, which otherwise might shrink from
+    one side only, and slowly.
     """
     width = high - low
     crossing = low - width * low_excess / (high_excess - low_excess)
@@ -86,23 +90,23 @@ def within(step: Any, low: Any, high: Any, low_excess: Any, high_excess: Any) ->
 
 @njit
 def bounded_sparsemax(size: int, scores: int, upper: int, lower: int, low: Any, most: Any, full: Any) -> Any:
-    """The level tau of constrained sparsemax.
+    """Return the threshold tau of constrained sparsemax, p = clip(z - tau, lower, upper).
 
     Args:
-        size: 64 S, S even.
-        scores: Where the scores are.
-        upper: Where the upper bounds are.
-        lower: Where the lower bounds are, 0 if all are 0.
-        low: The least z - u.
+        size: 64 S, for an even S.
+        scores: Address of the scores.
+        upper: Address of the upper bounds.
+        lower: Address of the lower bounds, 0 if all are 0.
+        low: The minimum of z - u, a lower end of the bracket.
         most: The sum of the upper bounds.
-        full: The rows whose upper bounds are the answer.
+        full: The rows whose weights are all at their upper bounds, which are not solved.
 
     Returns:
-        The level, and the rows for which it was not found.
+        The threshold, and the rows for which it was not found.
     """
     high, low_excess, high_excess = spread(0.0), most - 1.0, spread(-1.0)
-    # Where bounds are tight the sum is nearly a line from end to end; where they are loose it is sparsemax's.
-    # A score that is far below all others says nothing of where it is.
+    # Initial value. With tight bounds the sum is nearly linear over the whole bracket, with loose bounds it
+    # is nearly that of sparsemax. If a score is far below all others, the bracket is no guide.
     nearly = (most < 4.0) & (low > FAR)
     tau = select(nearly, low - low * low_excess / most, maximum(low, spread(-1.0)))
     tau = select(full, low - 1.0, tau)
@@ -122,6 +126,7 @@ def bounded_sparsemax(size: int, scores: int, upper: int, lower: int, low: Any, 
                 total, total2 = total + p, total2 + p2
                 count, count2 = select(p == x, count + 1.0, count), select(p2 == x2, count2 + 1.0, count2)
         excess, count = total + total2 - 1.0, count + count2
+        # The tolerance is relative to the size of tau, which is at most 0.
         room = EXACT - EXACT * tau
         searched = searched & ((excess > room) | (excess < spread(0.0) - room))
         if not any_lane(searched):
@@ -136,7 +141,7 @@ def bounded_sparsemax(size: int, scores: int, upper: int, lower: int, low: Any, 
 
 @njit
 def first_to_leave_sparsemax(size: int, scores: int, upper: int, tau: Any, near: float) -> Any:
-    """The level at which the first position at its upper bound leaves it; without one, tau."""
+    """Return the threshold at which the first position leaves its upper bound, or tau if none is at one."""
     leaves = spread(INF)
     for at in range(0, size, 64):
         z, u = load(scores + at), load(upper + at)
@@ -146,21 +151,22 @@ def first_to_leave_sparsemax(size: int, scores: int, upper: int, tau: Any, near:
 
 @njit
 def bounded_softmax(size: int, powers: int, upper: int, lower: int, total: Any, full: Any) -> Any:
-    """The factor 1 / Z of constrained softmax.
+    """Return the factor 1 / Z of constrained softmax, p = clip(exp(z) / Z, lower, upper).
 
     Args:
         size: 64 S.
-        powers: Where the exponentials of the scores are.
-        upper: Where the upper bounds are.
-        lower: Where the lower bounds are, 0 if all are 0.
+        powers: Address of the exponentials of the scores.
+        upper: Address of the upper bounds.
+        lower: Address of the lower bounds, 0 if all are 0.
         total: The sum of the exponentials.
-        full: The rows whose upper bounds are the answer.
+        full: The rows whose weights are all at their upper bounds, which are not solved.
 
     Returns:
-        The factor, infinite where no exponential above 0 is left to share in the sum, and the rows for which
-        it was not found.
+        The factor, and the rows for which it was not found. The factor is infinite if no free position has an
+        exponential above 0.
     """
-    # The sum is concave: from beyond the level the first step lands short of it, and the others approach.
+    # Without lower bounds the sum is concave in the factor. A first step from above the solution ends below
+    # it, and the following steps approach it from below.
     factor = select(full, spread(INF), maximum(1.5 / total, spread(LEAST)))
     low, high = spread(0.0), spread(INF)
     searched = ~full
@@ -191,8 +197,8 @@ def bounded_softmax(size: int, powers: int, upper: int, lower: int, total: Any, 
         step = factor - excess / slope
         outside = searched & ~((step > low) & (step < high))
         if any_lane(outside):
-            # Nobody free: go where the next one leaves its lower bound. Else halve the bracket, in
-            # logarithms.
+            # Bisect the bracket on a logarithmic scale. If its upper end is still unknown, go to the factor
+            # at which the next position leaves its lower bound.
             following = spread(INF)
             if lower:
                 for at in range(0, size, 64):
@@ -208,7 +214,7 @@ def bounded_softmax(size: int, powers: int, upper: int, lower: int, total: Any, 
 
 @njit
 def first_to_leave_softmax(size: int, powers: int, upper: int, factor: Any, near: float) -> Any:
-    """The factor at which the first position at its upper bound leaves it; without one, the factor."""
+    """Return the factor at which the first position leaves its upper bound, or `factor` if none is at one."""
     leaves = spread(0.0)
     for at in range(0, size, 64):
         e, u = load(powers + at), load(upper + at)
