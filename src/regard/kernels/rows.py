@@ -80,7 +80,7 @@ def forward(block: int) -> None:
             fetch(block, UPPER_BOUND, first + 8, stride, False)
             fetch(block, WEIGHTS, first, stride, True)
             fetch(block, RESTS, first, count, True)
-            # 1.5-entmax is solved for halved scores (Peters et al. (2019), Eq. 13).
+            # 1.5-entmax has the form max(z / 2 - tau, 0)^2, hence the halved scores (Peters et al., 2019).
             poison = clean(
                 size, z, read_mask(table, block, first, count, mask), 0.5 if kind == ENTMAX15 else 1.0
             )

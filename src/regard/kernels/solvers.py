@@ -1,4 +1,4 @@
-"""Solvers for the thresholds of the normalizers, for eight rows at a time, on vectors in memory (see `lanes`).
+"""Solvers for the thresholds of the normalizers, eight rows at a time, on vectors in memory (see `lanes`).
 
 A block of rows with S positions is stored as S vectors of scores. They are shifted so that the maximum is 0,
 and are -inf at masked positions. Normalizers with bounds have S vectors of upper bounds, clipped to 1, and S
@@ -9,8 +9,8 @@ take 64 S bytes.
 Each solver finds the threshold tau at which the weights sum to 1 by Newton's method. The sum is a piecewise
 simple function of tau, and a Newton step within the segment of the solution is exact. Without upper bounds
 the sum is convex, so that the steps approach the solution from one side. With bounds on both sides a step may
-leave the bracket, which is the interval known to contain the solution. Such a step is replaced by one that
-divides the bracket.
+leave the bracket, the interval that must contain the solution. Such a step is replaced by one that divides
+the bracket.
 """
 
 from typing import Any
@@ -59,7 +59,10 @@ def sparsemax(size: int, scores: int) -> Any:
 
 @njit
 def entmax15(size: int, scores: int) -> Any:
-    """Return the threshold tau of 1.5-entmax (Peters et al., 2019), p = max(z - tau, 0)^2, for halved scores."""
+    """Return the threshold tau of 1.5-entmax (Peters et al., 2019), p = max(z - tau, 0)^2.
+
+    The scores z must have been halved.
+    """
     tau = spread(-1.0)
     for _ in range(STEPS):
         total, slope, total2, slope2 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)

@@ -1,7 +1,8 @@
-"""One block of eight rows: scores made ready, bounds cut, the map solved, the gradient pulled back.
+"""Forward and backward pass of the normalizers for one block of eight rows.
 
-The mathematics of the levels is in `solvers`; here are the rows that have no distribution, those whose bounds
-alone are the answer, and where every position rests.
+The thresholds are computed in `solvers`. This module prepares scores and bounds, handles infeasible rows and
+rows in which all weights are at their upper bounds, and determines the status of every position: at its lower
+bound, strictly between its bounds (free), or at its upper bound. The gradient depends on the status.
 """
 
 from typing import Any
@@ -45,24 +46,24 @@ __all__ = [
 ]
 
 INF = float("inf")
-FAR = 4096.0  # a level this far below the greatest score is looked for again, from nearby: see `far`
-VASTEST = 1e290  # a score from which another may be farther than the greatest double
-NOTHING = 1e-13  # a share too small to be told from rounding
-VAST = 1e250  # a factor above which an exponential that is 0 in a double may count
+FAR = 4096.0  # rows whose threshold is further below the maximum score are solved again; see `far`
+VASTEST = 1e290  # maximum score above which a difference of scores may overflow
+NOTHING = 1e-13  # a total weight that cannot be distinguished from rounding errors
+VAST = 1e250  # a factor above which exponentials that underflow to 0 may matter
 
 
 @njit
 def clean(size: int, scores: int, mask: int, scale: float) -> Any:
-    """Shift scores so that the greatest is 0, with -inf where they may not be attended.
+    """Shift the scores in place so that the maximum is 0, and set masked positions to -inf.
 
     Args:
         size: 64 S.
-        scores: Where they are, and where they go.
-        mask: Where the mask is, or 0.
-        scale: What they are multiplied by.
+        scores: Address of the scores.
+        mask: Address of the mask, or 0.
+        scale: Factor of the scores.
 
     Returns:
-        NaN in the rows that have one or an inf, else 0.
+        NaN in rows with a score of NaN or +inf, else 0.
     """
     top, poison = spread(-INF), spread(0.0)
     for at in range(0, size, 64):
@@ -70,6 +71,7 @@ def clean(size: int, scores: int, mask: int, scale: float) -> Any:
         if mask:
             z = select(load(mask + at) > 0.0, z, spread(-INF))
         top = maximum(top, z)
+        # 0 times infinity or NaN is NaN.
         poison += select(z != spread(-INF), z * 0.0, spread(0.0))
         store(scores + at, z)
     top = select((top > -INF) & (top < INF), top, spread(0.0))
@@ -84,19 +86,20 @@ def clean(size: int, scores: int, mask: int, scale: float) -> Any:
 
 @njit
 def clip_bounds(size: int, scores: int, upper: int, lower: int, wide: int) -> Any:
-    """Cut upper bounds to 1, put 0 for both where a position may not be attended.
+    """Clip the upper bounds to 1 in place, and set both bounds to 0 at masked positions.
 
     Args:
         size: 64 S.
-        scores: Where the cleaned scores are.
-        upper: Where the upper bounds are, and where they go.
-        lower: The same of the lower bounds; 0 if all are 0.
-        wide: Whether the numbers are float64.
+        scores: Address of the scores after `clean`.
+        upper: Address of the upper bounds.
+        lower: Address of the lower bounds; 0 if all are 0.
+        wide: Whether the tensors are float64.
 
     Returns:
-        The sum of the upper bounds; the least z - u; the rows that no distribution fits; NaN in the rows
-        whose bounds have one, else 0.
+        The sum of the upper bounds, the minimum of z - u, the infeasible rows, and NaN in rows with a bound
+        of NaN, else 0.
     """
+    # Tolerances for the sums of bounds and for single bounds, which may have rounding errors.
     slack, near = (1e-9, 1e-9) if wide else (1e-4, 1e-6)
     most, least, bad, low = spread(0.0), spread(0.0), spread(0.0), spread(INF)
     top = spread(-INF)
@@ -121,7 +124,7 @@ def clip_bounds(size: int, scores: int, upper: int, lower: int, wide: int) -> An
 
 @njit
 def rest_sparse(x: Any, bound: Any, least: Any, near: float) -> Any:
-    """Where a position rests whose free form is x."""
+    """Return the status of a position for sparsemax, where x is its weight without bounds."""
     return select(x > bound + near, spread(UPPER), select(x > least + near, spread(FREE), spread(LOWER)))
 
 
@@ -139,13 +142,27 @@ def solve_sparse(
     weights: int,
     rests: int,
 ) -> Any:
-    """Constrained sparsemax: puts the weights and where they rest in their places.
+    """Compute constrained sparsemax and write the weights and the status.
+
+    Args:
+        size: 64 S.
+        z: Address of the scores after `clean`.
+        u: Address of the upper bounds after `clip_bounds`.
+        low: Address of the lower bounds after `clip_bounds`, 0 if all are 0.
+        first: The minimum of z - u.
+        most: The sum of the upper bounds.
+        infeasible: The infeasible rows.
+        poison: NaN in rows whose result is NaN, else 0.
+        wide: Whether the tensors are float64.
+        weights: Address of the output for the weights.
+        rests: Address of the output for the status.
 
     Returns:
-        The rows whose level was not found, which become NaN; those that want to be solved again, by
-        `far.sparse`; the level.
+        The rows whose threshold was not found, whose weights are NaN; the rows that must be solved again by
+        `far.solve_again`; the threshold.
     """
     near = 1e-9 if wide else 1e-6
+    # Upper bounds that sum to 1 leave only one distribution. Sums slightly below 1 are rescaled.
     full = (most <= 1.0) | infeasible
     tau, unsolved = bounded_sparsemax(size, z, u, low, first, most, full)
     again = ~infeasible & (unsolved | (tau < -FAR))
@@ -160,6 +177,8 @@ def solve_sparse(
         free = select((x > least + near) & (x < bound - near), spread(1.0), free)
         store(weights + at, select(usable, weight, spread(0.0)))
         store(rests + at, select(usable, rest_sparse(x, bound, least, near), spread(0.0)))
+    # Without a free position, any threshold of an interval gives the same weights. The status, and with it
+    # the gradient, is that at the end of the interval, where the first position leaves its upper bound.
     held = free < 1.0
     if any_lane(held):
         edge = select(held, first_to_leave_sparsemax(size, z, u, tau, near), tau)
@@ -173,22 +192,23 @@ def solve_sparse(
 
 @njit
 def descend(size: int, z: int, powers: int, u: int, low: int, shift: Any, lost: Any) -> Any:
-    """Shift the scores of rows whose level is so low that exponentials that count may be 0.
+    """Choose a lower shift of the scores in rows where exponentials that matter underflow to 0.
 
-    Where the bounds of the others leave something to those whose exponential is 0, the greatest of these sets
-    the scale; else the level is within reach of the others.
+    If the upper bounds of the other positions sum to less than 1, the positions with an exponential of 0
+    receive the rest, and the maximum of their scores becomes the shift. Otherwise the shift is decreased by a
+    constant.
 
     Args:
         size: 64 S.
-        z: Where the scores are.
-        powers: Where the exponentials are.
-        u: Where the upper bounds are.
-        low: Where the lower bounds are, 0 if all are 0.
-        shift: What the scores were shifted by.
-        lost: The rows of which this may be true.
+        z: Address of the scores.
+        powers: Address of the exponentials.
+        u: Address of the upper bounds.
+        low: Address of the lower bounds, 0 if all are 0.
+        shift: The shift that the exponentials were computed with.
+        lost: The rows in which exponentials may have underflowed.
 
     Returns:
-        What they should be shifted by; the rows of which it is true.
+        The new shift, and the rows in which exponentials have underflowed.
     """
     below, most = spread(-INF), spread(0.0)
     for at in range(0, size, 64):
@@ -202,7 +222,7 @@ def descend(size: int, z: int, powers: int, u: int, low: int, shift: Any, lost: 
 
 @njit
 def rest_soft(x: Any, bound: Any, least: Any, near: float) -> Any:
-    """Where a position rests whose free form is x."""
+    """Return the status of a position for softmax, where x is its weight without bounds."""
     rest = select((x > (1.0 + near) * least) | (least <= 0.0), spread(FREE), spread(LOWER))
     return select((x > (1.0 + near) * bound) | (bound <= 0.0), spread(UPPER), rest)
 
@@ -220,15 +240,28 @@ def solve_soft(
     wide: int,
     rests: int,
 ) -> Any:
-    """Constrained softmax: puts the weights over the scores and where they rest in their place.
+    """Compute constrained softmax; write the status, and the weights in place of the scores.
+
+    Args:
+        size: 64 S.
+        z: Address of the scores after `clean`, and of the output for the weights.
+        powers: Address of the output for the exponentials of the shifted scores.
+        u: Address of the upper bounds after `clip_bounds`.
+        low: Address of the lower bounds after `clip_bounds`, 0 if all are 0.
+        most: The sum of the upper bounds.
+        infeasible: The infeasible rows.
+        poison: NaN in rows whose result is NaN, else 0.
+        wide: Whether the tensors are float64.
+        rests: Address of the output for the status.
 
     Returns:
-        The rows whose level was not found, which become NaN; those that want to be solved again, by
-        `far.soft`; the factor; the rows in which no position is free.
+        The rows whose factor was not found, whose weights are NaN; the rows that must be solved again by
+        `far.solve_again`; the factor 1 / Z; the rows without a free position.
     """
     near = 1e-9 if wide else 1e-6
     full = (most <= 1.0) | infeasible
     shift = spread(0.0)
+    # In a full row even the lowest score matters, for the status, so it must not underflow.
     if any_lane(full):
         for at in range(0, size, 64):
             shift = select(full & (load(u + at) > 0.0), minimum(shift, load(z + at)), shift)
@@ -259,7 +292,7 @@ def solve_soft(
         free = select((x > (1.0 + near) * least) & (x < (1.0 - near) * bound), free + x, free)
         store(z + at, select(usable, weight, spread(0.0)))
         store(rests + at, select(usable, rest_soft(x, bound, least, near), spread(0.0)))
-    # Where the bounds of the others leave nothing to the free ones, these are not what moves first.
+    # As in `solve_sparse`. Free positions whose weights are 0 up to rounding errors do not count.
     held = free <= NOTHING
     if any_lane(held):
         edge = select(held, first_to_leave_softmax(size, powers, u, factor, near), factor)
@@ -273,7 +306,7 @@ def solve_soft(
 
 @njit
 def solve_free(kind: int, size: int, z: int, poison: Any) -> None:
-    """Sparsemax and 1.5-entmax: puts the weights over the scores."""
+    """Compute sparsemax or 1.5-entmax, and write the weights in place of the scores."""
     tau = sparsemax(size, z) if kind == SPARSEMAX else entmax15(size, z)
     for at in range(0, size, 64):
         score = load(z + at)
@@ -285,7 +318,10 @@ def solve_free(kind: int, size: int, z: int, poison: Any) -> None:
 
 @njit
 def slope_of(kind: int, p: Any, rest: Any, bounded: bool) -> Any:
-    """How fast a free position moves: 1 (sparsemax), p (softmax) or sqrt p (1.5-entmax)."""
+    """Return dp/dz of a free position for a fixed threshold: 1 (sparsemax), p (softmax) or sqrt(p) (entmax).
+
+    The derivative of a position that is not free is 0.
+    """
     free = rest == spread(FREE) if bounded else p > 0.0
     moves = p if kind == CONSTRAINED_SOFTMAX else root(p) if kind == ENTMAX15 else spread(1.0)
     return select(free, moves, spread(0.0))
@@ -293,10 +329,10 @@ def slope_of(kind: int, p: Any, rest: Any, bounded: bool) -> Any:
 
 @njit
 def pull_back(kind: int, size: int, g: int, weights: int, rests: int) -> Any:
-    """Put the gradient of the scores over the weights, s (g - m), and return m.
+    """Write the gradient of the scores, s (g - m), in place of the weights, and return m.
 
-    s is the slope of a free position and m the mean of g over the free ones, weighted by s; a bound on which
-    a position rests has the gradient g - m.
+    s is the derivative of `slope_of`, and m is the mean of the gradient g over the free positions, weighted
+    by s. The gradient of an active bound is g - m.
     """
     total, slope = spread(0.0), spread(0.0)
     for at in range(0, size, 64):
@@ -314,6 +350,6 @@ def pull_back(kind: int, size: int, g: int, weights: int, rests: int) -> Any:
 
 @njit
 def bound_gradient(size: int, g: int, mean: Any, rests: int, which: float, out: int) -> None:
-    """The gradient of the bounds on one side: g - m at the positions that rest on them."""
+    """Write the gradient of the lower or upper bounds: g - m at positions with status `which`, else 0."""
     for at in range(0, size, 64):
         store(out + at, select(load(rests + at) == spread(which), load(g + at) - mean, spread(0.0)))

@@ -1,7 +1,7 @@
-"""Memory for Numba kernels: vectors, tiles of eight rows made into vectors, integers that threads share.
+"""Memory access for Numba kernels: vectors, transposed tiles of eight rows, and atomic integers.
 
-Memory is addressed by integers (`Tensor.data_ptr()`), in bytes. Numbers are float32 or, where `wide`,
-float64; vectors (see `lanes`) are always doubles.
+Addresses are integers (`Tensor.data_ptr()`) in bytes. Tensors are float32 or, if `wide`, float64. Vectors
+(see `lanes`) are always doubles.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def _at(builder: Any, address: Any, offset: int) -> Any:
 
 @intrinsic
 def load(typingctx: Any, address: Any) -> Any:
-    """Eight doubles at an address."""
+    """Load a vector of eight doubles from an address."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load(_pointer(builder, args[0]), typ=VECTOR, align=8)
@@ -62,7 +62,7 @@ def load(typingctx: Any, address: Any) -> Any:
 
 @intrinsic
 def store(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write eight doubles at an address."""
+    """Store a vector of eight doubles at an address."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.store(args[1], _pointer(builder, args[0]), align=8)
@@ -72,7 +72,7 @@ def store(typingctx: Any, address: Any, value: Any) -> Any:
 
 
 def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
-    """Eight vectors of eight, transposed by exchanging blocks of 1, 2 and 4 lanes."""
+    """Transpose eight vectors of eight lanes by exchanging blocks of 1, 2 and 4 lanes."""
     for step in (1, 2, 4):
         after = list(rows)
         for i in range(WIDTH):
@@ -89,7 +89,7 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
 
 
 def _masked(builder: Any, kind: Any, letters: str, loading: bool) -> Any:
-    """LLVM's masked load or store for a vector type."""
+    """Return LLVM's masked load or store function for a vector type."""
     mode = "load" if loading else "store"
     pointer, align = ir.PointerType(), ir.IntType(32)
     of = (
@@ -101,18 +101,20 @@ def _masked(builder: Any, kind: Any, letters: str, loading: bool) -> Any:
 
 
 def _row(builder: Any, table: Any, i: int, offset: Any) -> Any:
-    """The pointer to row i of a table of addresses, so many bytes on."""
+    """Return the pointer `offset` bytes after the i-th address of a table."""
     address = builder.load(_at(builder, table, 8 * i), typ=INT, align=8)
     return _pointer(builder, builder.add(address, offset))
 
 
 def _first(builder: Any, count: Any) -> Any:
-    """The mask of the first `count` lanes."""
+    """Return the mask of the first `count` lanes."""
     every = ir.Constant(INTS, list(range(WIDTH)))
     return builder.icmp_signed("<", every, splat(builder, count, INTS))
 
 
 def _load_tile(kind: Any, letters: str, size: int, rest: Any, widen: Callable[[Any, Any], Any]) -> Any:
+    """Return an intrinsic like `load_tile` for one type of elements of `size` bytes."""
+
     @intrinsic
     def tile(typingctx: Any, table: Any, offset: Any, columns: Any, out: Any) -> Any:
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -134,6 +136,8 @@ def _load_tile(kind: Any, letters: str, size: int, rest: Any, widen: Callable[[A
 
 
 def _store_tile(kind: Any, letters: str, size: int, narrow: Callable[[Any, Any], Any]) -> Any:
+    """Return an intrinsic like `store_tile` for one type of elements of `size` bytes."""
+
     @intrinsic
     def tile(typingctx: Any, table: Any, offset: Any, rows: Any, columns: Any, found: Any) -> Any:
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -165,14 +169,14 @@ store_bytes = _store_tile(BYTES, "i8", 1, lambda builder, v: builder.fptoui(v, B
 
 @njit
 def load_tile(wide: int, table: int, offset: int, columns: int, out: int) -> None:
-    """Eight rows, up to eight columns of a matrix into eight vectors; those of missing columns are zero.
+    """Load up to eight columns of eight rows, transposed, into eight vectors; missing columns are 0.
 
     Args:
-        wide: Whether the numbers are float64, else float32.
-        table: Where the addresses of the eight rows stand.
-        offset: How many numbers on from there the columns begin.
-        columns: How many columns there are.
-        out: Where the vectors go, one a column; there is room for eight.
+        wide: Whether the elements are float64, else float32.
+        table: Address of a table with the addresses of the eight rows.
+        offset: Index of the first column.
+        columns: Number of columns; values above 8 count as 8.
+        out: Address of the eight vectors, one per column.
     """
     if wide:
         _load_double(table, 8 * offset, columns, out)
@@ -182,7 +186,7 @@ def load_tile(wide: int, table: int, offset: int, columns: int, out: int) -> Non
 
 @njit
 def store_tile(wide: int, table: int, offset: int, rows: int, columns: int, found: int) -> None:
-    """The reverse of `load_tile`: writes the first `rows` rows, and the columns that there are."""
+    """Store vectors to the first `rows` rows and `columns` columns; the reverse of `load_tile`."""
     if wide:
         _store_double(table, 8 * offset, rows, columns, found)
     else:
@@ -191,7 +195,7 @@ def store_tile(wide: int, table: int, offset: int, rows: int, columns: int, foun
 
 @intrinsic
 def atomic_add(typingctx: Any, address: Any, value: Any) -> Any:
-    """Add to an int64 that threads share; returns what it was."""
+    """Add atomically to an int64 that is shared between threads, and return its previous value."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.atomic_rmw("add", _pointer(builder, args[0]), args[1], "monotonic")
@@ -201,7 +205,7 @@ def atomic_add(typingctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def read_int(typingctx: Any, address: Any) -> Any:
-    """The int64 at an address."""
+    """Load an int64 from an address."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load(_pointer(builder, args[0]), typ=INT, align=8)
@@ -211,7 +215,7 @@ def read_int(typingctx: Any, address: Any) -> Any:
 
 @intrinsic
 def write_int(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write an int64 at an address."""
+    """Store an int64 at an address."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.store(args[1], _pointer(builder, args[0]), align=8)
@@ -222,7 +226,7 @@ def write_int(typingctx: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def read_double(typingctx: Any, address: Any) -> Any:
-    """The double at an address."""
+    """Load a double from an address."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load(_pointer(builder, args[0]), typ=DOUBLE, align=8)
@@ -232,7 +236,10 @@ def read_double(typingctx: Any, address: Any) -> Any:
 
 @intrinsic
 def hold(typingctx: Any, array: Any) -> Any:
-    """Keep an array's memory until here: Numba frees it after its last use, and using its address is none."""
+    """Keep the memory of an array alive up to this call.
+
+    Numba frees an array after its last use, and does not count the use of its address.
+    """
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return context.get_dummy_value()
@@ -241,6 +248,8 @@ def hold(typingctx: Any, array: Any) -> Any:
 
 
 def _prefetch(writing: int) -> Any:
+    """Return an intrinsic that prefetches the cache line at an address for reading (0) or writing (1)."""
+
     @intrinsic
     def line(typingctx: Any, address: Any) -> Any:
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Rows whose scores are far apart, in Triton: measured from the score next to the level (see `far`)."""
+"""Triton functions for rows with a large range of scores, which are solved relative to a score (see `far`)."""
 
-# Triton compiles what follows; to a type checker it is plain functions of unknown things.
+# Triton compiles the following functions, which a type checker cannot analyze.
 # pyright: reportOperatorIssue=false, reportAttributeAccessIssue=false, reportArgumentType=false
 # pyright: reportIndexIssue=false, reportCallIssue=false
 
@@ -11,24 +11,25 @@ from regard.kernels.triton_reductions import CONSTRAINED_SOFTMAX, INF, greatest,
 
 __all__ = ["centre_of", "edge_far"]
 
-MOST = tl.constexpr(1 << 14)  # positions a row, hence steps
+MOST = tl.constexpr(1 << 14)  # maximum number of positions per row, and hence of steps
 
 
 @triton.jit
 def centre_of(z, usable, u, low, full, wide, KIND: tl.constexpr):
-    """The score next to the level, above it for sparsemax and below it for softmax.
+    """Return the score next to the threshold: the one above it for sparsemax, below it for softmax.
 
-    What the weights sum to at a level that is a score takes differences of scores alone. The next level that
-    is tried is the mean of the scores between the one known to reach 1 and the one known not to.
+    If the threshold is a score, the sum of the weights depends only on differences of scores. Each step tries
+    the mean of the scores between a threshold at which the sum is at least 1 and one at which it is less.
 
     Args:
         z: Scores, -inf where not usable.
-        usable: Whether a position may be attended.
+        usable: True where a position may be attended to.
         u: Upper bounds.
         low: Lower bounds.
-        full: The rows that have their upper bounds all: theirs is the least score with one above 0.
-        wide: The rows that are asked for.
-        KIND: The map.
+        full: The rows whose weights are all at their upper bounds. For these, the function returns the
+            minimum score with a positive upper bound.
+        wide: The rows to compute.
+        KIND: The normalizer.
     """
     bottom = least_of(tl.where(usable, z, INF))
     reached = tl.zeros_like(bottom) - INF
@@ -38,7 +39,7 @@ def centre_of(z, usable, u, low, full, wide, KIND: tl.constexpr):
     while going & (step < MOST):
         inside = usable & (z > reached) & (z < missed)
         count = total(inside.to(z.dtype))
-        # Divided before they are added: the sum may be beyond the greatest number.
+        # Divide before summing, since the sum may overflow.
         level = total(tl.where(inside, z / tl.maximum(count, 1.0), 0.0))
         level = tl.maximum(level, least_of(tl.where(inside, z, INF)))
         level = tl.minimum(level, greatest(tl.where(inside, z, -INF)))
@@ -53,29 +54,32 @@ def centre_of(z, usable, u, low, full, wide, KIND: tl.constexpr):
         step += 1
     if KIND == CONSTRAINED_SOFTMAX:
         below = greatest(tl.where(usable & (z <= reached), z, -INF))
-        centre = tl.where(below > -INF, below, bottom)
+        center = tl.where(below > -INF, below, bottom)
     else:
         above = least_of(tl.where(usable & (z >= missed), z, INF))
-        centre = tl.where(above < INF, above, greatest(tl.where(usable, z, -INF)))
-    return tl.where(full, least_of(tl.where(u > 0.0, z, INF)), centre)
+        center = tl.where(above < INF, above, greatest(tl.where(usable, z, -INF)))
+    return tl.where(full, least_of(tl.where(u > 0.0, z, INF)), center)
 
 
 @triton.jit
 def edge_far(z, x, u, a, b, near, full, wide):
-    """Score - level where the first position leaves its upper bound, which may be far above the level.
+    """Return score - threshold for the threshold at which the first position leaves its upper bound.
+
+    This threshold may be far above the one that was computed. It determines the status in rows where every
+    position is at a bound.
 
     Args:
-        z: Scores, as they were given.
-        x: Score - level.
+        z: Scores before any shift.
+        x: Score - threshold.
         u: Upper bounds.
-        a: Where the lower bounds begin to hold, as score - level.
-        b: Where the upper ones do.
-        near: How near its bound a position counts as meeting it.
-        full: The rows that have their upper bounds all.
-        wide: The rows that are asked for.
+        a: The value of score - threshold at which a position reaches its lower bound.
+        b: The value of score - threshold at which a position reaches its upper bound.
+        near: Tolerance within which a position counts as being at its bound.
+        full: The rows whose weights are all at their upper bounds.
+        wide: The rows to compute.
 
     Returns:
-        x in rows where a position is strictly between its bounds.
+        The new differences; x in rows where a position is strictly between its bounds.
     """
     strictly = greatest(((x > a + near) & (x < b - near)).to(tl.int32)) > 0
     leaving = (u > 0.0) & (full | (x >= b - near))

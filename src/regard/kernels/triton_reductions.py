@@ -1,9 +1,9 @@
-"""What the Triton kernels compute of every row of a tile: sums, extremes, levels kept as pairs.
+"""Triton functions that reduce the rows of a tile (sums and extrema), and arithmetic on pairs of numbers.
 
-A tile is [K, R, L], what belongs to a row [1, R, 1]; see `triton_solvers`.
+A tile has the shape [K, R, L], and values per row have the shape [1, R, 1]; see `triton_solvers`.
 """
 
-# Triton compiles what follows; to a type checker it is plain functions of unknown things.
+# Triton compiles the following functions, which a type checker cannot analyze.
 # pyright: reportOperatorIssue=false, reportAttributeAccessIssue=false, reportArgumentType=false
 # pyright: reportIndexIssue=false, reportCallIssue=false
 
@@ -34,21 +34,22 @@ __all__ = [
 
 SPARSEMAX, ENTMAX15 = tl.constexpr(0), tl.constexpr(1)
 CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = tl.constexpr(2), tl.constexpr(3)
-# Where a position rests; 0 where masked.
+# Status of a position: at its lower bound, strictly between its bounds, at its upper bound; 0 if masked.
 LOWER, FREE, UPPER = tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
 
+# Maximum number of steps of a solver, and of restarts with a new center.
 STEPS, TURNS = tl.constexpr(200), tl.constexpr(8)
 INF = tl.constexpr(float("inf"))
 
 
 @triton.jit
 def total(x):
-    """The sum of every row."""
+    """Return the sum of every row."""
     return tl.sum(tl.sum(x, 0, keep_dims=True), 2, keep_dims=True)
 
 
 INTERPRETED = not isinstance(total, triton.JITFunction)
-PAIRS = tl.constexpr(not INTERPRETED)  # the interpreter would take a reduction of pairs element by element
+PAIRS = tl.constexpr(not INTERPRETED)  # the interpreter reduces pairs one element at a time
 
 
 @triton.jit
@@ -58,7 +59,7 @@ def _add_pairs(a, b, c, d):
 
 @triton.jit
 def totals(x, y):
-    """The sums of every row of two tiles, in one exchange between warps."""
+    """Return the sums of every row of two tiles, with one exchange between warps."""
     x, y = tl.sum(x, 0, keep_dims=True), tl.sum(y, 0, keep_dims=True)
     if PAIRS:
         x, y = tl.reduce((x, y), 2, _add_pairs, keep_dims=True)
@@ -74,7 +75,7 @@ def _merge(a, b, c, d, e, f):
 
 @triton.jit
 def survey(x, y, z):
-    """The sums of every row of a tile, the least of another and the greatest of a third, in one exchange."""
+    """Return the sum of every row of x, the minimum of y and the maximum of z, with one exchange."""
     x, y, z = tl.sum(x, 0, keep_dims=True), tl.min(y, 0, keep_dims=True), tl.max(z, 0, keep_dims=True)
     if PAIRS:
         x, y, z = tl.reduce((x, y, z), 2, _merge, keep_dims=True)
@@ -85,27 +86,27 @@ def survey(x, y, z):
 
 @triton.jit
 def greatest(x):
-    """The greatest of every row."""
+    """Return the maximum of every row."""
     return tl.max(tl.max(x, 0, keep_dims=True), 2, keep_dims=True)
 
 
 @triton.jit
 def least_of(x):
-    """The least of every row."""
+    """Return the minimum of every row."""
     return tl.min(tl.min(x, 0, keep_dims=True), 2, keep_dims=True)
 
 
 @triton.jit
 def some(rows):
-    """Whether it is so of any row of the tile: a scalar."""
+    """Return whether the condition holds for any row of the tile, as a scalar."""
     return tl.max(rows.to(tl.int32)) > 0
 
 
 @triton.jit
 def left_over(taken):
-    """1 - the sum of every row, without the rounding of a sum near 1.
+    """Return 1 minus the sum of every row, without the rounding error of a sum near 1.
 
-    Multiples of 2^-12 are added apart: their sum is exact.
+    The multiples of 2^-12 are summed separately, and their sum is exact.
     """
     whole = tl.floor(taken * 4096.0) * 0.000244140625
     exact, rest = totals(whole, taken - whole)
@@ -114,9 +115,9 @@ def left_over(taken):
 
 @triton.jit
 def recentre(centre, rest):
-    """The same level with the centre as near to it as a number can be, and how far the centre moved.
+    """Move the center of a threshold (center + rest) to the nearest number; also returns the distance moved.
 
-    The rest is the exact rounding error of the sum (Knuth 1969, Sec. 4.2.2, Theorem B).
+    The new rest is the exact rounding error of the sum (Knuth (1969), Sec. 4.2.2, Theorem B).
     """
     moved = centre + rest
     by = moved - centre

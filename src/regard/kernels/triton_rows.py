@@ -1,12 +1,12 @@
-"""The maps and their gradients as Triton kernels, over rows and over the steps of a scan.
+"""The Triton kernels of the normalizers and their gradients, for rows and for the steps of a scan.
 
-A program has R rows, or one sentence of a scan with what its words received in registers: every number passes
-through memory once. For row r of the scores, an operand that broadcasts (HOW = 2) has the row
-(r // every) % count; one of their shape (HOW = 1) has row r; HOW = 0 is none. The levels come from
-`triton_solvers`.
+A program processes R rows, or one sentence of a scan, whose cumulative attention stays in registers. Every
+element passes through memory once. The mode HOW of an operand is 0 if it is absent, 1 if it has the shape of
+the scores, and 2 if it broadcasts; row r of the scores then uses row (r // every) % count of the operand. The
+thresholds are computed in `triton_solvers`.
 """
 
-# Triton compiles what follows; to a type checker it is plain functions of unknown things.
+# Triton compiles the following functions, which a type checker cannot analyze.
 # pyright: reportOperatorIssue=false, reportAttributeAccessIssue=false, reportArgumentType=false
 # pyright: reportIndexIssue=false, reportCallIssue=false
 
@@ -21,13 +21,13 @@ __all__ = ["backward_rows", "backward_scan", "forward_rows", "forward_scan"]
 
 @triton.jit
 def positions(K: tl.constexpr, L: tl.constexpr):
-    """Where in its row each number of a tile is: [K, 1, L]."""
+    """Return the position in its row of each element of a tile, [K, 1, L]."""
     return tl.arange(0, K)[:, None, None] * L + tl.arange(0, L)[None, None, :]
 
 
 @triton.jit
 def rows_of(operand, row, size, every, count, HOW: tl.constexpr):
-    """Pointers to an operand's rows."""
+    """Return pointers to the rows of an operand that belong to rows of the scores."""
     if HOW == 2:
         row = (row // every) % count
     return operand + row.to(tl.int64) * size
@@ -57,7 +57,7 @@ def forward_rows(
     R: tl.constexpr,
     L: tl.constexpr,
 ):
-    """Weights, and with bounds where they rest."""
+    """Write the weights and, for normalizers with bounds, the status; see `gpu.forward`."""
     row = tl.program_id(0) * R + tl.arange(0, R)[None, :, None]
     at = positions(K, L)
     here = (at < size) & (row < rows)
@@ -83,11 +83,7 @@ def forward_rows(
 
 @triton.jit
 def pull_back(g, p, free, KIND: tl.constexpr):
-    """The gradient of the scores, and g - m.
-
-    With s the slope of a free position (1 for sparsemax, p for softmax, sqrt p for 1.5-entmax) and m the mean
-    of g over the free ones, weighted by s: s (g - m) where free, g - m at a bound.
-    """
+    """Return the gradient of the scores, s (g - m), and g - m; see `maps.pull_back` for the formula."""
     if KIND == CONSTRAINED_SOFTMAX:
         slope = tl.where(free, p, 0.0)
     elif KIND == ENTMAX15:
@@ -117,7 +113,7 @@ def backward_rows(
     R: tl.constexpr,
     L: tl.constexpr,
 ):
-    """Gradients of the scores and bounds."""
+    """Write the gradients of the scores and, on request, of the bounds; see `gpu.backward`."""
     row = tl.program_id(0) * R + tl.arange(0, R)[None, :, None]
     at = positions(K, L)
     here = (at < size) & (row < rows)
@@ -153,10 +149,10 @@ def forward_scan(
     MASK: tl.constexpr,
     LENGTH: tl.constexpr,
 ):
-    """The weights of all steps of a sentence, and where they rest.
+    """Write the weights and the status of all steps of a sentence; see `gpu.scan_forward`.
 
-    The scores of the next step are on their way while a step is solved. A number comes to a kernel as
-    float32, so with the exhaustion comes what its rounding left.
+    The scores of the next step are loaded while the current step is solved. Triton passes scalars as float32,
+    so the exhaustion factor is the sum of its rounded value and the rounding error.
     """
     sentence = tl.program_id(0) + tl.zeros([1, 1, 1], tl.int64)
     first = sentence * steps
@@ -175,6 +171,7 @@ def forward_scan(
                 tl.load(rows_of(mask, row, size, mask_every, mask_count, MASK) + at, mask=here, other=0) != 0
             )
         u = f - received
+        # Unlike `maximum`, this keeps NaN, so that an infeasible step makes all later steps NaN.
         u = tl.where(u < 0.0, 0.0, u)
         z = z + tl.where(f < INF, u * c, 0.0)
         p, where = solve_bounded(z, usable, u, tl.zeros_like(u), KIND, False)
@@ -196,7 +193,10 @@ def backward_scan(
     KIND: tl.constexpr,
     LENGTH: tl.constexpr,
 ):
-    """Gradients of the scores and of the fertility of a sentence, from its last step to its first."""
+    """Write the gradients of the scores and the fertility of a sentence, from its last step to its first.
+
+    The recurrence is that of `scans`. The operands of the previous step are loaded while a step is processed.
+    """
     sentence = tl.program_id(0) + tl.zeros([1, 1, 1], tl.int64)
     at = positions(1, LENGTH)
     here = at < size

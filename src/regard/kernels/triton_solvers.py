@@ -1,16 +1,17 @@
-"""The maps' levels in Triton: tiles of rows held in registers, solved by Newton steps.
+"""Triton functions that solve the normalizers by Newton's method, on tiles of rows in registers.
 
-A tile is [K, R, L]: R rows of K L positions each, position k L + l. Triton deals a tile's last dimension to
-the lanes of a warp first, then its rows, so that most of a sum over a row is additions within a lane. What
-belongs to a row is [1, R, 1].
+A tile has the shape [K, R, L]: R rows of K L positions each; element (k, r, l) is position k L + l of row r.
+Triton distributes the last dimension over the lanes of a warp first, and then the rows. Most additions of a
+sum over a row are therefore within a lane. Values per row have the shape [1, R, 1].
 
-Everything is computed in the scores' own precision, so a level is kept as a pair, centre + rest: the centre
-is as large as the scores, and the difference of score and centre is rounded to its own size, not to theirs;
-the rest is small. Where it has grown, the centre is moved there and the level is looked for once more. Every
-loop ends after a bounded number of steps, whatever comes in.
+All computations use the precision of the scores. A threshold (tau of sparsemax, log Z of softmax) is
+therefore represented by two numbers, center + rest. The center is as large as the scores, and the difference
+between a score and the center has a rounding error relative to its own size. The rest is small. If it becomes
+large, the center is moved there and the threshold is computed again. The number of steps of every loop is
+bounded for any input.
 """
 
-# Triton compiles what follows; to a type checker it is plain functions of unknown things.
+# Triton compiles the following functions, which a type checker cannot analyze.
 # pyright: reportOperatorIssue=false, reportAttributeAccessIssue=false, reportArgumentType=false
 # pyright: reportIndexIssue=false, reportCallIssue=false
 
@@ -39,18 +40,20 @@ from regard.kernels.triton_reductions import (
 
 __all__ = ["solve_bounded", "solve_free"]
 
-FAR = tl.constexpr(65536.0)  # scores farther apart than this are measured from one near the level
+FAR = tl.constexpr(65536.0)  # rows with a larger range of scores are solved relative to a score; see `far`
 
 
 @triton.jit
 def solve_free(z, usable, KIND: tl.constexpr):
-    """Sparsemax and 1.5-entmax: the weights.
+    """Return the weights of sparsemax or 1.5-entmax.
 
-    The sum is convex in the level, so Newton steps from below approach without passing it; the last, exact on
-    its piece or quadratically near, is taken whichever way it goes.
+    The sum of the weights is convex in the threshold, so Newton steps from below approach the solution
+    without overshooting. The last step is exact for sparsemax and has a quadratically small error for
+    1.5-entmax; it is taken in either direction.
     """
     z = tl.where(usable, z, -INF)
     top = greatest(z)
+    # 0 times infinity or NaN is NaN.
     sick = total(tl.where(usable, z * 0.0, 0.0)) != 0.0
     x = z - tl.where(top > -INF, top, 0.0)
     if KIND == ENTMAX15:
@@ -82,47 +85,47 @@ def solve_free(z, usable, KIND: tl.constexpr):
 
 @triton.jit
 def step_out(centre, rest, low_end, high_end, solved):
-    """Move the centre to the level; which of the solved rows had it far away and should look once more."""
+    """Move the center to the threshold; also returns the rows to solve again, where it was far away."""
     far = solved & (tl.abs(rest) > 2.0)
     centre, rest, by = recentre(centre, rest)
-    # The ends are known no better than the level was.
+    # The ends of the bracket are no more precise than the threshold was.
     slip = tl.abs(by) * 1e-6
     return centre, rest, low_end - by - slip, high_end - by + slip, far
 
 
 @triton.jit
 def sparse_level(z, u, low, most, least, low_end, high_end, open_):
-    """The level tau of constrained sparsemax as centre and rest.
+    """Return the threshold tau of constrained sparsemax as center and rest.
 
-    Newton steps where they stay in the bracket, else the secant of its ends, weighted (Dowell & Jarratt 1971,
-    the Illinois method), or at every fourth step its middle.
+    Newton steps are used if they stay in the bracket. Otherwise the step is a secant step of the Illinois
+    method (Dowell & Jarratt, 1971), and a bisection step every fourth time.
 
     Args:
         z: Scores, -inf where not usable.
         u: Upper bounds.
         low: Lower bounds.
-        most: The sum of the upper ones.
-        least: The sum of the lower ones.
-        low_end: The least level at which a position is at its upper bound.
-        high_end: The greatest at which one is at its lower bound.
-        open_: The rows that have a level.
+        most: The sum of the upper bounds.
+        least: The sum of the lower bounds.
+        low_end: The threshold below which all positions are at their upper bounds.
+        high_end: The threshold above which all positions are at their lower bounds.
+        open_: The rows to solve.
     """
     tolerance = 1e-6 if z.dtype == tl.float32 else 1e-13
     solved = open_
     f_low, f_high = most - 1.0, least - 1.0
-    centre = low_end + (high_end - low_end) * (f_low / (most - least))
-    # With room to spare the level is within 1 of the greatest score.
-    centre = tl.where(most > 5.0, tl.maximum(tl.minimum(centre, high_end - 0.5), low_end), centre)
-    centre = tl.where(open_, centre, low_end)
-    rest = tl.zeros_like(centre)
-    # Wider by the rounding of the ends; beyond them the sum stays what it is.
-    low_end = low_end - tl.abs(low_end) * 3e-7 - centre
-    high_end = high_end + tl.abs(high_end) * 3e-7 - centre
+    center = low_end + (high_end - low_end) * (f_low / (most - least))
+    # With loose bounds the threshold is within 1 of the maximum score.
+    center = tl.where(most > 5.0, tl.maximum(tl.minimum(center, high_end - 0.5), low_end), center)
+    center = tl.where(open_, center, low_end)
+    rest = tl.zeros_like(center)
+    # Widen the bracket by the rounding errors of its ends; the sum is constant outside it.
+    low_end = low_end - tl.abs(low_end) * 3e-7 - center
+    high_end = high_end + tl.abs(high_end) * 3e-7 - center
     going = some(open_)
     turn = 0
     while going & (turn < TURNS):
-        distance = z - centre
-        side = tl.zeros_like(centre)
+        distance = z - center
+        side = tl.zeros_like(center)
         step = 0
         while going & (step < STEPS):
             x = distance - rest
@@ -147,34 +150,41 @@ def sparse_level(z, u, low, most, least, low_end, high_end, open_):
             open_ = open_ & (met == 0) & (goal > low_end) & (goal < high_end)
             going = some(open_)
             step += 1
-        centre, rest, low_end, high_end, open_ = step_out(centre, rest, low_end, high_end, solved)
+        center, rest, low_end, high_end, open_ = step_out(center, rest, low_end, high_end, solved)
         going = some(open_)
         turn += 1
-    return centre, rest
+    return center, rest
 
 
 @triton.jit
 def soft_level(z, u, low, top, low_end, high_end, open_, wide):
-    """The level log Z of constrained softmax as centre and rest; the arguments are those of `sparse_level`.
+    """Return the threshold log Z of constrained softmax as center and rest.
 
-    And `top`, the greatest score with an upper bound above 0; `wide`, the rows that are measured from a score
-    just below the level.
+    Each step solves for the threshold under the assumption that the free positions stay free, which is exact
+    if they do. If the result is outside the bracket, or no position is free, the bracket is bisected.
 
-    From the positions that are free at a level follows another, exact if they are free there too; where that
-    leads out of the bracket, or nobody is free, the bracket is halved.
+    Args:
+        z: Scores, -inf where not usable.
+        u: Upper bounds.
+        low: Lower bounds.
+        top: The maximum score with a positive upper bound.
+        low_end: The threshold below which all positions are at their upper bounds.
+        high_end: The threshold above which all positions are at their lower bounds.
+        open_: The rows to solve.
+        wide: The rows whose scores are relative to a score just below the threshold.
     """
     tolerance = 1e-6 if z.dtype == tl.float32 else 1e-13
     solved = open_
     mass = total(tl.where(u > 0.0, tl.exp(z - top), 0.0))
-    centre = tl.where(open_ & (wide == 0), top + tl.log(mass), low_end)
-    rest = tl.zeros_like(centre)
-    low_end = low_end - tl.abs(low_end) * 3e-7 - 1e-5 - centre
-    # Where the lower bounds are nearly everything, the others get e^-50 at the most.
-    high_end = tl.maximum(high_end, centre) - centre + 50.0
+    center = tl.where(open_ & (wide == 0), top + tl.log(mass), low_end)
+    rest = tl.zeros_like(center)
+    low_end = low_end - tl.abs(low_end) * 3e-7 - 1e-5 - center
+    # If the lower bounds sum to nearly 1, the other positions have a total weight of at most e^-50.
+    high_end = tl.maximum(high_end, center) - center + 50.0
     going = some(open_)
     turn = 0
     while going & (turn < TURNS):
-        distance = z - centre
+        distance = z - center
         step = 0
         while going & (step < STEPS):
             e = tl.exp(distance - rest)
@@ -184,13 +194,14 @@ def soft_level(z, u, low, top, low_end, high_end, open_, wide):
             mass = total(tl.where(bound, 0.0, e))
             gap = mass - left
             met = tl.abs(gap) <= tolerance * left * (1.0 + tl.maximum(tl.abs(rest) - 2.0, 0.0))
-            # Where bounds take everything, those who underflow are still too many: the level is higher.
+            # If the bounds sum to 1, positions whose exponential underflows still have too much weight, so
+            # the threshold is higher.
             met = met & (left > 0.0)
             over = gap >= 0.0
             low_end, high_end = tl.where(over, rest, low_end), tl.where(over, high_end, rest)
             share = (mass > 0.0) & (left > 0.0)
             gap = tl.where(share, gap, 0.0) / tl.where(share, left, 1.0)
-            # log(1 + gap), which for a small one needs no logarithm and keeps its digits.
+            # log(1 + gap), by its Taylor series for a small gap, where 1 + gap would lose digits.
             goal = rest + tl.where(tl.abs(gap) < 1e-3, gap - 0.5 * gap * gap, tl.log(1.0 + gap))
             inside = share & (goal > low_end) & (goal < high_end)
             goal = tl.where(met | inside, goal, low_end * 0.5 + high_end * 0.5)
@@ -198,26 +209,30 @@ def soft_level(z, u, low, top, low_end, high_end, open_, wide):
             open_ = open_ & (met == 0) & (goal > low_end) & (goal < high_end)
             going = some(open_)
             step += 1
-        centre, rest, low_end, high_end, open_ = step_out(centre, rest, low_end, high_end, solved)
+        center, rest, low_end, high_end, open_ = step_out(center, rest, low_end, high_end, solved)
         going = some(open_)
         turn += 1
-    return centre, rest
+    return center, rest
 
 
 @triton.jit
 def edge(z, u, a, b, near, centre, rest, full, bare):
-    """The end of the interval of levels in rows where nobody is strictly between the bounds; else the level.
+    """Return the threshold that determines the status, as center and rest.
+
+    If every position of a row is at a bound, any threshold of an interval gives the same weights. The result
+    is then the end of this interval, where the first position leaves its upper bound. In other rows it is the
+    threshold itself.
 
     Args:
         z: Scores.
         u: Upper bounds.
-        a: Where the lower bounds begin to hold, as score - level.
-        b: Where the upper ones do.
-        near: How near its bound a position counts as meeting it.
-        centre: Of the level.
-        rest: Of the level.
-        full: The rows that have their upper bounds all.
-        bare: The rows that have their lower bounds all.
+        a: The value of score - threshold at which a position reaches its lower bound.
+        b: The value of score - threshold at which a position reaches its upper bound.
+        near: Tolerance within which a position counts as being at its bound.
+        centre: Center of the threshold.
+        rest: Rest of the threshold.
+        full: The rows whose weights are all at their upper bounds.
+        bare: The rows whose weights are all at their lower bounds.
     """
     x = (z - centre) - rest
     strictly = greatest(((x > a + near) & (x < b - near)).to(tl.int32)) > 0
@@ -227,7 +242,7 @@ def edge(z, u, a, b, near, centre, rest, full, bare):
         least = least_of(tl.where(leaving, x - b, INF))
         moves = held & (least < INF)
         at, _, _ = recentre(centre, rest + tl.where(moves, least, 0.0))
-        # Once more from there: the first distance may have been a great one.
+        # Repeat from the new center: the first distance may have been large, with a large rounding error.
         least = least_of(tl.where(leaving, (z - at) - b, INF))
         centre, rest = tl.where(moves, at, centre), tl.where(moves, least, rest)
     return centre, rest
@@ -235,14 +250,14 @@ def edge(z, u, a, b, near, centre, rest, full, bare):
 
 @triton.jit
 def solve_bounded(z, usable, u, low, KIND: tl.constexpr, LEAST: tl.constexpr):
-    """Constrained softmax and sparsemax: the weights, and where they rest.
+    """Return the weights and the status of constrained softmax or constrained sparsemax.
 
     Args:
         z: Scores.
-        usable: Whether a position may be attended.
+        usable: True where a position may be attended to.
         u: Upper bounds.
         low: Lower bounds.
-        KIND: The map.
+        KIND: The normalizer.
         LEAST: Whether there are lower bounds other than 0.
     """
     near = 1e-6 if z.dtype == tl.float32 else 1e-9
@@ -253,7 +268,7 @@ def solve_bounded(z, usable, u, low, KIND: tl.constexpr, LEAST: tl.constexpr):
         low = tl.where(usable, low, 0.0)
         ordered = (low >= 0.0) & (low <= u + near)
     u = tl.where(usable, tl.minimum(u, 1.0), 0.0)
-    # A score that is no number, or bounds in disorder, make the sum none: no distribution fits that.
+    # A score of NaN, or a lower bound above the upper one, makes the sum NaN, and the row infeasible.
     sound = tl.where(usable, tl.where(ordered, u + z * 0.0, float("nan")), 0.0)
     if KIND == CONSTRAINED_SOFTMAX:
         a, b = tl.log(low), tl.log(u)
@@ -267,8 +282,8 @@ def solve_bounded(z, usable, u, low, KIND: tl.constexpr, LEAST: tl.constexpr):
     if KIND == CONSTRAINED_SOFTMAX:
         full = left_over(u) >= 0.0
     if LEAST:
-        unmet = left_over(low)
-        least, bare = 1.0 - unmet, (unmet <= 0.0) & (full == 0)
+        remaining = left_over(low)
+        least, bare = 1.0 - remaining, (remaining <= 0.0) & (full == 0)
     fits = (most >= 1.0 - slack) & (least <= 1.0 + slack)
     open_ = fits & (full == 0) & (bare == 0)
     top = high_end
@@ -278,25 +293,26 @@ def solve_bounded(z, usable, u, low, KIND: tl.constexpr, LEAST: tl.constexpr):
     given = z
     if some(wide):
         z = tl.where(wide, z - centre_of(z, usable, u, low, full, wide, KIND), z)
-        # The level is at most 1 below the score that sparsemax has, and a logarithm above that of softmax.
+        # For sparsemax the threshold is at most 1 below this score. For softmax it is above it, by the
+        # logarithm of a ratio of masses.
         low_end = tl.where(wide, -1.0001 if KIND != CONSTRAINED_SOFTMAX else -0.0001, low_end)
         high_end = tl.where(wide, 0.0001 if KIND != CONSTRAINED_SOFTMAX else 50.0, high_end)
     if KIND == CONSTRAINED_SOFTMAX:
-        centre, rest = soft_level(z, u, low, top, low_end, high_end, open_, wide)
+        center, rest = soft_level(z, u, low, top, low_end, high_end, open_, wide)
     else:
-        centre, rest = sparse_level(z, u, low, most, least, low_end, high_end, open_)
-    x = tl.where(bare, -INF, (z - centre) - rest)
+        center, rest = sparse_level(z, u, low, most, least, low_end, high_end, open_)
+    x = tl.where(bare, -INF, (z - center) - rest)
     p = x
     if KIND == CONSTRAINED_SOFTMAX:
         p = tl.exp(x)
     p = tl.minimum(tl.maximum(p, low), u)
     p = tl.where(full, u / tl.where(most > 0.0, most, 1.0), p)
     p = tl.where(usable, tl.where(fits, p, float("nan")), 0.0)
-    centre, rest = edge(z, u, a, b, near, centre, rest, full, bare)
+    center, rest = edge(z, u, a, b, near, center, rest, full, bare)
     if some(wide):
         far = edge_far(given, x, u, a, b, near, full, wide)
-        x = tl.where(wide, far, tl.where(bare, -INF, (z - centre) - rest))
+        x = tl.where(wide, far, tl.where(bare, -INF, (z - center) - rest))
     else:
-        x = tl.where(bare, -INF, (z - centre) - rest)
+        x = tl.where(bare, -INF, (z - center) - rest)
     where = tl.where(x > b + near, UPPER, tl.where(x > a + near, FREE, LOWER))
     return p, tl.where(usable, where, 0).to(tl.uint8)

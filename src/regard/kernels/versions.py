@@ -1,7 +1,8 @@
-"""Which version of a map runs: the plain reference, Numba on a CPU, Triton on CUDA.
+"""Selection of the implementation of a kernel: the PyTorch reference, Numba on a CPU, or Triton on CUDA.
 
-Other kernels have the first two. The default follows the device. One switch forces a version:
-`with using("reference"): ...`, or the environment variable REGARD_KERNELS for a whole process.
+Only the normalizers have a Triton version. By default the device determines the version. A version can be
+forced with `with using("reference"): ...`, or for a whole process with the environment variable
+REGARD_KERNELS.
 """
 
 import os
@@ -27,19 +28,22 @@ def _checked(version: str) -> Version:
     for known in get_args(Version):
         if version == known:
             return known
-    raise UsageError(f"kernels: {version!r} is none of {', '.join(get_args(Version))}")
+    raise UsageError(f"kernels: unknown version {version!r}; expected one of {', '.join(get_args(Version))}")
 
 
-# A plain global, which compilers can read and guard.
+# A module-level global rather than a context variable, since `torch.compile` can guard on it.
 _forced: Version = _checked(os.environ.get("REGARD_KERNELS", "auto"))
 
 
 @contextmanager
 def using(version: Version) -> Iterator[None]:
-    """Force a version of the kernels within the block, for the whole process; `auto` follows the device.
+    """Force a version of the kernels within a `with` block, for all threads of the process.
+
+    Args:
+        version: The version; `auto` selects it by device.
 
     Raises:
-        UsageError: No version has that name.
+        UsageError: if the version is unknown.
     """
     global _forced
     before, _forced = _forced, _checked(version)
@@ -50,13 +54,13 @@ def using(version: Version) -> Iterator[None]:
 
 
 def chosen(scores: Tensor) -> Version:
-    """The version that answers for these scores: never `auto`."""
+    """Return the version to use for these scores, which is never `auto`."""
     return _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
 
 
 def on_cpu(*operands: Tensor) -> bool:
-    """Whether a kernel of Numba's that is no operator for `torch.compile` may be given these."""
-    # A step of search asks some fifty times.
+    """Return whether a Numba kernel can be used that is not registered as an operator for `torch.compile`."""
+    # A decoding step calls this about fifty times, so it must be fast.
     if torch.compiler.is_compiling() or (_stack is not None and _stack() is not None):
         return False
     for operand in operands:
@@ -65,10 +69,10 @@ def on_cpu(*operands: Tensor) -> bool:
     return (_NATIVE.get("cpu") if _forced == "auto" else _forced) == "numba"
 
 
-# Private, and absent from some versions: then no transform is noticed.
+# A private function that some versions of PyTorch lack. Transforms are then not detected.
 _stack: Any = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
 
 
 def transforming() -> bool:
-    """Whether a transform of `torch.func` is at work, under which only plain operations go."""
+    """Return whether a transform of `torch.func` is active, which supports PyTorch operations only."""
     return not torch.compiler.is_compiling() and _stack is not None and _stack() is not None
