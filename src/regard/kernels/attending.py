@@ -69,13 +69,13 @@ def _single(address, half, room, count):
 def _attend(block, memory, numbers):
     """Compute attention for all rows with the scratch memory that is passed in.
 
+    The function works on addresses rather than arrays, because Numba counts references to arrays and would
+    do so for every position.
+
     Args:
         block: Address of the argument block of `regard.kernels.cached`.
         memory: Scratch memory, float32.
         numbers: Scratch memory, int64.
-
-    The function works on addresses rather than arrays, because Numba counts references to arrays and would
-    do so for every position.
     """
     rows, heads, words = read_int(block + 8 * ROWS), read_int(block + 8 * HEADS), read_int(block + 8 * WORDS)
     of_key, of_value = read_int(block + 8 * KEY), read_int(block + 8 * VALUE)

@@ -56,6 +56,8 @@ def _drop(
 
 
 class _Dropped(torch.autograd.Function):
+    """The autograd function of `dropped`."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, onto: Tensor | None, level: int, relu: bool) -> Tensor:
         # All that the backward pass needs to reproduce the noise.

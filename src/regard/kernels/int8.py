@@ -84,6 +84,7 @@ def is_kept(matrix: Tensor) -> bool:
 
 
 def _find(matrix: Tensor) -> _Kept | None:
+    """Return the entry of the storage of a matrix, or None if it is not registered."""
     if not _kept:  # early return, so that `torch.compile` does not trace the rest
         return None
     storage = matrix.untyped_storage()
@@ -112,6 +113,7 @@ def int8_matrix(x: Tensor, matrix: Tensor) -> Int8Matrix | None:
 
 
 def _rounded_columns(matrix: Float[Tensor, "I O"]) -> Int8Matrix:
+    """Quantize each column of a matrix."""
     values, scales = _rounded_rows(matrix.t().contiguous())
     return Int8Matrix(values.t().contiguous(), scales)
 
@@ -131,6 +133,7 @@ def _rounded_rows(x: Float[Tensor, "N I"]) -> tuple[Int[Tensor, "N I"], Float[Te
 
 
 def _run(name: str, block: "ctypes.Array[ctypes.c_int64]", numbers: Tensor) -> None:
+    """Run a kernel over the rows of a matrix."""
     rows, block[SIZE] = numbers.shape
     block[ROWS] = rows
     run(load("rounding", name), block, SHARE, rows, numbers.numel() < FEW)

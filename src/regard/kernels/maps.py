@@ -21,6 +21,7 @@ Kernel = Literal["sparsemax", "entmax15", "constrained_softmax", "constrained_sp
 
 
 def _backend(version: str) -> ModuleType:
+    """Return the module that implements a version; Triton is imported only if it is used."""
     if version == "triton":
         from regard.kernels import gpu
 
@@ -59,6 +60,8 @@ def pull_back(
 
 
 class _Map(torch.autograd.Function):
+    """The autograd function of `eager`."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -85,6 +88,7 @@ class _Map(torch.autograd.Function):
             found = [scores, change * high if upper else None, change * low if lower else None]
         else:
             found = list(_backend(ctx.version).backward(ctx.name, gradient, weights, rests, upper, lower))
+        # The gradients have the shape of the scores; sum over the dimensions in which a bound broadcasts.
         for i, shape in enumerate(ctx.shapes, 1):
             one = found[i]
             if one is not None and shape != one.shape:
@@ -153,6 +157,7 @@ def _(name: str, version: str, gradient: Tensor, weights: Tensor, rests: Tensor,
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    """Save for the backward pass of the operator the same values as `_Map.forward`."""
     name, version, _, upper, lower, _ = inputs
     ctx.save_for_backward(*output)
     ctx.name, ctx.version = name, version
@@ -160,6 +165,7 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) 
 
 
 def _gradients(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    """Return the gradients of the inputs of the operator; a gradient of the status is ignored."""
     weights, rests = ctx.saved_tensors
     upper, lower = ctx.needs_input_grad[3:5]
     found = list(_map_gradient(ctx.name, ctx.version, gradient, weights, rests, upper + 2 * lower))
@@ -185,6 +191,8 @@ def compiled(
 
 
 class _Scan(torch.autograd.Function):
+    """The autograd function of `eager_scan`."""
+
     @staticmethod
     def forward(
         ctx: Any,

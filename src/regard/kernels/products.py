@@ -102,6 +102,8 @@ def product(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class _Linear(torch.autograd.Function):
+    """The autograd function of `linear`, whose backward pass uses `product` too."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, matrix)

@@ -25,6 +25,7 @@ _NATIVE = {device: version for device, version in _NATIVE.items() if find_spec(v
 
 
 def _checked(version: str) -> Version:
+    """Return the version with this name; raises UsageError if there is none."""
     for known in get_args(Version):
         if version == known:
             return known
