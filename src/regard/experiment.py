@@ -144,9 +144,7 @@ class RunConfig:
         # Pointer attention advances at `step` actions, which only the tokenizer `actions` produces.
         wanted = getattr(attention, "target_tokenizer", None)
         if wanted is not None and self.data.target_tokenizer.kind != wanted:
-            raise ValueError(
-                f"attention {attention.kind!r} requires data.target_tokenizer.kind = {wanted!r}"
-            )
+            raise ValueError(f"attention {attention.kind!r} requires data.target_tokenizer.kind = {wanted!r}")
 
 
 @dataclass(frozen=True)
@@ -212,8 +210,8 @@ def train(
         prepared = prepare(config.data)
         prepared = with_fertilities(prepared, config.data.fertility, prepared.fingerprint)
         if isinstance(config.model, PhraseConfig):
-            beside = files_beside(folder, to_dict(config))
-            phrases = partial(run_phrases, config.model, prepared, folder, prepared.fingerprint, beside)
+            checksums = files_beside(folder, to_dict(config))
+            phrases = partial(run_phrases, config.model, prepared, folder, prepared.fingerprint, checksums)
             # The main process trains the model; the others then only read its result.
             result = phrases(config.seed, config.threads) if processes.is_main else None
             processes.wait()
@@ -404,8 +402,7 @@ def _check_same_run(config: RunConfig, folder: Path) -> None:
     if shown:
         raise ConfigError(
             f"{folder} contains a run with another config; choose another directory (--out) or restore these "
-            "settings:\n"
-            + "\n".join(f"  {line}" for line in shown)
+            "settings:\n" + "\n".join(f"  {line}" for line in shown)
         )
 
 

@@ -150,7 +150,7 @@ _SERIES = tuple(np.float32(1 / n) for n in (5040, 720, 120, 24, 6, 2))
 
 @njit(fastmath={"contract"})
 def exp(x):
-    """Return exp(x) for a float32 x <= 0; the result is 0 for x < -87."""
+    """Return the exponential of a float32 x <= 0; the result is 0 for x < -87."""
     bounded = _FLOOR if x < _FLOOR else x
     shifted = bounded * _TURN + _SHIFT  # adding 1.5 * 2^23 leaves n in the last bits
     n = shifted - _SHIFT

@@ -312,7 +312,7 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 @njit
 def exp(x: Any) -> Any:
-    """Return exp(x) with an error of at most 2 units in the last place; the result is 0 for x < -708.
+    """Return the exponential with an error of at most 2 units in the last place, or 0 for x < -708.
 
     exp(x) = 2^n exp(r) with x = n log 2 + r and |r| <= log(2) / 2. The Taylor series of exp(r) up to r^12 has
     a truncation error below 2e-16.

@@ -80,7 +80,7 @@ def weigh_exponentials(
 
 
 def log_softmax(logits: Tensor, bias: Tensor) -> Tensor:
-    """Compute log_softmax(logits + bias).
+    """Compute the log-softmax of logits + bias.
 
     Args:
         logits: [N, V], float32 or bfloat16, contiguous. float32 logits are overwritten with the result.

@@ -1,4 +1,4 @@
-"""Triton functions for rows with a large range of scores, solved relative to a reference score (see `far`)."""
+"""Triton functions for rows with a large range of scores, solved relative to a score (see `far`)."""
 
 # Triton compiles the following functions, which a type checker cannot analyze.
 # pyright: reportOperatorIssue=false, reportAttributeAccessIssue=false, reportArgumentType=false
