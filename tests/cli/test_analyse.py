@@ -218,8 +218,8 @@ def test_an_aligner_of_another_language_is_mentioned(models, files, tmp_path):
     ("source", "reference", "message"),
     [
         ("a\n", "A\nB\n", "has 1 lines but .* has 2"),
-        ("\n\n", "A\nB\n", r"in\.txt: holds no text"),
-        ("a\nb\n", "\n \n", r"ref\.txt: holds no text"),
+        ("\n\n", "A\nB\n", r"in\.txt: the file contains no text"),
+        ("a\nb\n", "\n \n", r"ref\.txt: the file contains no text"),
         ("", "", "the file is empty"),
     ],
 )

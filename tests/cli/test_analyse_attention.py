@@ -162,7 +162,7 @@ def test_the_tables_hold_what_the_file_holds(models, files):
         assert row[:3] == [name, "5", str(one["steps"])]
         assert row[4:6] == [f"{100 * one['accuracy']:.2f}", f"{one['entropy']:.4f}"]
         assert row[-2:] == [f"{100 * one['aer']:.2f}", f"{1 - one['aer']:.3f}"]
-    assert entropies[0] == ["entropy", "soft steps %", "soft right %", "other steps %", "other right %"]
+    assert entropies[0] == ["entropy", "soft steps %", "soft accuracy %", "other steps %", "other accuracy %"]
     assert [row[0] for row in entropies[1:3]] == ["0 to 0.5", "0.5 to 1"]
     for table, column in ((entropies, 1), (entropies, 3), (coverages, 1), (coverages, 2)):
         assert sum(float(row[column]) for row in table[1:]) == pytest.approx(100, abs=0.1)
@@ -211,7 +211,7 @@ def test_without_a_line_the_one_is_drawn_in_which_models_differ(models, files):
 
 def test_the_sink_of_one_model_is_a_column_in_all(models, files):
     told = analyse([models[0], models[2]], files, "--svg", files / "figures", "--line", 1)
-    assert "is not drawn" not in told.stderr
+    assert "is not plotted" not in told.stderr
     for name in ("maps-1.svg", "difference-1.svg"):
         assert "&lt;sink&gt;" in (files / "figures" / name).read_text()
 
@@ -220,7 +220,7 @@ def test_maps_are_those_of_words_whatever_their_pieces(models, files, tmp_path):
     pieces = pieces_model(tmp_path / "pieces")
     (files / "in.txt").write_text("ab c\n" * len(SOURCE))
     told = analyse([pieces, models[0]], files, "--svg", files / "figures", "--line", 1)
-    assert "is not drawn" not in told.stderr and (files / "figures" / "difference-1.svg").is_file()
+    assert "is not plotted" not in told.stderr and (files / "figures" / "difference-1.svg").is_file()
     root = ET.fromstring((files / "figures" / "maps-1.svg").read_text())
     assert {"ab", "c"} <= {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
 
@@ -245,13 +245,13 @@ def test_a_terminal_gets_tables(models, files, monkeypatch):
     [
         (["--layer", 1], "layer 1: soft attends to the source in 1 layers, counted from 0; -1 is the last"),
         (["--head", 1], "head 1: layer -1 of soft has 1 heads, counted from 0"),
-        (["--line", 7], "--line 7: .*in.txt has 6 lines"),
-        (["--names", "a,b"], "2 names to 1 models"),
-        (["--names", ""], "names of their own"),
-        (["--number", 2], "--number belongs to --worst, not to --attention"),
-        (["--bucket", 2], "--bucket belongs to --by-length, not to --attention"),
-        (["--lowercase"], "--lowercase belongs to --worst"),
-        (["--worst"], "one of them at a time"),
+        (["--line", 7], "--line 7: .*in.txt has only 6 lines"),
+        (["--names", "a,b"], "2 names but there are 1 models"),
+        (["--names", ""], "names of the models must be different"),
+        (["--number", 2], "--number cannot be used with --attention, only with --worst"),
+        (["--bucket", 2], "--bucket cannot be used with --attention, only with --by-length"),
+        (["--lowercase"], "--lowercase cannot be used with --attention, only with --worst"),
+        (["--worst"], "only one analysis"),
     ],
 )
 def test_options_that_do_not_fit_are_named(models, files, arguments, message):
@@ -261,18 +261,18 @@ def test_options_that_do_not_fit_are_named(models, files, arguments, message):
 
 def test_options_of_attention_do_not_go_with_worst(models, files):
     texts = ("--source", files / "in.txt", "--reference", files / "ref.txt")
-    with pytest.raises(UsageError, match="--gold belongs to --attention, not to --worst"):
+    with pytest.raises(UsageError, match="--gold cannot be used with --worst, only with --attention"):
         run("analyse", models[0], "--worst", *texts, "--gold", "g")
 
 
 def test_gold_links_of_another_text_are_named(models, files):
     gold = files / "gold.talp"
     gold.write_text("0-0\n")
-    with pytest.raises(DataError, match=r"gold\.talp has 1 lines, .*in\.txt has 6"):
+    with pytest.raises(DataError, match=r"gold\.talp has 1 lines but .*in\.txt has 6"):
         analyse(models[:1], files, "--gold", gold)
     gold.write_text("0-0\n0p5\n\n\n\n\n")
     with pytest.raises(
-        DataError, match=r"gold\.talp:2: link 0-5 points .* reference .* 2 words as soft reads"
+        DataError, match=r"gold\.talp:2: link 0-5 points .* reference .* 2 words with .* of soft"
     ):
         analyse(models[:1], files, "--gold", gold)
 

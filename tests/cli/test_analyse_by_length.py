@@ -149,7 +149,7 @@ def test_a_line_that_is_too_long_counts_as_an_empty_translation(models, files):
     system = found["systems"]["soft"]
     assert system["refused"] == [1] and system["translations"][0] == ""
     assert [bucket["sentences"] for bucket in found["buckets"]] == [5, 0, 0, 0, 0, 0, 1]
-    assert "soft left 1 of 6 lines empty" in told.stderr
+    assert "soft: 1 of 6 lines are too long" in told.stderr
     write(files / "in.txt", ["a " * 2000] * 6)
     with pytest.raises(DataError, match="too long"):
         analyse(models[:1], files)
@@ -164,10 +164,10 @@ def test_a_terminal_gets_a_table(models, files, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["--gold", "g"], UsageError, "--gold belongs to --attention, not to --by-length"),
-        (["--number", 2], UsageError, "--number belongs to --worst"),
-        (["--worst"], UsageError, "one of them at a time"),
-        (["--names", "a,b"], UsageError, "2 names to 1 models"),
+        (["--gold", "g"], UsageError, "--gold cannot be used with --by-length, only with --attention"),
+        (["--number", 2], UsageError, "--number cannot be used with --by-length, only with --worst"),
+        (["--worst"], UsageError, "only one analysis"),
+        (["--names", "a,b"], UsageError, "2 names but there are 1 models"),
         (["--tokenize", "moses"], UsageError, "--tokenize 'moses'"),
         (["--aligner", "no-aligner"], DataError, "no-aligner"),
         (["--json", "nowhere/out.json"], DataError, "nowhere/out.json"),
@@ -179,8 +179,8 @@ def test_mistakes_are_named(models, files, arguments, error, message):
 
 
 def test_what_is_neither_a_model_nor_its_translations_is_named(models, files):
-    with pytest.raises(UsageError, match="nowhere: neither a model folder nor a file"):
+    with pytest.raises(UsageError, match="nowhere: no such model directory or file"):
         analyse([files / "nowhere"], files)
     short = write(files / "short.txt", ["A"])
-    with pytest.raises(DataError, match=r"short\.txt has 1 lines, .*in\.txt has 6"):
+    with pytest.raises(DataError, match=r"short\.txt has 1 lines but .*in\.txt has 6"):
         analyse([models[0], short], files)

@@ -175,7 +175,7 @@ def test_a_stopped_table_goes_on(data: Path, tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGTERM)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130, said
-    assert "the same command goes on from here" in said
+    assert "Run the same command again to resume" in said
     assert list(out.glob("runs/*/training/*")), "the run saved nothing"
     assert not list(out.glob("rows/*"))
 

@@ -300,7 +300,7 @@ def test_fertilities_of_a_word_that_stands_nowhere_are_told_of(tmp_path):
     command = ["translate", str(bounded), "--word-fertility", "b=1", "--word-fertility", "zz=1"]
     result = CliRunner().invoke(app, command, input="a b c\na\n")
     assert result.exit_code == 0, result.exception
-    assert "--word-fertility zz: no such word in the text" in result.stderr
+    assert "--word-fertility zz: this word does not occur in the text" in result.stderr
     assert "--word-fertility b" not in result.stderr
 
 

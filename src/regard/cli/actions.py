@@ -1,4 +1,4 @@
-"""`regard actions`: tables of inflection whose forms are written as actions."""
+"""`regard actions`: convert inflection tables to edit actions."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,19 +13,32 @@ __all__ = ["actions"]
 
 def actions(
     tables: Annotated[
-        list[Path], typer.Argument(help="Tab-separated tables, aligned together.", show_default=False)
+        list[Path],
+        typer.Argument(
+            help="Tab-separated tables. One aligner is trained on all of them.", show_default=False
+        ),
     ],
-    into: Annotated[Path, typer.Option(help="The folder for the new tables.", show_default=False)],
+    into: Annotated[Path, typer.Option(help="Directory for the new tables.", show_default=False)],
     columns: Annotated[
-        str, typer.Option(help="Those of lemma, features (any number of columns) and form, from 1.")
+        str,
+        typer.Option(
+            help="Column numbers (from 1) of the lemma, the features (any number of columns) and the form."
+        ),
     ] = "1,2,3",
-    seed: Annotated[int, typer.Option(help="Of what the aligner draws.", min=0, max=4_294_967_295)] = 0,
-    threads: Annotated[int | None, typer.Option(help="Threads of the aligner.", min=1, max=1_024)] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the aligner.", min=0, max=4_294_967_295)] = 0,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of threads of the aligner. Default: the number of processors.", min=1, max=1_024
+        ),
+    ] = None,
 ) -> None:
-    """Write forms as actions: characters to write, and arrows where a reader of the lemma steps on.
+    """Convert the forms of inflection tables to sequences of edit actions.
 
-    What attention `pointer` learns from (Aharoni & Goldberg 2017). The characters of lemma and form are
-    aligned, monotonically. The new tables have the columns lemma, features, actions.
+    An action either writes a character or moves the attention to the next character of the lemma. Models with
+    the attention mechanism `pointer` are trained on these tables (Aharoni & Goldberg 2017). The characters of
+    each lemma are aligned with those of its form, monotonically. The new tables have the columns lemma,
+    features and actions.
 
     Example: regard actions train.tsv dev.tsv --into actions
     """
@@ -41,9 +54,11 @@ def actions(
     paths = [into / path.name.removesuffix(".gz") for path in tables]
     for path, table in zip(paths, tables, strict=True):
         if paths.count(path) > 1:
-            raise UsageError(f"{path}: would be written from two tables; give them different names")
+            raise UsageError(f"{path}: two tables have this output file. Rename one of the tables.")
         if path.exists() and any(path.samefile(one) for one in tables if one.exists()):
-            raise UsageError(f"{path}: would overwrite the table {table}; give another folder with --into")
+            raise UsageError(
+                f"{path}: the output would overwrite the table {table}. Choose another directory with --into."
+            )
     counts = write_action_tables(corpora, paths, Setting(threads=threads or 0, seed=seed))
     for path, count in zip(paths, counts, strict=True):
-        typer.echo(f"{path}: {count} forms as actions", err=True)
+        typer.echo(f"{path}: converted {count} forms to actions", err=True)

@@ -1,4 +1,4 @@
-"""`regard align`: word alignment of two texts."""
+"""`regard align`: word alignment of parallel text."""
 
 import os
 import sys
@@ -19,85 +19,103 @@ if TYPE_CHECKING:
 
 __all__ = ["align"]
 
-MANY = 20  # passes of which not every one gets a line
+MANY = 20  # with more passes than this, only the last one is reported
 
 
 def align(
     source: Annotated[
         Path | None,
         typer.Argument(
-            help="The source text, or lines of `source ||| target`; none: such lines from standard input.",
+            help="Source text, or one file with lines of the form `source ||| target`. Default: lines of "
+            "this form from standard input.",
             show_default=False,
         ),
     ] = None,
     target: Annotated[
-        Path | None, typer.Argument(help="Its translations, line by line.", show_default=False)
+        Path | None,
+        typer.Argument(help="Translations, one line per source line.", show_default=False),
     ] = None,
     prepared: Annotated[
         Path | None,
         typer.Option(
-            help="Align the training text of a folder of `regard prepare` as its tokens, in place of files: "
-            "a line for each pair that was kept; the text may be larger than memory.",
+            help="Directory written by `regard prepare` (instead of files): align the tokens of its training "
+            "text. The output has one line for each sentence pair that was kept. The text may be larger "
+            "than memory.",
             show_default=False,
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="ibm1, ibm2, ibm3, hmm or bayes (the default).", show_default=False)
+        str | None,
+        typer.Option(
+            help="Alignment model: ibm1, ibm2, ibm3, hmm or bayes. Default: bayes.", show_default=False
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting of the model, as key=value.", show_default=False),
+        typer.Option("--set", help="Setting of the alignment model, as key=value.", show_default=False),
     ] = None,
     symmetrize: Annotated[
         str,
         typer.Option(
-            help="intersection, union, grow-diag, grow-diag-final, grow-diag-final-and; forward, backward: "
-            "one direction alone."
+            help="Symmetrization of the two directions: intersection, union, grow-diag, grow-diag-final or "
+            "grow-diag-final-and. With forward or backward, only one direction is used."
         ),
     ] = "grow-diag-final-and",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The links; else standard output.", show_default=False),
+        typer.Option(
+            "--output", "-o", help="Output file for the links. Default: standard output.", show_default=False
+        ),
     ] = None,
     posteriors: Annotated[
         bool,
         typer.Option(
             "--posteriors",
-            help="Write probabilities instead, as i-j:p: of one direction, or the mean of both.",
+            help="Write posterior probabilities of links as i-j:p: those of one direction, or the mean of "
+            "both.",
         ),
     ] = False,
     least: Annotated[
-        float, typer.Option(help="With --posteriors: leave out what is less probable.", min=0, max=1)
+        float,
+        typer.Option(
+            help="With --posteriors: minimum probability; links below it are omitted.", min=0, max=1
+        ),
     ] = 0.01,
     save: Annotated[
-        Path | None, typer.Option(help="Keep the trained aligner in this folder.", show_default=False)
+        Path | None,
+        typer.Option(help="Directory in which to save the trained aligner.", show_default=False),
     ] = None,
     load: Annotated[
         Path | None,
-        typer.Option(help="Do not train: use the aligner kept in this folder.", show_default=False),
+        typer.Option(
+            help="Directory with a trained aligner, which is used instead of training one.",
+            show_default=False,
+        ),
     ] = None,
     allow_empty: Annotated[
         bool,
         typer.Option(
-            "--allow-empty", help="With --load and two files: a side may be empty, and then has no links."
+            "--allow-empty",
+            help="With --load and two files: accept pairs with an empty side. They get no links.",
         ),
     ] = False,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
-    seed: Annotated[int, typer.Option(help="Of what is drawn at random.", min=0, max=4_294_967_295)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0, max=4_294_967_295)] = 0,
     threads: Annotated[
-        int | None, typer.Option(help="Threads; else as many as there are processors.", min=1, max=1_024)
+        int | None,
+        typer.Option(help="Number of threads. Default: the number of processors.", min=1, max=1_024),
     ] = None,
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", help="Write the figures of each pass to this file.", show_default=False),
+        typer.Option("--json", help="Write the results of each pass to this JSON file.", show_default=False),
     ] = None,
 ) -> None:
-    """Align the words of two texts; words stand between blanks.
+    """Align the words of parallel text. Words are separated by whitespace.
 
-    Writes a line of links for each pair: `0-0 1-2` links source word 0 to target word 0, 1 to 2.
-    The perplexity of each pass goes to stderr (of `bayes`, which samples, of the words given the links that
-    it drew, and how many links moved). Under `torchrun` the processes share the pairs of each pass and add up
-    their counts.
+    The output has one line of links per sentence pair: `0-0 1-2` links source word 0 to target word 0 and
+    source word 1 to target word 2. The perplexity of each pass is written to stderr. For the sampler `bayes`
+    it is the perplexity of the words given the sampled links, followed by the number of links that changed.
+    Under `torchrun`, the processes share the sentence pairs of each pass and sum their counts.
 
     Example: regard align corpus.de corpus.en -o links.txt --save aligner
     """
@@ -106,25 +124,36 @@ def align(
 
     method: Any = _method(symmetrize)
     if load is not None and (model is not None or settings or save is not None):
-        raise UsageError("--load takes a trained aligner: --model, --set and --save have no place beside it")
+        raise UsageError(
+            "--load uses a trained aligner, so it cannot be combined with --model, --set or --save"
+        )
     if prepared is not None and (source is not None or load is not None or lowercase):
-        raise UsageError("--prepared takes the text as it was prepared: no files, no --load, no --lowercase")
+        raise UsageError(
+            "--prepared uses text that is already tokenized, so it cannot be combined with text files, "
+            "--load or --lowercase"
+        )
     if allow_empty and (load is None or target is None):
-        raise UsageError("--allow-empty is for two files and --load: of nothing nothing is learned")
+        raise UsageError(
+            "--allow-empty needs --load and two text files: an aligner cannot be trained on empty lines"
+        )
     if source is None and prepared is None and _process_count() > 1:
-        raise UsageError("under torchrun several processes read the text: give files, not standard input")
+        raise UsageError(
+            "under torchrun several processes read the text, so it cannot come from standard input"
+        )
     config = None if load is not None else _config(model, settings or [])
     if save is not None:
         WordAligner.refuse_foreign(save)
     for text in (source, target):
         if text is not None and output is not None and output.is_file() and output.samefile(text):
-            raise UsageError(f"-o {output}: would overwrite the text to align")
+            raise UsageError(
+                f"-o {output}: the output would overwrite the text to align. Choose another output file."
+            )
     known = None if load is None else WordAligner.load(load)
     lowercase = lowercase or (known is not None and known.lowercase)
     corpus = _read(source, target, prepared, known, lowercase, allow_empty)
     passes: list[dict[str, Any]] = []
     with _processes(threads or 0, seed) as setting, ExitStack() as opened:
-        # Opened before training: what cannot be written is said at once.
+        # Open the output before training, so that an unwritable file is reported at once.
         file = opened.enter_context(open_output(output)) if setting.process == 0 else None
         aligner = known
         if aligner is None:
@@ -199,13 +228,13 @@ def _read(
 
 
 def _process_count() -> int:
-    """How many processes of a torchrun there are."""
+    """Return the number of processes that `torchrun` started, or 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @contextmanager
 def _processes(threads: int, seed: int) -> "Iterator[Setting]":
-    """The circumstances of training: alone, or one of the processes of a torchrun."""
+    """Yield the training environment: a single process, or one of the processes that `torchrun` started."""
     from regard.alignment import Setting
 
     if _process_count() == 1:
@@ -236,7 +265,7 @@ def _train(
     save: Path | None,
     passes: list[dict[str, Any]],
 ) -> "WordAligner":
-    """Train the directions that are needed, telling how it goes."""
+    """Train the directions that are needed and report the progress."""
     from regard.alignment import train_both
     from regard.alignment.both import DIRECTIONS
 
@@ -249,7 +278,10 @@ def _train(
 def _reporting(
     talks: bool, directions: int, passes: list[dict[str, Any]]
 ) -> "Iterator[Callable[[str, Iteration], None]]":
-    """A line on stderr for each pass, with a bar where it is a terminal; `passes` gets the figures."""
+    """Yield a callback that reports each pass on stderr and appends its results to `passes`.
+
+    On a terminal, progress bars are shown as well.
+    """
     import math
 
     from rich.console import Console
@@ -269,7 +301,7 @@ def _reporting(
             if (direction, iteration.stage) not in tasks:
                 tasks[direction, iteration.stage] = bar.add_task(name, total=iteration.of)
             bar.update(tasks[direction, iteration.stage], completed=iteration.number)
-            # A sampler passes hundreds of times.
+            # A sampler makes hundreds of passes, so only its last one is printed.
             if talks and (iteration.of <= MANY or iteration.number == iteration.of):
                 shown = ", ".join(f"{key} {value:.4g}" for key, value in (found | figures).items())
                 console.print(f"{name} {iteration.number}/{iteration.of}: {shown}")

@@ -1,4 +1,4 @@
-"""The options of every command that shows attention, or makes word links from it."""
+"""Options shared by all commands that show attention or derive word links from it."""
 
 from typing import Annotated
 
@@ -10,8 +10,8 @@ LayerOption = Annotated[
     int | None,
     typer.Option(
         "--layer",
-        help="Layer of the attention to the source, from 0; -1 is the last. Default: the one that the "
-        "model's word links come from (search.alignment.layer).",
+        help="Layer of the source attention, from 0; -1 is the last. Default: the layer that the model uses "
+        "for word links (search.alignment.layer).",
         show_default=False,
     ),
 ]
@@ -19,8 +19,8 @@ HeadOption = Annotated[
     int | None,
     typer.Option(
         "--head",
-        help="Head of that layer, from 0; -1 is the last. Default: the mean of the heads that the model's "
-        "word links come from (search.alignment.heads), or of all heads with --layer.",
+        help="Head of that layer, from 0; -1 is the last. Default: the mean of the heads that the model uses "
+        "for word links (search.alignment.heads), or of all heads with --layer.",
         show_default=False,
     ),
 ]
@@ -28,8 +28,8 @@ ShiftOption = Annotated[
     bool | None,
     typer.Option(
         "--shift/--no-shift",
-        help="Take the attention of a token from the time step that has it as input, the one after it was "
-        "generated. Default: as the model's word links are made (search.alignment.shift).",
+        help="Whether the attention of a token is taken from the time step that has the token as input, one "
+        "step after it was generated. Default: the model's setting for word links (search.alignment.shift).",
         show_default=False,
     ),
 ]

@@ -1,4 +1,4 @@
-"""`regard analyse`: what models do with a text, sentence by sentence and in figures."""
+"""`regard analyse`: analyze the translations and the attention of models on a text."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,37 +21,47 @@ def analyse(
     models: Annotated[
         list[Path],
         typer.Argument(
-            help="Model folders. --worst: several make an ensemble; else they stand side by side. "
-            "--by-length: files of translations too.",
+            help="Model directories. With --worst, several directories form an ensemble; otherwise the "
+            "models are compared. With --by-length, files with translations are accepted as well.",
             show_default=False,
         ),
     ],
-    source: Annotated[Path, typer.Option(help="The text, plain or gzip.", show_default=False)],
-    reference: Annotated[Path, typer.Option(help="Its translations, line by line.", show_default=False)],
+    source: Annotated[Path, typer.Option(help="Source text, plain or gzip.", show_default=False)],
+    reference: Annotated[
+        Path, typer.Option(help="Reference translations, one line per source line.", show_default=False)
+    ],
     worst: Annotated[
-        bool, typer.Option("--worst", help="Words dropped and words repeated, worst sentences first.")
+        bool,
+        typer.Option(
+            "--worst", help="Show dropped and repeated words; the sentences with the most errors come first."
+        ),
     ] = False,
     attention: Annotated[
         bool,
         typer.Option(
-            "--attention", help="Entropy, accuracy, coverage and alignment of attention on the references."
+            "--attention",
+            help="Show entropy, accuracy, coverage and alignment error of attention under teacher forcing.",
         ),
     ] = False,
     by_length: Annotated[
-        bool, typer.Option("--by-length", help="BLEU, REP and DROP in buckets of source length.")
+        bool, typer.Option("--by-length", help="Show BLEU, REP and DROP by source length.")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="What is shown; else standard output.", show_default=False),
+        typer.Option(
+            "--output", "-o", help="Output file for the report. Default: standard output.", show_default=False
+        ),
     ] = None,
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", help="Write everything about all sentences to this file.", show_default=False),
+        typer.Option(
+            "--json", help="Also write the results, for all sentences, to this JSON file.", show_default=False
+        ),
     ] = None,
     aligner: Annotated[
         Path | None,
         typer.Option(
-            help="A word aligner, from `regard align --save`: it tells what was dropped.",
+            help="Directory of a word aligner (`regard align --save`), needed to find dropped words.",
             show_default=False,
             rich_help_panel=_TRANSLATING,
         ),
@@ -59,7 +69,7 @@ def analyse(
     links_reference: Annotated[
         Path | None,
         typer.Option(
-            help="Word links (i-j) of source and reference, in the place of the aligner's.",
+            help="File with word links (i-j) of source and reference, used instead of the aligner's links.",
             show_default=False,
             rich_help_panel=_WORST,
         ),
@@ -69,7 +79,7 @@ def analyse(
         typer.Option(
             "--number",
             "-n",
-            help="How many sentences to show, 10 if not given; 0: all.",
+            help="Number of sentences to show. 0 shows all. Default: 10.",
             min=0,
             rich_help_panel=_WORST,
             max=1_000_000_000,
@@ -79,28 +89,29 @@ def analyse(
         bool,
         typer.Option(
             "--lowercase",
-            help="Ignore case in repetitions and word links; --by-length: in BLEU too.",
+            help="Ignore case in repetitions and word links and, with --by-length, in BLEU.",
             rich_help_panel=_TRANSLATING,
         ),
     ] = False,
     beam: Annotated[
         int | None,
-        typer.Option(help="Hypotheses kept alive; 1 is greedy search.", rich_help_panel=_TRANSLATING),
+        typer.Option(help="Beam size. 1 is greedy search.", rich_help_panel=_TRANSLATING),
     ] = None,
     length_penalty: Annotated[
-        float | None, typer.Option(help="Alpha of the length penalty; 0: off.", rich_help_panel=_TRANSLATING)
+        float | None,
+        typer.Option(help="Alpha of the length penalty. 0 disables it.", rich_help_panel=_TRANSLATING),
     ] = None,
     coverage_penalty: Annotated[
         float | None,
         typer.Option(
-            help="Beta of the coverage penalty on neglected source words; 0: off.",
+            help="Beta of the coverage penalty. 0 disables it.",
             rich_help_panel=_TRANSLATING,
         ),
     ] = None,
     gold: Annotated[
         Path | None,
         typer.Option(
-            help="Gold word links of the text (.talp: i-j sure, ipj possible): alignment error rate.",
+            help="Gold word links of the text (.talp: i-j sure, ipj possible), for the alignment error rate.",
             show_default=False,
             rich_help_panel=_ATTENTION,
         ),
@@ -108,7 +119,7 @@ def analyse(
     svg: Annotated[
         Path | None,
         typer.Option(
-            help="Draw the figures into this folder; made if it is not there.",
+            help="Directory for the figures (SVG). It is created if it does not exist.",
             show_default=False,
             rich_help_panel=_SIDE_BY_SIDE,
         ),
@@ -116,8 +127,8 @@ def analyse(
     line: Annotated[
         list[int] | None,
         typer.Option(
-            help="With --svg: a line whose maps to draw, from 1; may be repeated. Else the line in which "
-            "the models differ most.",
+            help="With --svg: number of the line whose attention maps are plotted, from 1. The option may be "
+            "repeated. Default: the line in which the models differ most.",
             min=1,
             show_default=False,
             rich_help_panel=_ATTENTION,
@@ -126,7 +137,7 @@ def analyse(
     names: Annotated[
         str | None,
         typer.Option(
-            help="What to call the models, separated by commas; else as their folders.",
+            help="Display names of the systems, separated by commas. Default: the names of the directories.",
             show_default=False,
             rich_help_panel=_SIDE_BY_SIDE,
         ),
@@ -138,8 +149,8 @@ def analyse(
         bool,
         typer.Option(
             "--prior",
-            help="The prior: attention before the token was known, of models that correct it afterwards (of "
-            "hard attention the selection). Default: the posterior, once it is known.",
+            help="Use the prior attention, before the target token is observed (for hard attention: the "
+            "selected words). Default: the posterior attention, given the target token.",
             rich_help_panel=_ATTENTION,
         ),
     ] = False,
@@ -147,7 +158,7 @@ def analyse(
         float | None,
         typer.Option(
             "--bin",
-            help="Width of the bins of entropies in nats, 0.2 if not given.",
+            help="Width of the entropy bins in nats. Default: 0.2.",
             min=0.001,
             rich_help_panel=_ATTENTION,
             max=1_000,
@@ -156,7 +167,8 @@ def analyse(
     bucket: Annotated[
         int | None,
         typer.Option(
-            help="Lengths in a bucket, 10 if not given; there are six, and one of all that is longer.",
+            help="Width of a length bucket in words. There are six buckets, and one more for longer "
+            "sentences. Default: 10.",
             min=1,
             rich_help_panel=_BY_LENGTH,
             max=1_000_000,
@@ -165,31 +177,36 @@ def analyse(
     tokenize: Annotated[
         str | None,
         typer.Option(
-            help="The words of BLEU, REP and lengths: 13a if not given, none (text is tokenised), others as "
-            "of `regard evaluate`.",
+            help="Tokenizer for BLEU, REP and lengths: 13a, none (the text is already tokenized) or another "
+            "tokenizer of `regard evaluate`. Default: 13a.",
             show_default=False,
             rich_help_panel=_BY_LENGTH,
         ),
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.")] = None,
-    precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1, max=1_024)] = None,
+    batch: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
+    ] = "float32",
+    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
 ) -> None:
-    """Show what models do with a text.
+    """Analyze the translations or the attention of models on a text.
 
-    --worst: translate it, and show for each sentence the source words that the reference covers and the
-    translation does not, the words said again and again, and the attention each source word got against its
-    fertility (Malaviya et al. 2018); then REP and DROP of the text. Words are those of the model's
-    tokenizers, subwords joined; a sentence scores what it adds to REP, and 1 for each word dropped.
+    --worst: translate the text. For each sentence, show the source words that are covered by the reference
+    but not by the translation, the repeated words, and the attention that each source word received next to
+    its fertility (Malaviya et al. 2018). Then show REP and DROP of the text. Words are those of the model's
+    tokenizers, with subword tokens joined. The score of a sentence is its contribution to REP plus 1 for each
+    dropped word.
 
-    --attention: lead the models through the references and show how spread out their attention is, how often
-    the next word is right and how that hangs on it, how much of each source sentence is looked at, and with
-    --gold how well the most attended words align (Shankar & Sarawagi 2019, Figures 2 to 5, Table 3). Of hard
-    attention, which selects words, all selected words of each target word are scored as links, too: "(set)".
+    --attention: run forced decoding on the references. Show the entropy of the attention, the accuracy of the
+    next token and how it depends on the entropy, and the coverage of the source sentences. With --gold, also
+    show the alignment error of the most attended words (Shankar & Sarawagi 2019, Figures 2 to 5, Table 3).
+    For hard attention, which selects words, the set of all selected words of each target word is scored as
+    links as well; these columns are marked "(set)".
 
-    --by-length: translate it with each model, and score the sentences of 1 to 10 source words, 11 to 20, ...,
-    61 and more (Indurthi et al. 2019, Table 2, Figure 2), with 95 % intervals and differences from the first.
+    --by-length: translate the text with each model and score the sentences of 1 to 10 source words, of 11 to
+    20 words, and so on up to 61 words and more (Indurthi et al. 2019, Table 2, Figure 2). The scores have
+    95 % confidence intervals and differences from the first system.
 
     Example: regard analyse runs/first --worst --source test.de --reference test.en --aligner aligner
 
@@ -239,13 +256,13 @@ def analyse(
 
 
 def _check(modes: dict[str, bool], options: list[tuple[tuple[str, ...], dict[str, Any]]]) -> None:
-    """One mode, and no option that belongs to others alone."""
+    """Check that exactly one mode is chosen and that every given option applies to this mode."""
     chosen = [mode for mode, wanted in modes.items() if wanted]
     if len(chosen) != 1:
-        problem = "one of them at a time" if chosen else "nothing to analyse: say what to look for"
-        raise UsageError(f"{problem}, with {' or '.join(modes)}")
+        problem = "only one analysis can be run at a time" if chosen else "no analysis is chosen"
+        raise UsageError(f"{problem}: give one of {', '.join(modes)}")
     for owners, values in options:
         for name, value in values.items():
             if chosen[0] not in owners and value is not None:
                 option = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{option} belongs to {' or '.join(owners)}, not to {chosen[0]}")
+                raise UsageError(f"{option} cannot be used with {chosen[0]}, only with {' or '.join(owners)}")

@@ -1,4 +1,4 @@
-"""What every mode of `regard analyse` is given."""
+"""The input and output options that all modes of `regard analyse` share."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,17 +10,17 @@ __all__ = ["Analysed"]
 
 @dataclass(frozen=True)
 class Analysed:
-    """Models, a text and its translations, and where results go.
+    """The models, the text and the output files of an analysis.
 
     Attributes:
-        models: Model folders; where they stand side by side perhaps files of translations among them.
-        source: The text.
-        reference: Its translations, line by line.
-        output: Where what is shown goes; none: standard output.
-        json_file: Where everything goes; none: nowhere.
-        batch: The most sentences in a batch; none: as the model's settings say.
+        models: Model directories; where systems are compared, also files with translations.
+        source: File with the source text.
+        reference: File with the reference translations, one line per source line.
+        output: File for the report. None means standard output.
+        json_file: File for the results in JSON. None writes no such file.
+        batch: Maximum number of sentences in a batch. None uses the model's setting.
         precision: float32, bfloat16 or int8.
-        device: Where to compute.
+        device: Device of the computation, such as "cpu" or "cuda:0".
     """
 
     models: list[Path]
@@ -33,10 +33,10 @@ class Analysed:
     device: str
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The lines.
+        """Return the pairs of source and reference lines.
 
         Raises:
-            DataError: if a file cannot be read or holds no text.
+            DataError: If a file cannot be read or contains no text.
         """
         from regard.config import from_dict
         from regard.data.corpus import CorpusConfig, read_pairs
@@ -45,17 +45,18 @@ class Analysed:
         pairs = list(read_pairs(from_dict(CorpusConfig, files)))
         for side, path in enumerate((self.source, self.reference)):
             if not any(pair[side].strip() for pair in pairs):
-                raise DataError(f"{path}: holds no text")
+                raise DataError(f"{path}: the file contains no text")
         return pairs
 
     def names(self, given: str | None) -> list[str]:
-        """What each model is called.
+        """Return the display name of each model.
 
         Args:
-            given: Names separated by commas; none: as their folders.
+            given: Names separated by commas. None uses the names of the directories.
 
         Raises:
-            UsageError: if there are not as many names as models, or two of one name.
+            UsageError: If the number of names differs from the number of models, or a name is empty or
+                occurs twice.
         """
         if given is not None:
             names = [name.strip() for name in given.split(",")]
@@ -64,7 +65,13 @@ class Analysed:
             if len(set(names)) < len(names):
                 names = [str(folder) for folder in self.models]
         if len(names) != len(self.models):
-            raise UsageError(f"--names gives {len(names)} names to {len(self.models)} models")
+            raise UsageError(
+                f"--names has {len(names)} names but there are {len(self.models)} models: "
+                "give one name per model"
+            )
         if len(set(names)) < len(names) or not all(names):
-            raise UsageError(f"models must have names of their own, not {', '.join(names)}; give --names")
+            raise UsageError(
+                f"the names of the models must be different and not empty, not {', '.join(names)}: "
+                "choose them with --names"
+            )
         return names

@@ -1,4 +1,4 @@
-"""What `regard analyse --attention` does: models led through given translations, side by side."""
+"""`regard analyse --attention`: statistics of the attention of models under teacher forcing."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["AttentionOptions", "show_attention"]
 
-_LONGEST = 30  # words of a sentence that is drawn without being asked for
+_LONGEST = 30  # maximum number of target tokens of a line that is chosen automatically for a figure
 
 
 @dataclass(frozen=True)
 class AttentionOptions:
-    """What a user chose.
+    """The options of `regard analyse --attention`.
 
     Attributes:
-        gold: Gold links of the text; none: no alignment error rate.
-        svg: The folder of the figures; none: no figures.
-        lines: Whose maps to draw, from 1.
-        names: What to call the models, separated by commas; none: as their folders.
-        chosen: The layer, head and step of the attention, as `search_settings` takes them; those left out are
-            the ones that each model's word links come from.
-        prior: Whether to look at attention before the word is known.
-        width: Of a bin of entropies, in nats.
+        gold: File with gold links of the text. None computes no alignment error rate.
+        svg: Directory for the figures. None plots no figures.
+        lines: Numbers of the lines whose attention maps are plotted, from 1.
+        names: Display names of the models, separated by commas. None uses the names of the directories.
+        chosen: Layer, head and shift of the attention, as arguments of `search_settings`. A missing value
+            means the one that the model uses for word links.
+        prior: Whether to use the attention before the target token is observed.
+        width: Width of an entropy bin in nats.
     """
 
     gold: Path | None
@@ -50,7 +50,7 @@ class AttentionOptions:
 
 @dataclass(frozen=True)
 class _Model:
-    """A model by its name, how it reads and writes, and its settings."""
+    """A model with its name, its tokenizers and vocabularies, and its search settings."""
 
     name: str
     model: "TranslationModel"
@@ -58,39 +58,41 @@ class _Model:
     search: "SearchConfig"
 
     def lines(self, pairs: "Sequence[tuple[str, str]]") -> "Iterator[ForcedLine | None]":
-        """What it does with some lines; none for those that are left out.
+        """Run forced decoding and yield the result of each pair, or None for a skipped pair.
 
         Raises:
-            UsageError: if it attends to nothing.
+            UsageError: If the model has no attention to the source.
         """
         from regard.decoding.analysis import force_lines
 
         for line in force_lines(self.model, self.text, pairs, self.search.batch):
             if line is not None and not line.attends:
-                raise UsageError(f"{self.name} attends to nothing: there is no attention to analyse")
+                raise UsageError(
+                    f"{self.name} has no attention to the source, so there is nothing to analyze"
+                )
             yield line
 
 
 @dataclass(frozen=True)
 class _Found:
-    """What one model did: with each line (none: left out), and in figures."""
+    """The results of one model: for each line (None if it was skipped) and for the whole text."""
 
     sentences: "list[SentenceAttention | None]"
     perplexity: float | None
     figures: "AttentionFigures"
 
     def record(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it."""
+        """Return all results as JSON-compatible values."""
         lines = [{"line": n, **one.record()} for n, one in enumerate(self.sentences, 1) if one is not None]
         return {"perplexity": self.perplexity, **self.figures.record(), "lines": lines}
 
 
 def show_attention(analysed: Analysed, options: AttentionOptions) -> None:
-    """Lead the models through the references and show what their attention did.
+    """Run forced decoding on the references and write statistics of the attention.
 
     Raises:
-        UsageError: if an option does not fit the models.
-        DataError: if a file is not what it should be.
+        UsageError: If an option does not apply to the models.
+        DataError: If a file cannot be read or has the wrong format.
     """
     from regard.cli.output import open_output, write_json, write_pictures, write_table
 
@@ -99,7 +101,7 @@ def show_attention(analysed: Analysed, options: AttentionOptions) -> None:
     gold = _read_gold(options.gold, len(pairs), analysed.source)
     beyond = [line for line in options.lines if line > len(pairs)]
     if beyond:
-        raise UsageError(f"--line {beyond[0]}: {analysed.source} has {len(pairs)} lines")
+        raise UsageError(f"--line {beyond[0]}: {analysed.source} has only {len(pairs)} lines")
     with open_output(analysed.output) as file:
         folders = zip(names, analysed.models, strict=True)
         models = [_load(name, folder, analysed, options.chosen) for name, folder in folders]
@@ -134,7 +136,9 @@ def _read_gold(path: Path | None, lines: int, source: Path) -> "list[GoldLinks] 
         return None
     gold = list(read_gold(path))
     if len(gold) != lines:
-        raise DataError(f"{path} has {len(gold)} lines, {source} has {lines}; expected the same number")
+        raise DataError(
+            f"{path} has {len(gold)} lines but {source} has {lines}: gold links need one line per source line"
+        )
     return gold
 
 
@@ -163,15 +167,18 @@ def _examine(
             continue
         if gold is not None:
             words = {"source": len(line.source), "reference": len(line.target)}
-            note = f" as {model.name} reads it"
+            note = f" with the tokenization of {model.name}"
             check_links(gold[number - 1].possible, words, f"{options.gold}:{number}", note)
         sentences.append(line.examine(model.search.alignment, options.prior, model.name))
         total += float(line.log_probs.sum())
         steps += len(line.log_probs)
     kept = [one for one in sentences if one is not None]
     if not kept:
-        raise DataError(f"{analysed.source}: {model.name} can read no line")
+        raise DataError(
+            f"{analysed.source}: {model.name} had to skip all lines, as they are empty or too long"
+        )
     links, sets = (None, None) if gold is None else score_sentences(sentences, gold)
+    # exp(x) overflows a float above x = 709.
     perplexity = math.exp(-total / steps) if total / steps > -700 else None
     return _Found(sentences, perplexity, summarise(kept, links, options.width, sets))
 
@@ -180,7 +187,10 @@ def _examine(
 
 
 def _tables(found: dict[str, _Found]) -> list[list[list[str]]]:
-    """The figures, steps by entropy and sentences by coverage; heads first."""
+    """Return three tables: all statistics, time steps by entropy, and sentences by coverage.
+
+    The first row of each table is its header.
+    """
     scored = any(one.figures.alignment is not None for one in found.values())
     selects = any(one.figures.selection is not None for one in found.values())
     sets = ["AER % (set)", "precision % (set)", "recall % (set)"] if selects else []
@@ -201,7 +211,7 @@ def _tables(found: dict[str, _Found]) -> list[list[list[str]]]:
         single.append(row)
 
     every = {name: one.figures for name, one in found.items()}
-    columns = [f"{name} {what}" for name in every for what in ("steps %", "right %")]
+    columns = [f"{name} {what}" for name in every for what in ("steps %", "accuracy %")]
     entropies = [["entropy", *columns]]
     edges = max((one.entropies.edges for one in every.values()), key=len)
     for b, (low, high) in enumerate(pairwise(edges)):
@@ -231,9 +241,11 @@ def _charts(models: "dict[str, AttentionFigures]") -> dict[str, str]:
 
 
 def _most_different(found: list[_Found]) -> list[int]:
-    """The line, not too long to look at, whose entropies differ most in sum between first and last model.
+    """Return the number of the line on which the first and the last model differ most, in a list.
 
-    None where there is no line that both could read.
+    The difference is that of the sums of entropies over all time steps. Lines that are too long for a
+    readable figure are chosen only if there is no other line. The list is empty if no line was processed by
+    both models.
     """
     first, last = found[0].sentences, found[-1].sentences
     apart: dict[int, float] = {}
@@ -251,7 +263,7 @@ def _maps(
     gold: "list[GoldLinks] | None",
     options: AttentionOptions,
 ) -> dict[str, str]:
-    """The maps of a line side by side, and the difference of each model and the first."""
+    """Plot the attention maps of a line, and the difference between the map of each model and the first."""
     from regard.metrics.maps import AttentionMap
     from regard.report.difference import difference_pictures
 
@@ -259,7 +271,7 @@ def _maps(
     for model in models:
         (line,) = model.lines([pairs[number - 1]])
         if line is None:
-            say(f"line {number} is not drawn: {model.name} cannot read it")
+            say(f"line {number} is not plotted: it is empty or too long for {model.name}")
             return {}
         weights = line.map(model.search.alignment, options.prior, model.name)
         words = line.source, line.target, line.source_words, line.target_words
@@ -267,5 +279,5 @@ def _maps(
     try:
         return difference_pictures(number, maps, None if gold is None else gold[number - 1])
     except DataError as error:
-        say(f"line {number} is not drawn: {error}")
+        say(f"line {number} is not plotted: {error}")
         return {}

@@ -1,4 +1,4 @@
-"""`regard average`: a model whose weights are the mean of several models' or checkpoints'."""
+"""`regard average`: average the weights of several models or checkpoints."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,23 +9,27 @@ __all__ = ["average"]
 
 
 def average(
-    out: Annotated[Path, typer.Argument(help="The new model folder.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Directory for the averaged model.", show_default=False)],
     models: Annotated[
         list[Path],
-        typer.Argument(help="Model folders, or files of weights in their `training/`.", show_default=False),
+        typer.Argument(
+            help="Model directories, or checkpoint files in their `training/` directories.",
+            show_default=False,
+        ),
     ],
     last: Annotated[
         int,
         typer.Option(
-            help="Take the last N epochs that each folder keeps (training.checkpoint.keep).",
+            help="Number of most recent epoch checkpoints to average from each model directory; "
+            "training.checkpoint.keep determines how long they are kept. 0 averages the models themselves.",
             min=0,
             max=1_000_000,
         ),
     ] = 0,
 ) -> None:
-    """Average the weights of models with the same parts and vocabularies.
+    """Average the weights of models with the same architecture and vocabularies.
 
-    Averaging the last epochs of a run often translates better than any one of them.
+    The average of the last epochs of a run often translates better than any single epoch.
 
     Example: regard average runs/averaged runs/first --last 5
     """
@@ -35,4 +39,4 @@ def average(
 
     files = average_models(out, models, last)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(f"{out}: the mean of {len(files)} files of weights", markup=False)
+    console.print(f"{out}: averaged the weights of {len(files)} checkpoints", markup=False)

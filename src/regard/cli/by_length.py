@@ -1,4 +1,4 @@
-"""What `regard analyse --by-length` does: scores in buckets of source length, systems side by side."""
+"""`regard analyse --by-length`: scores of one or more systems in buckets of source length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,17 +24,18 @@ __all__ = ["ByLengthOptions", "show_by_length"]
 
 @dataclass(frozen=True)
 class ByLengthOptions:
-    """What a user chose.
+    """The options of `regard analyse --by-length`.
 
     Attributes:
-        aligner: The folder of a word aligner; none: no DROP.
-        svg: The folder of the figure; none: no figure.
-        names: What to call the systems, separated by commas; none: as their folders and files.
-        width: Lengths in a bucket.
-        tokenize: The tokenizer of BLEU, REP and lengths.
+        aligner: Directory of a word aligner. None computes no DROP.
+        svg: Directory for the figure. None plots no figure.
+        names: Display names of the systems, separated by commas. None uses the names of the directories and
+            files.
+        width: Width of a length bucket in words.
+        tokenize: Tokenizer for BLEU, REP and lengths.
         lowercase: Whether to ignore case.
-        search: Search settings by the names of `search_settings`.
-        threads: On the CPU; none: as many as there are processors.
+        search: Search settings, as arguments of `search_settings`.
+        threads: Number of CPU threads. None uses all processors.
     """
 
     aligner: Path | None
@@ -49,17 +50,19 @@ class ByLengthOptions:
 
 @dataclass(frozen=True)
 class _System:
-    """A model, or translations that are there already."""
+    """A system: a model, or the lines of a file with translations."""
 
     name: str
     path: Path
     model: "Translator | PhraseTranslator | list[str]"
 
     def outputs(self, sources: Sequence[str]) -> tuple[list[str], list[int]]:
-        """The translation of each line, and which lines were too long; theirs are empty.
+        """Return the translations and the numbers of the lines that were too long.
+
+        The translation of a line that is too long is empty. Line numbers count from 1.
 
         Raises:
-            DataError: if all were.
+            DataError: If all lines are too long.
         """
         from regard.decoding.translate import number_lines
 
@@ -69,16 +72,16 @@ class _System:
         found = [(result.text, result.refused is not None) for result in results]
         refused = [number for number, (_, too_long) in enumerate(found, 1) if too_long]
         if len(refused) == len(found):
-            raise DataError(f"every line is too long to be translated by {self.name}")
+            raise DataError(f"all lines are too long for {self.name}: nothing was translated")
         return [text for text, _ in found], refused
 
 
 def show_by_length(analysed: Analysed, options: ByLengthOptions) -> None:
-    """Translate with each model and score the translations by the length of their sources.
+    """Translate with each model and write the scores in buckets of source length.
 
     Raises:
-        UsageError: if an option does not fit.
-        DataError: if a file is not what it should be.
+        UsageError: If an option does not apply.
+        DataError: If a file cannot be read or has the wrong number of lines.
     """
     from regard.cli.output import open_output, write_json, write_pictures, write_table
     from regard.metrics.by_length import count_lengths, count_system, cut_by_length, score_by_length
@@ -135,17 +138,20 @@ def show_by_length(analysed: Analysed, options: ByLengthOptions) -> None:
         write_pictures(options.svg, {"by-length.svg": svg_by_length(scores, buckets)})
     for name, (_, refused) in said.items():
         if refused:
-            say(f"{name} left {len(refused)} of {len(pairs)} lines empty: they are too long for it")
+            say(
+                f"{name}: {len(refused)} of {len(pairs)} lines are too long for the model and were not "
+                "translated"
+            )
 
 
 def _open(analysed: Analysed, names: Sequence[str], lines: int, search: dict[str, Any]) -> list[_System]:
-    """Load the models, and read the translations."""
+    """Load the models and read the files with translations."""
     from regard.api.phrases import load_translator
     from regard.data.corpus import read_lines
 
     systems: dict[str, _System] = {}
     paths = list(zip(names, analysed.models, strict=True))
-    # Translations first: they are quickly found wanting.
+    # Read files before loading models, which takes longer, so that a wrong file is reported at once.
     for name, path in sorted(paths, key=lambda pair: pair[1].is_dir()):
         if path.is_dir():
             settings = {"nbest": 1, "batch": analysed.batch, **search}
@@ -153,11 +159,12 @@ def _open(analysed: Analysed, names: Sequence[str], lines: int, search: dict[str
             systems[name] = _System(name, path, translator)
             continue
         if not path.exists():
-            raise UsageError(f"{path}: neither a model folder nor a file of translations")
+            raise UsageError(f"{path}: no such model directory or file with translations")
         found = list(read_lines(path))
         if len(found) != lines:
             raise DataError(
-                f"{path} has {len(found)} lines, {analysed.source} has {lines}; expected the same number"
+                f"{path} has {len(found)} lines but {analysed.source} has {lines}: translations need one "
+                "line per source line"
             )
         systems[name] = _System(name, path, found)
     return [systems[name] for name in names]
@@ -169,9 +176,10 @@ def _links(
     pairs: Sequence[tuple[str, str]],
     outputs: Sequence[Sequence[str]],
 ) -> "list[tuple[list[Links], list[Links]] | None]":
-    """Of each system: the links of the sources with the references, and with its translations.
+    """Return, for each system, the links of the sources with the references and with its translations.
 
-    All are cut into words by the tokenizers of the first model there is, so that they drop of the same words.
+    All texts are split into words by the tokenizers of the first model, so that DROP of all systems is
+    computed on the same source words. Without a model, words are separated by whitespace.
     """
     if linker is None:
         return [None] * len(systems)
@@ -189,7 +197,7 @@ def _links(
 
 
 def _words(line: str, side: "Side | None") -> list[str]:
-    """The words of a line as a model's tokenizer cuts it, subwords joined; without one, as they stand."""
+    """Return the words of a line, by a model's tokenizer with subword tokens joined, or by whitespace."""
     from regard.decoding.analysis import words_of
 
     if side is None:
@@ -198,7 +206,7 @@ def _words(line: str, side: "Side | None") -> list[str]:
 
 
 def _table(systems: "dict[str, LengthScores]", buckets: "Sequence[Bucket]") -> list[list[str]]:
-    """One metric of all systems, bucket by bucket; its head first, all sentences last."""
+    """Return the table of one metric: a header, one row per bucket, and a last row for all sentences."""
     names = list(systems)
     head = ["words", "sentences"]
     for name, one in systems.items():
@@ -213,7 +221,7 @@ def _table(systems: "dict[str, LengthScores]", buckets: "Sequence[Bucket]") -> l
 
 
 def _cells(found: "BucketScore | None", first: bool) -> list[str]:
-    """Score and interval; of systems after the first the difference too."""
+    """Return score and interval and, for systems after the first, difference and p-value."""
     cells = [""] * (2 if first else 4)
     if found is None:
         return cells

@@ -1,4 +1,4 @@
-"""`--word-fertility`: what words may receive wherever they stand."""
+"""Options of `regard translate` that concern words: `--word-fertility`, and the share of unknown tokens."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -13,11 +13,11 @@ __all__ = ["told_unseen", "with_unknown_share", "word_fertilities"]
 
 
 def word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """The least and the most attention of words, from WORD=MOST, WORD=LEAST:MOST.
+    """Return the minimum and maximum attention of words, parsed from WORD=MAX or WORD=MIN:MAX.
 
     Raises:
-        UsageError: if an option is none of these.
-        DataError: if its numbers are no fertility.
+        UsageError: If an option does not have this form.
+        DataError: If the numbers of an option are not valid fertilities.
     """
     from regard.data.fertility import read_bounds
 
@@ -25,13 +25,13 @@ def word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:
     for option in options:
         word, equals, bounds = option.rpartition("=")
         if not equals or not word:
-            raise UsageError(f"--word-fertility {option!r}: expected WORD=MOST or WORD=LEAST:MOST")
+            raise UsageError(f"--word-fertility {option!r}: expected WORD=MAX or WORD=MIN:MAX")
         found[word] = read_bounds(bounds, f"--word-fertility {option!r}")
     return found
 
 
 def told_unseen(results: "Iterator[LineResult]", translator: "Translator") -> "Iterator[LineResult]":
-    """The results; at the end, which words with fertilities of their own stood nowhere."""
+    """Yield the results, then report the words of `--word-fertility` that did not occur in the text."""
     from regard.decoding.analysis import words_of
 
     side, left = translator.text.source, set(translator.fertilities)
@@ -43,7 +43,7 @@ def told_unseen(results: "Iterator[LineResult]", translator: "Translator") -> "I
         yield result
     for word in translator.fertilities:
         if word in left:
-            say(f"--word-fertility {word}: no such word in the text")
+            say(f"--word-fertility {word}: this word does not occur in the text")
 
 
 def with_unknown_share(results: "Iterator[LineResult]") -> "Iterator[LineResult]":

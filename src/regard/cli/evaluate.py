@@ -89,7 +89,7 @@ def evaluate(
     ] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.", min=0, max=4_294_967_295)] = 0,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures to this file too.")
+        Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
     ] = None,
 ) -> None:
     """Score translations and word links, with 95 % intervals.

@@ -12,7 +12,7 @@ __all__ = ["export"]
 
 def export(
     engine: Annotated[str, typer.Argument(help="ctranslate2.", show_default=False)],
-    model: Annotated[Path, typer.Argument(help="A model folder.", show_default=False)],
+    model: Annotated[Path, typer.Argument(help="Model directory.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="The new folder.", show_default=False)],
     quantization: Annotated[
         str,

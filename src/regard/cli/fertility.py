@@ -69,7 +69,8 @@ def fertility(
         int, typer.Option(help="Threads; 0: as many as there are processors.", min=0, max=1_024)
     ] = 0,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures to this file.", show_default=False)
+        Path | None,
+        typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
     ] = None,
 ) -> None:
     """Count how many target words each source word is linked to, 1 for a word that is linked to none.
@@ -170,7 +171,7 @@ def _train(
     train, valid = (Tagged(*text) for text in zip(sentences, counted, strict=True))
     result = run(folder, train, valid, seed=seed)
     if result.signal is not None:
-        typer.echo("Everything is saved: the same command goes on from here.", err=True)
+        typer.echo("The state is saved. Run the same command again to resume.", err=True)
         raise typer.Exit(128 + result.signal)
     score = FertilityPredictor.load(folder).score(valid)
     shares = f"accuracy {100 * score.accuracy:.2f} %, F1 on fertilities other than 1 {100 * score.f1:.2f} %"

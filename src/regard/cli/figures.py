@@ -113,7 +113,8 @@ def figures(
         Path | None, typer.Option(help="The text, plain or gzip.", rich_help_panel=_LOOKING)
     ] = None,
     reference: Annotated[
-        Path | None, typer.Option(help="Its translations, line by line.", rich_help_panel=_LOOKING)
+        Path | None,
+        typer.Option(help="Reference translations, one line per source line.", rich_help_panel=_LOOKING),
     ] = None,
     line: Annotated[int, typer.Option(help="Which line of it.", min=1, rich_help_panel=_LOOKING)] = 1,
     layer: LayerOption = None,
@@ -138,7 +139,7 @@ def figures(
         ),
     ] = None,
     device: Annotated[
-        str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.", rich_help_panel=_LOOKING)
+        str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.", rich_help_panel=_LOOKING)
     ] = "auto",
 ) -> None:
     """Draw the figures of the papers as SVG pictures, and as PNG for print.

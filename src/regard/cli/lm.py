@@ -32,7 +32,8 @@ def lm(
         Path | None, typer.Option(help="A text to be predicted.", show_default=False)
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures to this file.", show_default=False)
+        Path | None,
+        typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
     ] = None,
 ) -> None:
     """Estimate a language model with interpolated modified Kneser-Ney smoothing (Chen & Goodman 1998).

@@ -1,7 +1,8 @@
-"""The command line: one file a command, registered here.
+"""The command line interface: it registers all commands and defines the entry point `main`.
 
-Data goes to stdout, talk to stderr. Exit status 0, 1 (failed) or 2 (usage). Nothing heavy is imported before
-a command runs, so that `regard --help` answers at once.
+Each command is defined in its own file. Results go to stdout and messages to stderr. The exit status is 0
+(success), 1 (failure) or 2 (usage error). Large packages such as PyTorch are imported only when a command
+runs, so that `regard --help` is fast.
 """
 
 import logging
@@ -39,7 +40,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="regard",
-    help="Neural machine translation whose attention you can see, bound and trust.",
+    help="Neural machine translation with attention mechanisms that you can inspect, constrain and compare.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -74,9 +75,9 @@ for command in (
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends in one message and no traceback."""
+    """Run the command line interface. A user error ends with one message and without a traceback."""
     _open_missing_streams()
-    configure_threads()  # before a command imports torch
+    configure_threads()  # torch reads the environment variables for threads only when it is imported
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     try:
         app()
@@ -85,11 +86,11 @@ def main() -> None:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
     except BrokenPipeError:
-        # The reader went away (`| head`): not an error of ours; keep the interpreter from saying so.
+        # The reading end of the pipe was closed (`| head`). This is not an error, so print no message.
         _drop_output()
         sys.exit(1)
     except OSError as error:
-        # What names no file was printed: standard output is on a full disk.
+        # An error without a file name comes from printing, for example when stdout is on a full disk.
         _drop_output()
         print(f"regard: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
         sys.exit(1)
@@ -98,12 +99,15 @@ def main() -> None:
 
 
 def _drop_output() -> None:
-    """Throw away what is still to be printed: it would fail once more when the interpreter ends."""
+    """Redirect stdout to the null device, because flushing its buffer at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _open_missing_streams() -> None:
-    """Put the null device where a stream was closed (`<&-`), so that no file of ours takes its number."""
+    """Open the null device for each closed standard stream (`<&-`).
+
+    Otherwise the next file to be opened would get the file descriptor of that stream.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))

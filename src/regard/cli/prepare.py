@@ -9,10 +9,12 @@ __all__ = ["prepare"]
 
 
 def prepare(
-    config: Annotated[Path, typer.Argument(help="The TOML file of the run.", show_default=False)],
+    config: Annotated[
+        Path, typer.Argument(help="TOML file with the configuration of the run.", show_default=False)
+    ],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(help="Settings in the place of the file's, as key=value.", show_default=False),
+        typer.Argument(help="Settings that override those of the file, as key=value.", show_default=False),
     ] = None,
 ) -> None:
     """Tokenise the text of a run and store it as arrays; done anew only when something it needs changed.

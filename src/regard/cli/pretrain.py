@@ -9,10 +9,12 @@ __all__ = ["pretrain"]
 
 
 def pretrain(
-    config: Annotated[Path, typer.Argument(help="The TOML file of the run.", show_default=False)],
+    config: Annotated[
+        Path, typer.Argument(help="TOML file with the configuration of the run.", show_default=False)
+    ],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(help="Settings in the place of the file's, as key=value.", show_default=False),
+        typer.Argument(help="Settings that override those of the file, as key=value.", show_default=False),
     ] = None,
     out: Annotated[
         Path | None,
@@ -40,7 +42,7 @@ def pretrain(
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         console.print(f"Stopped after {result.reason}: update {result.progress.update}.", markup=False)
         if result.signal is not None:
-            console.print("Everything is saved: the same command goes on from here.")
+            console.print("The state is saved. Run the same command again to resume.")
         elif result.progress.best is not None:
             found = f"Best validation perplexity: {result.progress.best:.2f}. The model is {folder}."
             console.print(found, markup=False)

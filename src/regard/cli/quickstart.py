@@ -58,7 +58,8 @@ def quickstart(
         "quickstart"
     ),
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures to this file too.", show_default=False)
+        Path | None,
+        typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
     ] = None,
 ) -> None:
     """Train a small model on the built-in corpus, translate, score, and show where it looked.
@@ -84,7 +85,7 @@ def quickstart(
     talk.rule(f"2. Training: {SIZES['train']:,} pairs, {EPOCHS} epochs", align="left")
     result = train(load(RunConfig, path), folder / "model", preparing)
     if result.signal is not None:
-        talk.print("Everything is saved: the same command goes on from here.")
+        talk.print("The state is saved. Run the same command again to resume.")
         raise typer.Exit(128 + result.signal)
     talk.rule("3. Translating and scoring the test set", align="left")
     loaded = load_model(folder / "model")

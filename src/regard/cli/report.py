@@ -50,7 +50,8 @@ def report(
     names: Annotated[
         str | None,
         typer.Option(
-            help="What to call the systems, separated by commas; else as their folders and files.",
+            help="Display names of the systems, separated by commas. Default: the names of the directories "
+            "and files.",
             show_default=False,
         ),
     ] = None,
@@ -70,7 +71,7 @@ def report(
     gold: Annotated[
         Path | None,
         typer.Option(
-            help="Gold word links of the text (.talp: i-j sure, ipj possible): alignment error rate.",
+            help="Gold word links of the text (.talp: i-j sure, ipj possible), for the alignment error rate.",
             show_default=False,
         ),
     ] = None,
@@ -98,21 +99,21 @@ def report(
     ] = True,
     beam: Annotated[
         int | None,
-        typer.Option(help="Hypotheses kept alive; 1 is greedy search.", show_default=False),
+        typer.Option(help="Beam size. 1 is greedy search.", show_default=False),
     ] = None,
     length_penalty: Annotated[
-        float | None, typer.Option(help="Alpha of the length penalty; 0: off.", show_default=False)
+        float | None, typer.Option(help="Alpha of the length penalty. 0 disables it.", show_default=False)
     ] = None,
     coverage_penalty: Annotated[
         float | None,
-        typer.Option(
-            help="Beta of the coverage penalty on neglected source words; 0: off.", show_default=False
-        ),
+        typer.Option(help="Beta of the coverage penalty. 0 disables it.", show_default=False),
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.")] = None,
-    precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1, max=1_024)] = None,
+    batch: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
+    ] = "float32",
+    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
 ) -> None:
     """Make one page of what models did with a text; a browser opens it without a network.
 

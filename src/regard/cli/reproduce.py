@@ -65,11 +65,13 @@ def reproduce(
         ),
     ] = None,
     only_show: Annotated[bool, typer.Option("--show", help="Train nothing: show what is finished.")] = False,
-    device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The table as Markdown; else standard output.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
+    ] = None,
 ) -> None:
     """Train the models of a paper's table where they are missing, score them, and print both numbers.
 
@@ -120,7 +122,7 @@ def reproduce(
         try:
             run_all(planned, text, jobs, lambda line: typer.echo(line, err=True))
         except KeyboardInterrupt:
-            typer.echo("Everything is saved: the same command goes on from here.", err=True)
+            typer.echo("The state is saved. Run the same command again to resume.", err=True)
             raise typer.Exit(130) from None
     results = collect(chosen, planned, text.pair)
     with open_output(output) as file:

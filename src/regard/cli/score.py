@@ -14,9 +14,11 @@ __all__ = ["score"]
 
 
 def score(
-    model: Annotated[Path, typer.Argument(help="A model folder.", show_default=False)],
+    model: Annotated[Path, typer.Argument(help="Model directory.", show_default=False)],
     source: Annotated[Path, typer.Argument(help="The source text, plain or gzip.", show_default=False)],
-    target: Annotated[Path, typer.Argument(help="Its translations, line by line.", show_default=False)],
+    target: Annotated[
+        Path, typer.Argument(help="Reference translations, one line per source line.", show_default=False)
+    ],
     more: Annotated[
         list[Path] | None, typer.Option("--with", help="Another model, to make an ensemble.")
     ] = None,
@@ -55,19 +57,24 @@ def score(
     coverage_floor: Annotated[
         float | None, typer.Option(help="Epsilon of the coverage penalty: less attention costs no more.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
-    batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.", min=1)] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.", min=1)] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            help="Another setting of the model, as model.attention.contexts=0; its weights must fit.",
+            help="Override a setting of the model, as key=value, for example model.attention.contexts=0. "
+            "The weights of the model must still fit.",
             show_default=False,
         ),
     ] = None,
-    precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1, max=1_024)] = None,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
+    ] = "float32",
+    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
 ) -> None:
     """Score translations: one log-probability (in nats, the end symbol's included) a line.
 

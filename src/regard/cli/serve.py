@@ -44,8 +44,10 @@ def serve(
     layer: LayerOption = None,
     head: HeadOption = None,
     shift: ShiftOption = None,
-    precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
+    ] = "float32",
+    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
     threads: Annotated[
         int | None,
         typer.Option(

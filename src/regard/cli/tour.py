@@ -26,7 +26,8 @@ def tour(
         typer.Option("--set", help="A setting of every network, as key=value.", show_default=False),
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures to this file too.", show_default=False)
+        Path | None,
+        typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
     ] = None,
 ) -> None:
     """Walk from Model 1 to hard attention: train ten systems on the built-in corpus, and compare them.
@@ -62,7 +63,7 @@ def tour(
         try:
             costs[stop] = walked.train(stop, preparing)
         except Stopped as stopped:
-            talk.print("Everything is saved: the same command goes on from here.")
+            talk.print("The state is saved. Run the same command again to resume.")
             raise typer.Exit(128 + stopped.signal) from None
     talk.rule("Together", align="left")
     figures = finished(walked, costs) or show_all(walked, costs, following)

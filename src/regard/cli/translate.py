@@ -21,7 +21,8 @@ __all__ = ["translate"]
 
 def translate(
     models: Annotated[
-        list[Path], typer.Argument(help="A model folder; several make an ensemble.", show_default=False)
+        list[Path],
+        typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
     ],
     input: Annotated[Path | None, typer.Option(help="Text, plain or gzip; else standard input.")] = None,
     output: Annotated[Path | None, typer.Option(help="The translations; else standard output.")] = None,
@@ -33,7 +34,7 @@ def translate(
             "punctuation of plain lines is set apart where the training text is tokenised.",
         ),
     ] = False,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept alive; 1 is greedy search.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Beam size. 1 is greedy search.")] = None,
     nbest: Annotated[int, typer.Option(help="Translations a line, as LINE ||| TEXT ||| SCORE.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Write SCORE and a tab before each text.")] = False,
     alignment: Annotated[
@@ -112,7 +113,7 @@ def translate(
         ),
     ] = None,
     coverage_penalty: Annotated[
-        float | None, typer.Option(help="Beta of the coverage penalty on neglected source words; 0: off.")
+        float | None, typer.Option(help="Beta of the coverage penalty. 0 disables it.")
     ] = None,
     coverage_floor: Annotated[
         float | None, typer.Option(help="Epsilon of the coverage penalty: less attention costs no more.")
@@ -139,18 +140,21 @@ def translate(
             "--replace-unknown", help="Copy the most attended source word for it.", show_default=False
         ),
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            help="Another setting of the model, as model.attention.contexts=0; its weights must fit.",
+            help="Override a setting of the model, as key=value, for example model.attention.contexts=0. "
+            "The weights of the model must still fit.",
             show_default=False,
         ),
     ] = None,
-    precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1, max=1_024)] = None,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
+    ] = "float32",
+    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
     engine: Annotated[
         str, typer.Option(help="regard, or ctranslate2 for a model of `regard export`: plain translations.")
     ] = "regard",

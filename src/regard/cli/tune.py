@@ -20,26 +20,33 @@ _GRID = "0,0.2,0.4,0.6,0.8,1.0"
 
 def tune(
     models: Annotated[
-        list[Path], typer.Argument(help="A model folder; several make an ensemble.", show_default=False)
+        list[Path],
+        typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
     ],
     source: Annotated[
         Path, typer.Option(help="Validation text, plain or gzip: not the test text.", show_default=False)
     ],
-    reference: Annotated[Path, typer.Option(help="Its translations, line by line.", show_default=False)],
+    reference: Annotated[
+        Path, typer.Option(help="Reference translations, one line per source line.", show_default=False)
+    ],
     alpha: Annotated[str, typer.Option(help="Length penalties to try, separated by commas.")] = _GRID,
     beta: Annotated[str, typer.Option(help="Coverage penalties to try, separated by commas.")] = _GRID,
     coverage_floor: Annotated[float | None, typer.Option(help="Epsilon of the coverage penalty.")] = None,
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept alive.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Beam size. 1 is greedy search.")] = None,
     tokenize: Annotated[
         str,
         typer.Option(help="For BLEU: 13a, none (text is tokenised), intl, char, zh, ja-mecab, ko-mecab."),
     ] = "13a",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
-    batch: Annotated[int | None, typer.Option(help="The most sentences in a batch.")] = None,
-    precision: Annotated[str, typer.Option(help="float32; bfloat16 or, on a CPU, int8: faster.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:N.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads on the CPU.", min=1, max=1_024)] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")
+    ] = "float32",
+    device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
 ) -> None:
     """Try pairs of length penalty (alpha) and coverage penalty (beta); the best pair by BLEU comes last.
 
