@@ -279,7 +279,8 @@ def test_text_that_looks_tokenized_is_mentioned_on_stderr_alone(files):
 
 def test_files_that_do_not_fit_are_named(files, tmp_path):
     hyp, ref, empty = files("hyp", ["a", "b"]), files("ref", ["a"]), files("empty", [])
-    assert refused(DataError, hyp, ref) == f"{ref} has 1 lines, {hyp} has 2; expected the same number"
+    expected = f"{ref} has 1 lines but {hyp} has 2: parallel files must have the same number of lines"
+    assert refused(DataError, hyp, ref) == expected
     assert str(ref) in refused(DataError, hyp, hyp, "--other", ref)
     assert str(empty) in refused(DataError, empty, ref)
     assert str(tmp_path / "absent") in refused(DataError, tmp_path / "absent", ref)
@@ -310,13 +311,13 @@ def test_a_broken_link_is_named_with_its_line(files):
         (["--gold", "x", "--links", "y", "--other", "z"], "--other"),
         (["hyp", "ref", "--metric", "bleu,comet"], "bleu, chrf, ter, rep, drop, meteor"),
         (["hyp", "ref", "--metric", ","], "bleu, chrf, ter, rep, drop, meteor"),
-        (["hyp", "ref", "ref2", "--metric", "rep"], "only one set of references, 2 were given"),
+        (["hyp", "ref", "ref2", "--metric", "rep"], "exactly one reference, but 2 are given"),
         (["hyp", "ref", "--metric", "drop", "--links-output", "x"], "needs --links-reference"),
         (["hyp", "ref", "--metric", "drop", "--links-reference", "x"], "needs --links-output"),
-        (["hyp", "ref", "--links-output", "x"], "--links-output is of no use without --metric drop"),
-        (["hyp", "ref", "--source", "x"], "--source is of no use without --metric drop"),
-        (["hyp", "ref", "--repetition", "3,1,2"], "--repetition is of no use without --metric rep"),
-        (["hyp", "ref", "--target", "x"], "--target is of no use without --gold"),
+        (["hyp", "ref", "--links-output", "x"], "--links-output has no effect without --metric drop"),
+        (["hyp", "ref", "--source", "x"], "--source has no effect without --metric drop"),
+        (["hyp", "ref", "--repetition", "3,1,2"], "--repetition has no effect without --metric rep"),
+        (["hyp", "ref", "--target", "x"], "--target has no effect without --gold"),
         (["--log-probs", "x", "--sentences", "y"], "--sentences needs HYPOTHESIS"),
         (["hyp", "ref", "--tokenize", "moses"], "13a, none"),
     ],
@@ -341,10 +342,10 @@ def test_importing_the_command_loads_nothing_heavy():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("a|-1 b|x", r"log:1: 'b\|x' is not TOKEN\|LOG-PROBABILITY"),
-        ("a|nan", "log:1: 'a|nan' is not"),
-        ("a|-1000", "mean log-probability -1000 has no perplexity"),
-        ("", "holds no token"),
+        ("a|-1 b|x", r"log:1: 'b\|x' does not have the form TOKEN\|LOG-PROBABILITY"),
+        ("a|nan", "log:1: 'a|nan' does not"),
+        ("a|-1000", "mean log-probability is -1000"),
+        ("", "contains no tokens"),
     ],
 )
 def test_log_probabilities_without_a_perplexity_are_refused(files, line, message):
@@ -366,4 +367,4 @@ def test_links_and_tokens_fit_text_with_unicode_spaces(files):
 
 def test_the_help_says_that_p_values_are_two_sided():
     said = " ".join((evaluate.__doc__ or "").split())
-    assert "p-values are two-sided: twice the share of resampled test sets" in said
+    assert "p-values are two-sided: twice the share of bootstrap samples" in said

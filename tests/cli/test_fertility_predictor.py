@@ -107,10 +107,10 @@ def test_fertilities_of_a_model_are_those_of_its_tokens(trained, corpus, tmp_pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--links", "l", "--model", "m"), "leave --model out"),
+        (("--links", "l", "--model", "m"), "cannot be used with --model"),
         (("x.en", "--train-predictor", "p"), "--valid"),
         (("x.en", "--valid", "v.de", "v.en"), "--valid"),
-        (("x.en", "--predict", "p"), "source text alone"),
+        (("x.en", "--predict", "p"), "only source text"),
         (("x.en", "--train-predictor", "p", "--valid", "v", "w", "--words"), "--words"),
     ],
 )

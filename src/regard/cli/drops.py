@@ -1,4 +1,4 @@
-"""The files of word links that `regard evaluate --metric drop` counts from."""
+"""Files of word links for DROP, the share of source words that are covered by the reference only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ __all__ = ["LinkFiles"]
 
 @dataclass(frozen=True)
 class LinkFiles:
-    """Word links of the same source text with a reference and with the output of one system or two.
+    """Files with word links of a source text with its reference and with the output of one or two systems.
 
     Attributes:
-        reference: Links (i-j) of source and reference.
-        output: Links of source and output.
-        other: Links of source and the other system's output, where there is one.
-        source: The source text, to find links beyond its words.
+        reference: File with links (i-j) of source and reference.
+        output: File with links of source and output.
+        other: File with links of source and the output of the other system.
+        source: File with the source text, which is used to check that the links stay within its sentences.
     """
 
     reference: Path | None
@@ -31,14 +31,14 @@ class LinkFiles:
     source: Path | None
 
     def check(self, wanted: bool, compared: bool) -> None:
-        """See that the files given are those needed.
+        """Check that the required files are given, and no others.
 
         Args:
-            wanted: Whether DROP is to be counted.
+            wanted: Whether DROP is computed.
             compared: Whether two systems are compared.
 
         Raises:
-            UsageError: if a file is missing or given for nothing.
+            UsageError: If a file is missing or not used.
         """
         options = {
             "--links-reference": (self.reference, wanted),
@@ -48,39 +48,39 @@ class LinkFiles:
         for option, (path, needed) in options.items():
             if needed and path is None:
                 raise UsageError(
-                    f"--metric drop needs {option}: word links i-j of the source with that text, all by the "
-                    "same aligner"
+                    f"--metric drop needs {option}: a file with word links i-j of the source and that text. "
+                    "All link files must be written by the same aligner."
                 )
             if path is not None and not needed:
                 missing = "--other" if wanted else "--metric drop"
-                raise UsageError(f"{option} is of no use without {missing}")
+                raise UsageError(f"{option} has no effect without {missing}")
 
     def record(self) -> dict[str, str]:
-        """The files' names, for the figures."""
+        """Return the names of the files, for the JSON results."""
         names = {"reference": self.reference, "output": self.output, "other": self.other}
         return {f"links_{name}": str(path) for name, path in names.items() if path is not None}
 
     def read(
         self, reference: Sequence[str] | None, outputs: Sequence[Sequence[str] | None], sentences: int
     ) -> "tuple[list[Links], list[Links]]":
-        """The links of the references, once for each system, and of the systems' outputs, joined.
+        """Return the links of the reference, repeated for each system, and the links of all outputs.
 
         Args:
-            reference: The text the links of the reference end in; none where its words are not known.
-            outputs: The same of each system's output.
-            sentences: How many lines each file must have.
+            reference: Lines of the reference, or None if its tokenization is not known.
+            outputs: Lines of each system's output, or None in the same case.
+            sentences: Required number of lines of each file.
 
         Raises:
-            DataError: if a file cannot be read, a line is not of links, a link points beyond its sentence, or
-                the numbers of lines differ.
+            DataError: If a file cannot be read, has a different number of lines or a line that is not a list
+                of links, or if a link points beyond its sentence.
         """
         sources = None if self.source is None else _read(self.source, sentences)
         paths = [path for path in (self.reference, self.output, self.other) if path is not None]
-        wanted, *said = (
+        wanted, *produced = (
             _read_links(path, sources, text, sentences)
             for path, text in zip(paths, (reference, *outputs), strict=True)
         )
-        return wanted * len(outputs), [links for system in said for links in system]
+        return wanted * len(outputs), [links for system in produced for links in system]
 
 
 def _read(path: Path, expected: int) -> list[str]:
@@ -88,7 +88,7 @@ def _read(path: Path, expected: int) -> list[str]:
 
     lines = list(read_lines(path))
     if len(lines) != expected:
-        raise DataError(f"{path} has {len(lines)} lines; expected {expected}, one a sentence")
+        raise DataError(f"{path} has {len(lines)} lines but there are {expected} sentences: one line each")
     return lines
 
 
@@ -99,11 +99,11 @@ def _read_links(
 
     links = []
     for number, line in enumerate(_read(path, expected), 1):
-        drawn = parse_links(line, f"{path}:{number}")
+        parsed = parse_links(line, f"{path}:{number}")
         sides = (("source", sources), ("target", targets))
         words = {
             name: None if text is None else len(split_at_spaces(text[number - 1])) for name, text in sides
         }
-        check_links(drawn, words, f"{path}:{number}")
-        links.append(drawn)
+        check_links(parsed, words, f"{path}:{number}")
+        links.append(parsed)
     return links

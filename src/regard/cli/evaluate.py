@@ -1,4 +1,4 @@
-"""`regard evaluate`: score files of translations and of word links against references."""
+"""`regard evaluate`: score translations against references and word links against gold links."""
 
 import math
 from functools import partial
@@ -23,105 +23,115 @@ if TYPE_CHECKING:
 __all__ = ["evaluate"]
 
 WEIGHTS = "2,1,2"
-"""n, lambda1 and lambda2 of REP in Malaviya et al. (2018)."""
+"""Default n, lambda1 and lambda2 of REP (Malaviya et al. 2018)."""
 
 
 def evaluate(
     hypothesis: Annotated[
-        Path | None, typer.Argument(help="Translations, one a line, plain or gzip.", show_default=False)
+        Path | None,
+        typer.Argument(help="Translations, one per line, plain or gzip.", show_default=False),
     ] = None,
     reference: Annotated[
-        list[Path] | None, typer.Argument(help="One or more files of references.", show_default=False)
+        list[Path] | None,
+        typer.Argument(help="One or more files with reference translations.", show_default=False),
     ] = None,
     other: Annotated[
-        Path | None, typer.Option(help="Translations of another system: is the difference significant?")
+        Path | None,
+        typer.Option(help="Translations of another system. The difference is tested for significance."),
     ] = None,
     metric: Annotated[
         str,
         typer.Option(
-            help="Any of bleu, chrf, ter, rep, drop, meteor (English, needs Java), accuracy (lines exactly "
-            "right), edits (characters to change), separated by commas."
+            help="Metrics, separated by commas: bleu, chrf, ter, rep, drop, meteor (English only, needs "
+            "Java), accuracy (share of exactly correct lines), edits (character edit distance)."
         ),
     ] = "bleu,chrf,ter",
     tokenize: Annotated[
         str,
         typer.Option(
-            help="For BLEU and REP: 13a, none (text is tokenised), intl, char, zh, ja-mecab, ko-mecab."
+            help="Tokenizer for BLEU and REP: 13a, none (the text is already tokenized), intl, char, zh, "
+            "ja-mecab or ko-mecab."
         ),
     ] = "13a",
     lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Ignore case; TER and METEOR always do.")
+        bool, typer.Option("--lowercase", help="Ignore case. TER and METEOR always ignore it.")
     ] = False,
     links_reference: Annotated[
-        Path | None, typer.Option(help="DROP: word links (i-j) of the source with the reference.")
+        Path | None, typer.Option(help="For DROP: file with word links (i-j) of source and reference.")
     ] = None,
     links_output: Annotated[
-        Path | None, typer.Option(help="DROP: word links of the source with HYPOTHESIS.")
+        Path | None, typer.Option(help="For DROP: file with word links of source and HYPOTHESIS.")
     ] = None,
     links_other: Annotated[
-        Path | None, typer.Option(help="DROP: word links of the source with --other.")
+        Path | None, typer.Option(help="For DROP: file with word links of source and --other.")
     ] = None,
     source: Annotated[
-        Path | None, typer.Option(help="The source of word links; links beyond its words are refused.")
+        Path | None,
+        typer.Option(help="Source text of the word links. Links beyond the words of a line are an error."),
     ] = None,
     target: Annotated[
-        Path | None, typer.Option(help="--gold: the target; links beyond its words are refused.")
+        Path | None,
+        typer.Option(
+            help="With --gold: target text of the word links. Links beyond the words of a line are an error."
+        ),
     ] = None,
     repetition: Annotated[
         str,
-        typer.Option(
-            help="REP: words of an n-gram, what one said too often weighs, what a doubled word weighs."
-        ),
+        typer.Option(help="For REP: n-gram order, weight of repeated n-grams, and weight of doubled words."),
     ] = WEIGHTS,
     sentences: Annotated[
-        Path | None, typer.Option(help="Write the scores of each sentence to this file, tab-separated.")
+        Path | None, typer.Option(help="Output file for the scores of each sentence, tab-separated.")
     ] = None,
     gold: Annotated[
-        Path | None, typer.Option(help="Gold word links (.talp: i-j sure, ipj possible).")
+        Path | None, typer.Option(help="File with gold word links (.talp: i-j sure, ipj possible).")
     ] = None,
-    links: Annotated[Path | None, typer.Option(help="Word links (i-j) to score against --gold.")] = None,
+    links: Annotated[
+        Path | None, typer.Option(help="File with word links (i-j) to score against --gold.")
+    ] = None,
     log_probs: Annotated[
         Path | None,
-        typer.Option(help="Log-probabilities of tokens, from `regard score --tokens`: perplexity."),
+        typer.Option(
+            help="File with token log-probabilities, from `regard score --tokens`, to compute the perplexity."
+        ),
     ] = None,
-    resamples: Annotated[
-        int, typer.Option(help="Test sets the bootstrap draws.", min=2, max=1_000_000)
-    ] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.", min=0, max=4_294_967_295)] = 0,
+    resamples: Annotated[int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)] = 1000,
+    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.", min=0, max=4_294_967_295)] = 0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
     ] = None,
 ) -> None:
-    """Score translations and word links, with 95 % intervals.
+    """Score translations and word links, with 95 % confidence intervals.
 
-    Intervals and p-values come from (paired) bootstrap resampling (Koehn 2004). p-values are two-sided: twice
-    the share of resampled test sets on which the system that is ahead is not ahead. sacreBLEU's are
-    one-sided, from centred differences: do not compare the two. BLEU with `--tokenize none` is the tokenised
-    BLEU of many papers. Lower is better for TER and AER, and for REP and DROP (Malaviya et al. 2018): what is
-    said again and again, per 100 words of the reference, and the share of the source's words that the
-    reference covers and the output does not.
+    Intervals and p-values are computed by (paired) bootstrap resampling (Koehn 2004). The p-values are
+    two-sided: twice the share of bootstrap samples in which the better system is not better. Those of
+    sacreBLEU are one-sided and computed from centered differences, so do not compare the two. BLEU with
+    `--tokenize none` is the tokenized BLEU of many papers. Lower is better for TER, AER, REP and DROP.
+    REP is the number of repetitions per 100 words of the reference. DROP is the share of source words that
+    are covered by the reference but not by the output (Malaviya et al. 2018).
 
     Example: regard evaluate output.txt reference.txt --other baseline.txt --json scores.json
     """
     if hypothesis is None and gold is None and links is None and log_probs is None:
-        raise UsageError("nothing to evaluate: give HYPOTHESIS REFERENCE, --gold and --links, or --log-probs")
+        raise UsageError(
+            "there is nothing to evaluate: give HYPOTHESIS REFERENCE, --gold and --links, or --log-probs"
+        )
     if (gold is None) != (links is None):
-        raise UsageError("--gold and --links go together: give both or neither")
+        raise UsageError("--gold and --links need each other: give both or neither")
     if other is not None and hypothesis is None:
-        raise UsageError("--other needs HYPOTHESIS and REFERENCE to compare with")
+        raise UsageError("--other needs HYPOTHESIS and REFERENCE for a comparison")
     linked = LinkFiles(links_reference, links_output, links_other, source)
     if hypothesis is None:
         linked.check(False, False)
         if sentences is not None:
             raise UsageError("--sentences needs HYPOTHESIS and REFERENCE")
     if target is not None and gold is None:
-        raise UsageError("--target is of no use without --gold")
+        raise UsageError("--target has no effect without --gold")
     if source is not None and gold is None and "drop" not in _metrics(metric):
-        raise UsageError("--source is of no use without --metric drop or --gold")
+        raise UsageError("--source has no effect without --metric drop or --gold")
     figures: dict[str, Any] = {}
     if hypothesis is not None:
         if not reference:
-            raise UsageError(f"no reference to score {hypothesis} against: give HYPOTHESIS REFERENCE")
+            raise UsageError(f"there is no reference for {hypothesis}: give HYPOTHESIS REFERENCE")
         names = _metrics(metric)
         from regard.api.evaluation import score_systems
         from regard.metrics.translation import as_tokenizer
@@ -129,11 +139,11 @@ def evaluate(
         as_tokenizer(tokenize)
         if len(reference) > 1 and {"rep", "drop"} & set(names):
             raise UsageError(
-                f"--metric {metric}: REP and DROP are of one reference, {len(reference)} were given"
+                f"--metric {metric}: REP and DROP need exactly one reference, but {len(reference)} are given"
             )
         linked.check("drop" in names, other is not None)
         if repetition != WEIGHTS and "rep" not in names:
-            raise UsageError("--repetition is of no use without --metric rep")
+            raise UsageError("--repetition has no effect without --metric rep")
         score = partial(
             score_systems,
             names,
@@ -143,8 +153,8 @@ def evaluate(
             seed=seed,
             repetition=_repetition(repetition),
         )
-        drawn = {"resamples": resamples, "seed": seed}
-        figures |= drawn | _translation(
+        sampling = {"resamples": resamples, "seed": seed}
+        figures |= sampling | _translation(
             hypothesis, reference, other, names, tokenize, linked, score, sentences
         )
     if gold is not None and links is not None:
@@ -160,18 +170,20 @@ def _metrics(text: str) -> list[str]:
 
     names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     if not names or not set(names) <= set(LABELS):
-        raise UsageError(f"--metric {text!r}: expected some of {', '.join(LABELS)}, separated by commas")
+        raise UsageError(
+            f"--metric {text!r}: expected one or more of {', '.join(LABELS)}, separated by commas"
+        )
     return names
 
 
 def _repetition(text: str) -> tuple[int, float, float]:
-    """N, lambda1 and lambda2."""
+    """Return n, lambda1 and lambda2."""
     fields = text.split(",")
     try:
         n, lambda1, lambda2 = int(fields[0]), *map(float, fields[1:])
     except ValueError:
         raise UsageError(
-            f"--repetition {text!r}: expected three numbers with commas between them, as 2,1,2"
+            f"--repetition {text!r}: expected three numbers separated by commas, for example 2,1,2"
         ) from None
     return n, lambda1, lambda2
 
@@ -186,7 +198,7 @@ def _translation(
     score: "Callable[..., dict[str, MetricScore]]",
     sentences: Path | None,
 ) -> dict[str, Any]:
-    """The figures of one file of translations, and of the other where there is one."""
+    """Return the scores of a file with translations and, if it is given, of the other system."""
     from dataclasses import asdict
 
     first = _read(hypothesis)
@@ -199,7 +211,7 @@ def _translation(
     systems = [first] if second is None else [first, second]
     drops = None
     if "drop" in names:
-        # Only text taken as it stands is known to have the words that the links count.
+        # Links count the words of tokenized text, so they can be checked only if the files are tokenized.
         known = tokenize == "none"
         drops = linked.read(
             truths[0] if known else None, [text if known else None for text in systems], len(first)
@@ -228,7 +240,7 @@ def _translation(
 
 
 def _write_sentences(path: Path, found: "dict[str, MetricScore]") -> None:
-    """A row a sentence: its number and its own scores, as those of a text with no other."""
+    """Write one row per sentence: its number, and its scores as if it were the whole text."""
     from regard.cli.output import open_output
 
     with open_output(path) as file:
@@ -240,26 +252,26 @@ def _write_sentences(path: Path, found: "dict[str, MetricScore]") -> None:
 def _alignment(
     gold: Path, links: Path, source: Path | None, target: Path | None, resamples: int, seed: int
 ) -> dict[str, Any]:
-    """Precision, recall and AER of a file of links."""
+    """Return precision, recall and AER of a file with links."""
     from regard.data.links import check_links, parse_gold, parse_links
     from regard.metrics.alignment import alignment_error, alignment_score, count_links
     from regard.metrics.significance import bootstrap
 
     truth: list[GoldLinks] = [parse_gold(line, f"{gold}:{n}") for n, line in enumerate(_read(gold), 1)]
     lines = _read_companion(links, gold, len(truth))
-    drawn: list[Links] = [parse_links(line, f"{links}:{n}") for n, line in enumerate(lines, 1)]
+    found: list[Links] = [parse_links(line, f"{links}:{n}") for n, line in enumerate(lines, 1)]
     texts = {"source": source, "target": target}
     known = {
         side: [len(split_at_spaces(line)) for line in _read_companion(path, gold, len(truth))]
         for side, path in texts.items()
         if path is not None
     }
-    for row, (true, own) in enumerate(zip(truth, drawn, strict=True)):
+    for row, (true, own) in enumerate(zip(truth, found, strict=True)):
         words = {side: known[side][row] if side in known else None for side in texts}
         check_links(true.possible, words, f"{gold}:{row + 1}")
         check_links(own, words, f"{links}:{row + 1}")
-    score = alignment_score(drawn, truth)
-    error = bootstrap(count_links(drawn, truth), alignment_error, resamples, seed)
+    score = alignment_score(found, truth)
+    error = bootstrap(count_links(found, truth), alignment_error, resamples, seed)
     return {
         "links": str(links),
         "gold": str(gold),
@@ -280,7 +292,10 @@ def _read(path: Path) -> list[str]:
 def _read_companion(path: Path, leader: Path, expected: int) -> list[str]:
     lines = _read(path)
     if len(lines) != expected:
-        raise DataError(f"{path} has {len(lines)} lines, {leader} has {expected}; expected the same number")
+        raise DataError(
+            f"{path} has {len(lines)} lines but {leader} has {expected}: parallel files must have the same "
+            "number of lines"
+        )
     return lines
 
 
@@ -290,13 +305,13 @@ def _warn_if_tokenized(path: Path, lines: list[str], tokenize: str) -> None:
     if tokenize == "none" or not looks_tokenized(lines):
         return
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(
-        f"{path}: many lines end in ' .': is the text tokenised? BLEU's tokenizer {tokenize} expects "
-        "detokenised text; --tokenize none takes the words as they stand."
+        f"{path}: many lines end in ' .', so the text may be tokenized. The tokenizer {tokenize} of BLEU "
+        "expects detokenized text. Use --tokenize none for tokenized text."
     )
 
 
 def _perplexity(path: Path) -> dict[str, Any]:
-    """Exp of minus the mean log-probability of a token, end symbols included."""
+    """Return exp of the negative mean log-probability of the tokens, end symbols included."""
     total, tokens = 0.0, 0
     for number, line in enumerate(_read(path), 1):
         for field in split_at_spaces(line):
@@ -308,19 +323,21 @@ def _perplexity(path: Path) -> dict[str, Any]:
                 total += log_prob
             except ValueError:
                 message = (
-                    f"{path}:{number}: {field!r} is not TOKEN|LOG-PROBABILITY, as `regard score --tokens`"
+                    f"{path}:{number}: {field!r} does not have the form TOKEN|LOG-PROBABILITY written by"
                 )
-                raise DataError(message + " writes it") from None
+                raise DataError(message + " `regard score --tokens`") from None
             tokens += 1
     if not tokens:
-        raise DataError(f"{path}: holds no token")
+        raise DataError(f"{path}: the file contains no tokens")
     if total / tokens <= -700:
-        raise DataError(f"{path}: the mean log-probability {total / tokens:g} has no perplexity")
+        raise DataError(
+            f"{path}: the perplexity cannot be computed: the mean log-probability is {total / tokens:g}"
+        )
     return {"perplexity": math.exp(-total / tokens), "tokens": tokens}
 
 
 def _show(figures: dict[str, Any]) -> None:
-    """A table on a terminal, tab-separated lines in a pipe."""
+    """Print a table on a terminal, and tab-separated lines otherwise."""
     console = Console(highlight=False, markup=False)
     rows = _rows(figures)
     if not console.is_terminal:
@@ -339,7 +356,7 @@ def _show(figures: dict[str, Any]) -> None:
 
 
 def _rows(figures: dict[str, Any]) -> list[dict[str, str]]:
-    """One row of text a figure, all with the same columns."""
+    """Return one row of cells per score. All rows have the same columns."""
     from regard.api.evaluation import LABELS
 
     rows = []

@@ -1,4 +1,4 @@
-"""`regard export`: a trained model for another engine."""
+"""`regard export`: convert a trained model for another inference engine."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,31 +11,33 @@ __all__ = ["export"]
 
 
 def export(
-    engine: Annotated[str, typer.Argument(help="ctranslate2.", show_default=False)],
+    engine: Annotated[str, typer.Argument(help="Inference engine: ctranslate2.", show_default=False)],
     model: Annotated[Path, typer.Argument(help="Model directory.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The new folder.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Directory for the exported model.", show_default=False)
+    ],
     quantization: Annotated[
         str,
         typer.Option(
-            help="How weights are kept: float32, float16, bfloat16, int8, int8_float32, int8_float16, "
+            help="Storage type of the weights: float32, float16, bfloat16, int8, int8_float32, int8_float16, "
             "int8_bfloat16 or int16."
         ),
     ] = "float32",
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a model exported to that folder before.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing exported model.")] = False,
 ) -> None:
-    """Write a model for another engine: softmax Transformers for CTranslate2, which is small and fast.
+    """Convert a model for another inference engine.
+
+    Transformers with softmax attention can be exported to CTranslate2, which is small and fast.
 
     Example: regard export ctranslate2 runs/first -o exported --quantization int8; then
     regard translate exported --engine ctranslate2 < input.txt
     """
     if engine != "ctranslate2":
-        raise UsageError(f"{engine!r}: there is no such engine; expected ctranslate2")
+        raise UsageError(f"unknown engine {engine!r}: expected ctranslate2")
     from rich.console import Console
 
     from regard.export.ctranslate2 import export as run
 
     run(model, output, quantization, force)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(f"{output}: {model} for CTranslate2, {quantization}", markup=False)
+    console.print(f"{output}: exported {model} for CTranslate2 with {quantization} weights", markup=False)

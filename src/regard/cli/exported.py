@@ -1,4 +1,4 @@
-"""Exported models at the command line: which of them is translated with, and what they do not have."""
+"""Support for exported models in `regard translate`: loading, and checks of unsupported options."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,16 +13,16 @@ __all__ = ["exported_translator", "refuse_exported"]
 
 
 def refuse_exported(folders: Sequence[Path]) -> None:
-    """Refuse exported models where regard itself is to run.
+    """Check that no model directory contains an exported model, which regard itself cannot run.
 
     Raises:
-        UsageError: names the first.
+        UsageError: If a directory contains one; the message names the first.
     """
     from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
     for folder in folders:
         if (folder / EXPORTED_FILE).exists() and not (folder / MODEL_FILE).exists():
-            raise UsageError(f"{folder}: is an exported model: add --engine ctranslate2")
+            raise UsageError(f"{folder}: this is an exported model. Add --engine ctranslate2.")
 
 
 def exported_translator(
@@ -32,28 +32,30 @@ def exported_translator(
     options: Mapping[str, Any],
     others: Mapping[str, Any],
 ) -> "ExportedTranslator":
-    """A translator of an exported model.
+    """Return a translator for an exported model.
 
     Args:
-        folders: One.
-        device: Where it runs.
-        threads: Threads on the CPU.
-        options: Search settings as `search_settings` takes them; those left out are the model's own.
-        others: Options that it does not have, by name; those left out are none or false.
+        folders: Model directories. Only one is supported.
+        device: Device of the computation.
+        threads: Number of CPU threads.
+        options: Search settings, as arguments of `search_settings`. A missing value means the model's own.
+        others: Unsupported options by name. An option that was not given has a false value.
 
     Raises:
-        UsageError: if an option is given that it does not have, or there is not one exported model.
+        UsageError: If an unsupported option is given, or there is more than one model or no exported model.
     """
     for name, value in others.items():
         if value:
-            raise UsageError(f"{name}: not with --engine ctranslate2, which gives plain translations alone")
+            raise UsageError(
+                f"{name} cannot be used with --engine ctranslate2, which supports plain translation only"
+            )
     if len(folders) > 1:
-        raise UsageError("several models: --engine ctranslate2 has no ensembles")
+        raise UsageError("--engine ctranslate2 does not support ensembles: give one model")
 
     from regard.api.loading import search_settings
     from regard.export.engine import ExportedTranslator, load_exported
 
     model = load_exported(folders[0], device, threads)
-    wide = max(model.search.beam, options.get("nbest") or 1)  # as many are kept as are returned
+    wide = max(model.search.beam, options.get("nbest") or 1)  # a beam of N holds at most N translations
     beam = wide if options.get("beam") is None else options["beam"]
     return ExportedTranslator(model, search_settings(model.search, {**options, "beam": beam}))

@@ -1,4 +1,4 @@
-"""`regard fertility`: how many target words each source word is linked to, or will be."""
+"""`regard fertility`: count or predict the fertility of source words."""
 
 import itertools
 from collections import Counter
@@ -16,85 +16,104 @@ Split = Callable[[str], list[str]]
 
 
 def fertility(
-    source: Annotated[Path, typer.Argument(help="The source text.", show_default=False)],
+    source: Annotated[Path, typer.Argument(help="Source text.", show_default=False)],
     target: Annotated[
         Path | None,
-        typer.Argument(help="Its translations, line by line; not needed beside --links.", show_default=False),
+        typer.Argument(
+            help="Translations, one line per source line. Not needed with --links.", show_default=False
+        ),
     ] = None,
     links: Annotated[
         Path | None,
         typer.Option(
-            help="Word links of each line (0-0 1-2); else the texts are aligned.", show_default=False
+            help="File with word links of each line (0-0 1-2). By default, the texts are aligned.",
+            show_default=False,
         ),
     ] = None,
     words: Annotated[
         bool,
-        typer.Option("--words", help="One line a word, instead of a sentence: WORD, largest, mean, count."),
+        typer.Option(
+            "--words",
+            help="Write one line per word instead of one per sentence: WORD, maximum, mean, count.",
+        ),
     ] = False,
     add: Annotated[
         float,
         typer.Option(
-            help="Added to every fertility; 1 is the slack of Malaviya et al. (2018).", min=0, max=99
+            help="Value added to every fertility. 1 is the slack of Malaviya et al. (2018).", min=0, max=99
         ),
     ] = 0.0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The fertilities; else standard output.")
+        Path | None,
+        typer.Option("--output", "-o", help="Output file for the fertilities. Default: standard output."),
     ] = None,
     train_predictor: Annotated[
         Path | None,
         typer.Option(
-            help="Train a tagger into this folder that predicts fertilities from source text; needs --valid.",
+            help="Directory for a sequence tagger, which is trained to predict fertilities from source text. "
+            "Needs --valid.",
             show_default=False,
         ),
     ] = None,
     valid: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
-            help="Source text and its translations (beside --links: its links) to choose the best epoch on.",
+            help="Validation text for the choice of the best epoch: source file and translations (with "
+            "--links: source file and links).",
             show_default=False,
         ),
     ] = None,
     predict: Annotated[
         Path | None,
-        typer.Option(help="Write what the tagger in this folder expects, instead.", show_default=False),
+        typer.Option(
+            help="Directory of a trained tagger, whose expected fertilities are written.", show_default=False
+        ),
     ] = None,
     model: Annotated[
         Path | None,
         typer.Option(
-            help="Split the texts into tokens as this model does; else at blanks.", show_default=False
+            help="Model directory whose tokenizers split the texts. By default, tokens are separated by "
+            "whitespace.",
+            show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of what is drawn at random.", min=0, max=4_294_967_295)] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0, max=4_294_967_295)] = 1,
     threads: Annotated[
-        int, typer.Option(help="Threads; 0: as many as there are processors.", min=0, max=1_024)
+        int, typer.Option(help="Number of CPU threads. 0 uses all processors.", min=0, max=1_024)
     ] = 0,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
     ] = None,
 ) -> None:
-    """Count how many target words each source word is linked to, 1 for a word that is linked to none.
+    """Count the target words that are linked to each source word; a word without links gets fertility 1.
 
-    Writes the fertilities of each sentence, as `regard translate --fertility` reads them. The links are those
-    of the forward direction, at most one source word a target word. Where there are no translations yet, a
-    tagger trained with --train-predictor gives the fertilities to expect. Of a model that reads subwords, or
-    whose tokenizer takes punctuation off, --model makes them those of its tokens.
+    The output has the fertilities of one sentence per line, in the format of `regard translate --fertility`.
+    The links are those of the forward direction, which links each target word to at most one source word. For
+    text without translations, a tagger trained with --train-predictor predicts the expected fertilities. Use
+    --model for a model with subword tokens or with a tokenizer that separates punctuation: fertilities then
+    refer to the tokens of this model.
 
     Example: regard fertility train.de train.en --words -o fertility.tsv
     """
     from regard.cli.output import write_json
 
     if model is not None and links is not None:
-        raise UsageError("--links counts words between blanks: leave --model out")
+        raise UsageError("--links refers to words separated by whitespace, so it cannot be used with --model")
     if predict is not None:
         if not (target is links is train_predictor is valid is None):
-            raise UsageError("--predict reads source text alone: neither translations nor links, nor --valid")
+            raise UsageError(
+                "--predict needs only source text: it cannot be used with translations, --links, "
+                "--train-predictor or --valid"
+            )
     elif (target is None) == (links is None):
-        raise UsageError("give the translations, or --links with the word links of each line")
+        raise UsageError("give either the translations or --links with the word links of each line")
     if (train_predictor is None) != (valid is None):
-        raise UsageError("--train-predictor and --valid go together")
+        raise UsageError("--train-predictor and --valid need each other: give both or neither")
     if train_predictor is not None and (words or add or output is not None):
-        raise UsageError("--train-predictor writes a folder; --words, --add and --output are for fertilities")
+        raise UsageError(
+            "--train-predictor writes no fertilities, so it cannot be used with --words, --add or --output"
+        )
     split = _splitters(model)
     sentences = _sentences(source, split[0])
     counts: list[list[int]] | list[list[float]]
@@ -138,7 +157,7 @@ def _write(
     add: float,
     output: Path | None,
 ) -> None:
-    """The fertilities, a line a sentence or a word."""
+    """Write the fertilities, one line per sentence or one line per word."""
     from regard.cli.output import open_output
 
     with open_output(output) as file:
@@ -151,7 +170,7 @@ def _write(
 
 
 def _predicted(sentences: list[list[str]], folder: Path, threads: int) -> list[list[float]]:
-    """What a tagger expects of each source word."""
+    """Return the fertility that a tagger predicts for each source word."""
     from regard.training.device import use_threads
     from regard.training.predictor import FertilityPredictor
 
@@ -162,7 +181,7 @@ def _predicted(sentences: list[list[str]], folder: Path, threads: int) -> list[l
 def _train(
     folder: Path, sentences: list[list[list[str]]], counted: list[list[list[int]]], threads: int, seed: int
 ) -> dict[str, Any]:
-    """Train a tagger on the first text's fertilities, the second to validate; returns how well it does."""
+    """Train a tagger on the first text and return its validation scores on the second."""
     from regard.training.device import use_threads
     from regard.training.predictor import FertilityPredictor, Tagged
     from regard.training.predictor import train_predictor as run
@@ -175,12 +194,12 @@ def _train(
         raise typer.Exit(128 + result.signal)
     score = FertilityPredictor.load(folder).score(valid)
     shares = f"accuracy {100 * score.accuracy:.2f} %, F1 on fertilities other than 1 {100 * score.f1:.2f} %"
-    typer.echo(f"validation {shares}. The predictor is {folder}.", err=True)
+    typer.echo(f"validation {shares}. The predictor is in {folder}.", err=True)
     return {"words": score.words, "loss": score.loss, "accuracy": score.accuracy, "f1": score.f1}
 
 
 def _splitters(model: Path | None) -> tuple[Split, Split]:
-    """What makes tokens of source and target lines."""
+    """Return the tokenizers of source and target lines."""
     if model is None:
         return str.split, str.split
     from regard.data.text import TextPair
@@ -190,7 +209,7 @@ def _splitters(model: Path | None) -> tuple[Split, Split]:
 
 
 def _sentences(path: Path, split: Split) -> list[list[str]]:
-    """The tokens of each line of a file."""
+    """Return the tokens of each line of a file."""
     from regard.data.corpus import read_lines
 
     return [split(line) for line in read_lines(path)]
@@ -199,7 +218,7 @@ def _sentences(path: Path, split: Split) -> list[list[str]]:
 def _aligned(
     texts: list[tuple[Path, Path]], split: tuple[Split, Split], threads: int, seed: int
 ) -> list[list[list[int]]]:
-    """How often each source word of texts is linked, from the aligner trained on the first."""
+    """Return the number of links of each source word, by an aligner that is trained on the first text."""
     from regard.alignment import Corpus, Setting
     from regard.alignment.fertility import split_fertilities
     from regard.data.corpus import CorpusConfig, read_pairs
@@ -220,18 +239,24 @@ def _aligned(
 
 
 def _linked(sentences: list[list[str]], source: Path, links: Path) -> list[list[int]]:
-    """How often each source word is linked, from a file of links."""
+    """Return the number of links of each source word, from a file with links."""
     from regard.data.corpus import read_lines
     from regard.data.links import parse_links
 
     given = list(read_lines(links))
     if len(given) != len(sentences):
-        raise DataError(f"{links}: {len(given)} lines, and {source} has {len(sentences)}")
+        raise DataError(
+            f"{links} has {len(given)} lines but {source} has {len(sentences)}: links need one line per "
+            "source line"
+        )
     counts = [[0] * len(words) for words in sentences]
     for number, (own, line) in enumerate(zip(counts, given, strict=True), 1):
         for word, _ in parse_links(line, f"{links}, line {number}"):
             if word >= len(own):
-                raise DataError(f"{links}, line {number}: a link of word {word}; the sentence has {len(own)}")
+                raise DataError(
+                    f"{links}, line {number}: a link points to source word {word}, but the sentence has only "
+                    f"{len(own)} words, counted from 0"
+                )
             own[word] += 1
     return counts
 
@@ -239,7 +264,7 @@ def _linked(sentences: list[list[str]], source: Path, links: Path) -> list[list[
 def _by_word(
     sentences: list[list[str]], counts: list[list[int]] | list[list[float]], add: float
 ) -> Iterator[str]:
-    """WORD, largest fertility, mean, number: the most frequent words first."""
+    """Yield lines with word, maximum fertility, mean fertility and count, by descending count."""
     found: dict[str, list[float]] = {}
     for words, own in zip(sentences, counts, strict=True):
         for word, count in zip(words, own, strict=True):
