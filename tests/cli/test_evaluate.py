@@ -279,8 +279,9 @@ def test_text_that_looks_tokenized_is_mentioned_on_stderr_alone(files):
 
 def test_files_that_do_not_fit_are_named(files, tmp_path):
     hyp, ref, empty = files("hyp", ["a", "b"]), files("ref", ["a"]), files("empty", [])
-    expected = f"{ref} has 1 lines but {hyp} has 2: parallel files must have the same number of lines"
-    assert refused(DataError, hyp, ref) == expected
+    assert refused(DataError, hyp, ref) == (
+        f"{ref} has 1 lines but {hyp} has 2: parallel files must have the same number of lines"
+    )
     assert str(ref) in refused(DataError, hyp, hyp, "--other", ref)
     assert str(empty) in refused(DataError, empty, ref)
     assert str(tmp_path / "absent") in refused(DataError, tmp_path / "absent", ref)

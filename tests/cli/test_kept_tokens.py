@@ -137,16 +137,16 @@ def test_results_are_scored_with_their_tokens_in_python(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda lines: lines[:-1], "tokens ends after line 5, and the text does not"),
+        (lambda lines: lines[:-1], "tokens has only 5 lines, fewer than the text"),
         (lambda lines: [*lines, lines[0]], "tokens has more lines than the text, which has 6"),
         (
             lambda lines: ["{}", *lines[1:]],
-            "tokens:1: not tokens of .*: field required",
+            "tokens:1: the line was not written by .*: field required",
         ),
-        (lambda lines: [lines[0], "[" * 100_000, *lines[2:]], "tokens:2: not tokens of"),
+        (lambda lines: [lines[0], "[" * 100_000, *lines[2:]], "tokens:2: the line was not written by"),
         (
             lambda lines: [lines[0].replace('"target": [', '"target": ["",'), *lines[1:]],
-            "tokens:1: not tokens",
+            "tokens:1: the line was not written by",
         ),
         (
             lambda lines: [lines[0].replace('"text": "', '"text": "x'), *lines[1:]],

@@ -1,4 +1,4 @@
-"""`regard figures`: the papers' figures, drawn anew from what the code computes and what runs left."""
+"""`regard figures`: plot the figures of the papers from models, result files and training records."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,12 +19,13 @@ _LOOKING = "With difference, history, self-attention and translations"
 
 @dataclass(frozen=True)
 class _Kind:
-    """A figure that can be drawn.
+    """A kind of figure.
 
     Attributes:
-        shows: What it shows, and of which paper it is.
-        needs: What it is drawn from.
-        maker: The module and the function that make it.
+        shows: Content of the figure and the paper that it comes from.
+        needs: Models or files that the figure is plotted from.
+        maker: Module in `regard.cli.drawing` and function that plot the figure. The module is imported only
+            when it is needed.
     """
 
     shows: str
@@ -41,43 +42,43 @@ class _Kind:
 
 _KINDS = {
     "simplex": _Kind(
-        "Malaviya et al. (2018), Figure 1; the lecture's maps in two and three dimensions",
+        "Malaviya et al. (2018), Figure 1; softmax and sparsemax in two and three dimensions",
         "nothing",
         ("simplex", "draw_simplex"),
     ),
     "translations": _Kind(
-        "Malaviya et al. (2018), Figure 2: maps of systems' own translations, what is said again marked",
-        "model folders and --source, or files of `regard translate --attention`",
+        "Malaviya et al. (2018), Figure 2: attention maps of translations, with repeated words marked",
+        "model directories and --source, or files of `regard translate --attention`",
         ("looked", "draw_translations"),
     ),
     "difference": _Kind(
-        "Shankar & Sarawagi (2019), Figures 2 and 5: maps of a given translation, and their difference",
-        "model folders, --source and --reference",
+        "Shankar & Sarawagi (2019), Figures 2 and 5: attention maps of a reference, and their difference",
+        "model directories, --source and --reference",
         ("looked", "draw_difference"),
     ),
     "attention": _Kind(
-        "Shankar & Sarawagi (2019), Figures 3 and 4: accuracy against entropy, coverage",
+        "Shankar & Sarawagi (2019), Figures 3 and 4: accuracy by entropy, and coverage",
         "files of `regard analyse --attention --json`",
         ("recorded", "draw_attention"),
     ),
     "by-length": _Kind(
-        "Indurthi et al. (2019), Figure 2: scores by the length of the source",
+        "Indurthi et al. (2019), Figure 2: scores by source length",
         "files of `regard analyse --by-length --json` or `regard reproduce indurthi2019-figure2 --json`",
         ("recorded", "draw_by_length"),
     ),
     "history": _Kind(
-        "Martins (2020): attention of a translation, word by word",
+        "Martins (2020): attention history of a translation, one step per target word",
         "as for translations",
         ("looked", "draw_history"),
     ),
     "self-attention": _Kind(
-        "Martins (2020): what a word looks at in its own sentence, all heads of a layer",
-        "the folder of a Transformer and --source",
+        "Martins (2020): self-attention of one word, for all heads of an encoder layer",
+        "the directory of a Transformer and --source",
         ("looked", "draw_self_attention"),
     ),
     "training": _Kind(
-        "training curves of runs side by side",
-        "model folders, or the record.jsonl in them",
+        "training curves of one or more runs",
+        "model directories, or their record.jsonl files",
         ("recorded", "draw_training"),
     ),
 }
@@ -86,37 +87,45 @@ _KINDS = {
 def figures(
     name: Annotated[
         str | None,
-        typer.Argument(help=f"Which figure: {', '.join(_KINDS)}. None: list them.", show_default=False),
+        typer.Argument(
+            help=f"Name of the figure: {', '.join(_KINDS)}. Without a name, the figures are listed.",
+            show_default=False,
+        ),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the pictures; made if it is not there.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="Directory for the image files. It is created if it does not exist."
+        ),
     ] = Path("figures"),
     source_files: Annotated[
         list[Path] | None,
         typer.Option(
             "--from",
-            help="What it is drawn from: a file or a model folder; may be repeated.",
+            help="Model directory or file that the figure is plotted from. The option may be repeated.",
             show_default=False,
         ),
     ] = None,
     names: Annotated[
-        str | None, typer.Option(help="What to call what it is drawn from, separated by commas.")
+        str | None, typer.Option(help="Display names of the inputs of --from, separated by commas.")
     ] = None,
     png: Annotated[
-        bool, typer.Option("--png", help="Write each picture as PNG for print too, 300 dots an inch.")
+        bool, typer.Option("--png", help="Also write each image as PNG, with 300 dots per inch.")
     ] = False,
-    table: Annotated[bool, typer.Option("--table", help="Print the numbers drawn, as a table.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Print the plotted values as a table.")] = False,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the numbers drawn to this file.")
+        Path | None, typer.Option("--json", help="Also write the plotted values to this JSON file.")
     ] = None,
     source: Annotated[
-        Path | None, typer.Option(help="The text, plain or gzip.", rich_help_panel=_LOOKING)
+        Path | None, typer.Option(help="Source text, plain or gzip.", rich_help_panel=_LOOKING)
     ] = None,
     reference: Annotated[
         Path | None,
         typer.Option(help="Reference translations, one line per source line.", rich_help_panel=_LOOKING),
     ] = None,
-    line: Annotated[int, typer.Option(help="Which line of it.", min=1, rich_help_panel=_LOOKING)] = 1,
+    line: Annotated[
+        int, typer.Option(help="Line number in the text, from 1.", min=1, rich_help_panel=_LOOKING)
+    ] = 1,
     layer: LayerOption = None,
     head: HeadOption = None,
     shift: ShiftOption = None,
@@ -124,14 +133,16 @@ def figures(
         bool,
         typer.Option(
             "--prior",
-            help="The attention before each token was known. Default: the posterior, once it is.",
+            help="Use the prior attention, before the target token is observed. Default: the posterior "
+            "attention, given the target token.",
             rich_help_panel=_LOOKING,
         ),
     ] = False,
     word: Annotated[
         int | None,
         typer.Option(
-            help="self-attention: which token, from 0; -1 is the last. Default: the one in the middle.",
+            help="For self-attention: position of the token, from 0; -1 is the last. Default: the token in "
+            "the middle.",
             show_default=False,
             rich_help_panel=_LOOKING,
             min=-1_000_000,
@@ -142,9 +153,9 @@ def figures(
         str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.", rich_help_panel=_LOOKING)
     ] = "auto",
 ) -> None:
-    """Draw the figures of the papers as SVG pictures, and as PNG for print.
+    """Plot the figures of the papers as SVG images and, for print, as PNG images.
 
-    Without a name it lists the figures, with what each is drawn from.
+    Without a name, the command lists the figures and their input files.
 
     Example: regard figures simplex -o figures --table
 
@@ -156,17 +167,17 @@ def figures(
 
     if name is None:
         if source_files:
-            raise UsageError(f"--from is of a figure: give its name; there is: {', '.join(_KINDS)}")
+            raise UsageError(f"--from needs the name of a figure: give one of {', '.join(_KINDS)}")
         with open_output(None) as file:
             rows = [[key, kind.shows, kind.needs] for key, kind in _KINDS.items()]
-            write_table(file, [["figure", "shows", "is drawn from"], *rows])
+            write_table(file, [["figure", "shows", "input files"], *rows])
         return
     if name not in _KINDS:
-        raise UsageError(f"no figure is called {name!r}; there is: {', '.join(_KINDS)}")
+        raise UsageError(f"unknown figure {name!r}: expected one of {', '.join(_KINDS)}")
     chosen = Chosen(layer, head, shift, prior)
     given = Given(source_files or [], source, reference, line, names, chosen, word, device)
     made = _KINDS[name].make(given)
-    # Drawn before anything is written: what cannot be drawn leaves nothing behind.
+    # Render everything before writing, so that an error leaves no files behind.
     printed = _printed(made.pictures) if png else {}
     write_pictures(output, made.pictures)
     _write(output, printed)
@@ -177,7 +188,7 @@ def figures(
 
 
 def _printed(pictures: dict[str, str]) -> dict[str, bytes]:
-    """The pictures as PNG, by their files' names."""
+    """Return the images in PNG format, by file name."""
     from regard.report.picture import png
 
     return {f"{Path(name).stem}.png": png(svg) for name, svg in pictures.items()}

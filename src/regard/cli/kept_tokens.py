@@ -1,7 +1,7 @@
-"""The tokens of translations, from the file in which `regard translate` has kept them.
+"""Reader for the tokens of translations in files of `regard translate --tokens` or `--attention`.
 
-Text does not tell its tokens: what a model generates as `a@@ b` may be segmented as `ab` when it is read
-again, and the steps of a pointer are not in its text at all.
+Tokens cannot be recovered from text. A model may generate the tokens `a@@ b`, but the tokenizer may segment
+the same word as `ab`. The actions of pointer attention do not appear in the text at all.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ _Token = Annotated[str, Field(min_length=1)]
 
 
 class _Line(BaseModel):
-    """What `score` takes of a line; the weights of `--attention` are ignored."""
+    """The fields of a line that `regard score` uses. The weights of `--attention` are ignored."""
 
     source: list[_Token]
     target: list[_Token]
@@ -31,15 +31,16 @@ class _Line(BaseModel):
 
 
 def keep(path: Path, pairs: Iterable[tuple[str, str]], text: "TextPair") -> Iterator[KeptPair]:
-    """Yield pairs with the tokens that a file has kept of them.
+    """Yield sentence pairs together with their tokens from a file.
 
     Args:
-        path: What `regard translate --tokens` or `--attention` wrote.
+        path: File written by `regard translate --tokens` or `--attention`.
         pairs: Source lines and their translations.
-        text: How the two sides are written.
+        text: Tokenizers and vocabularies of the two sides.
 
     Raises:
-        DataError: if a line of the file is not of that form, or of another translation; names it.
+        DataError: If a line of the file has another form or belongs to another translation, or the numbers
+            of lines differ. The message gives the line.
     """
     from regard.data.corpus import read_lines
 
@@ -49,20 +50,26 @@ def keep(path: Path, pairs: Iterable[tuple[str, str]], text: "TextPair") -> Iter
         line = next(lines, None)
         if line is None:
             raise DataError(
-                f"{path} ends after line {number - 1}, and the text does not: expected a line each"
+                f"{path} has only {number - 1} lines, fewer than the text: it must have one line per "
+                "translation"
             )
         try:
             kept = parse_json(line, _Line)
         except NotJson as error:
-            raise DataError(f"{path}:{number}: not tokens of `regard translate --tokens`: {error}") from None
+            raise DataError(
+                f"{path}:{number}: the line was not written by `regard translate --tokens`: {error}"
+            ) from None
         if kept.text != target:
             raise DataError(
-                f"{path}:{number}: the tokens are of {kept.text[:60]!r}, but the translation is "
-                f"{target[:60]!r}: give the text that was written with them"
+                f"{path}:{number}: the tokens belong to {kept.text[:60]!r}, but the translation is "
+                f"{target[:60]!r}: give the output file of the same run of `regard translate`"
             )
         read = kept.source
+        # The source tokens in the file include the sink, which is added again when the pair is scored.
         if text.sink and tuple(read[-len(text.sink) :]) == text.sink:
             read = read[: -len(text.sink)]
         yield KeptPair(source, target, tuple(read), tuple(kept.target))
     if next(lines, None) is not None:
-        raise DataError(f"{path} has more lines than the text, which has {number}: expected a line each")
+        raise DataError(
+            f"{path} has more lines than the text, which has {number}: it must have one line per translation"
+        )

@@ -1,4 +1,4 @@
-"""A word aligner as the modes of `regard analyse` ask it for links."""
+"""A word aligner with the options of the commands that find dropped words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Linker"]
 
-_STRANGE = 0.3  # the share of words an aligner may not know before a person is told
+_STRANGE = 0.3  # a warning is printed if more than this share of words is unknown to the aligner
 
 
 @dataclass(frozen=True)
 class Linker:
-    """A word aligner that may ignore case.
+    """A word aligner that optionally ignores case.
 
     Attributes:
         aligner: The aligner.
         lowercase: Whether to ignore case.
-        threads: Of compiled work; 0: as many as there are processors.
+        threads: Number of threads. 0 uses all processors.
     """
 
     aligner: "WordAligner"
@@ -32,10 +32,10 @@ class Linker:
 
     @classmethod
     def load(cls, folder: Path, lowercase: bool, threads: int | None) -> "Linker":
-        """Load an aligner; case is ignored too if it was in its training.
+        """Load an aligner. Case is also ignored if it was ignored in training.
 
         Raises:
-            DataError: if the folder does not hold one.
+            DataError: If the directory does not contain an aligner.
         """
         from regard.alignment import WordAligner
 
@@ -43,11 +43,11 @@ class Linker:
         return cls(aligner, lowercase or aligner.lowercase, threads or 0)
 
     def align(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> "list[Links]":
-        """The links of pairs of sentences in words."""
+        """Return the links of each pair of sentences, which are lists of words."""
         return list(self.aligner.align(self._corpus(pairs), threads=self.threads))
 
     def warn_if_strange(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
-        """Tell of an aligner that hardly knows the words."""
+        """Print a warning if many of the words are not in the vocabulary of the aligner."""
         from regard.alignment.corpus import UNKNOWN
 
         corpus = self._corpus(pairs)
@@ -55,8 +55,8 @@ class Linker:
         strange = sum(int((side == UNKNOWN).sum()) for side in sides) / max(sum(map(len, sides)), 1)
         if strange > _STRANGE:
             say(
-                f"the aligner has never seen {strange:.0%} of the words: was it trained on text cut into "
-                "words as the model's tokenizers cut it?"
+                f"{strange:.0%} of the words are not in the vocabulary of the aligner. Train it on text that is "
+                "split into words in the same way as by the tokenizers of the model."
             )
 
     def _corpus(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> "Corpus":

@@ -1,4 +1,4 @@
-"""`regard lm`: an n-gram language model of a text, as an ARPA file, and the perplexity of another."""
+"""`regard lm`: estimate n-gram language models, stored as ARPA files, and compute perplexities."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,29 +14,37 @@ def lm(
     text: Annotated[
         Path | None,
         typer.Argument(
-            help="The text, plain or gzip: one sentence a line, words between blanks.", show_default=False
+            help="Training text, plain or gzip: one sentence per line, words separated by whitespace.",
+            show_default=False,
         ),
     ] = None,
-    order: Annotated[int, typer.Option(help="The most words of an n-gram.", min=1, max=9)] = 5,
+    order: Annotated[int, typer.Option(help="Order of the model: maximum n of n-grams.", min=1, max=9)] = 5,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="The ARPA file; through gzip if it ends in .gz.", show_default=False
+            "--output",
+            "-o",
+            help="Output file in ARPA format, compressed if the name ends in .gz.",
+            show_default=False,
         ),
     ] = None,
     load: Annotated[
         Path | None,
-        typer.Option("--load", help="Read this ARPA file instead of counting a text.", show_default=False),
+        typer.Option(
+            "--load",
+            help="ARPA file with a language model, which is used instead of a new one.",
+            show_default=False,
+        ),
     ] = None,
     perplexity: Annotated[
-        Path | None, typer.Option(help="A text to be predicted.", show_default=False)
+        Path | None, typer.Option(help="Text for which the perplexity is computed.", show_default=False)
     ] = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
     ] = None,
 ) -> None:
-    """Estimate a language model with interpolated modified Kneser-Ney smoothing (Chen & Goodman 1998).
+    """Estimate an n-gram model with interpolated modified Kneser-Ney smoothing (Chen & Goodman 1998).
 
     Example: regard lm train.en --order 5 -o train.arpa.gz --perplexity valid.en
 
@@ -51,9 +59,9 @@ def lm(
     from regard.smt.language_model import read_sentences
 
     if (text is None) == (load is None):
-        raise UsageError("regard lm: give a text to count, or --load and an ARPA file")
+        raise UsageError("regard lm: give either a training text or --load with an ARPA file")
     if output is None and perplexity is None:
-        raise UsageError("regard lm: nothing to do; give --output, --perplexity or both")
+        raise UsageError("regard lm: there is nothing to do. Give --output, --perplexity or both.")
     if text is not None:
         model = estimate(read_sentences(text), order, str(text))
     else:

@@ -1,4 +1,4 @@
-"""Where a command writes its results: standard output, or a file that appears whole or not at all."""
+"""Output of commands: standard output, or a file that is written completely or not at all."""
 
 import io
 import json
@@ -17,32 +17,32 @@ __all__ = ["Output", "open_output", "write_json", "write_pictures", "write_table
 
 
 class Output:
-    """A stream of text in UTF-8 whose errors name it."""
+    """A UTF-8 text stream whose errors contain its name."""
 
     def __init__(self, stream: TextIO, name: str) -> None:
-        """Write to an open stream."""
+        """Store an open stream and its name for error messages."""
         self._stream = stream
         self._name = name
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person is watching."""
+        """Whether the stream is connected to a terminal."""
         return self._stream.isatty()
 
     def write(self, text: str) -> None:
         """Write text.
 
         Raises:
-            DataError: if it cannot be written (disk full).
+            DataError: If writing fails, for example because the disk is full.
         """
         with self._naming():
             self._stream.write(text)
 
     def flush(self) -> None:
-        """Pass on what was written.
+        """Flush the buffer of the stream.
 
         Raises:
-            DataError: if it cannot be written (disk full).
+            DataError: If writing fails, for example because the disk is full.
         """
         with self._naming():
             self._stream.flush()
@@ -55,20 +55,20 @@ class Output:
             raise
         except OSError as error:
             if self._stream is sys.stdout:
-                # What is left in its buffer would fail once more when the interpreter ends.
+                # Python flushes the buffer once more at exit; that would fail again.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
             raise _error(self._name, error) from None
 
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[Output]:
-    """Open a place for results.
+    """Open a file or standard output for results.
 
     Args:
-        path: A file, see `regard.data.files.open_whole`; none for standard output.
+        path: File name, see `regard.data.files.open_whole`. None means standard output.
 
     Raises:
-        DataError: if it cannot be written (no such folder, no permission, disk full).
+        DataError: If the file cannot be written (missing directory, no permission, full disk).
     """
     if path is None:
         if hasattr(sys.stdout, "reconfigure"):
@@ -82,7 +82,8 @@ def open_output(path: Path | None) -> Iterator[Output]:
         output = Output(stream, str(path))
         yield output
         output.flush()
-        stream.detach()  # what is left in it after an error is dropped: the file below is closed first
+        # Reached only without an error. After an error, `open_whole` closes the file and discards the rest.
+        stream.detach()
 
 
 def _error(name: str, error: OSError) -> DataError:
@@ -90,10 +91,14 @@ def _error(name: str, error: OSError) -> DataError:
 
 
 def write_json(path: Path | None, figures: Any) -> None:
-    """Write the figures of a command to a file, whole or not at all; none: nowhere.
+    """Write the results of a command to a JSON file, completely or not at all.
+
+    Args:
+        path: The file. None writes nothing.
+        figures: JSON-compatible values.
 
     Raises:
-        DataError: if it cannot be written.
+        DataError: If the file cannot be written.
     """
     if path is not None:
         with open_output(path) as file:
@@ -101,10 +106,14 @@ def write_json(path: Path | None, figures: Any) -> None:
 
 
 def write_table(file: Output, rows: Sequence[Sequence[str]]) -> None:
-    """A table on a terminal, tab-separated lines elsewhere; its head comes first.
+    """Write a formatted table to a terminal, or tab-separated lines otherwise.
+
+    Args:
+        file: The output.
+        rows: The cells of each row. The first row is the header.
 
     Raises:
-        DataError: if it cannot be written.
+        DataError: If writing fails.
     """
     from rich.console import Console
     from rich.table import Table
@@ -121,15 +130,19 @@ def write_table(file: Output, rows: Sequence[Sequence[str]]) -> None:
 
 
 def write_pictures(folder: Path, pictures: Mapping[str, str]) -> None:
-    """Write pictures by their names into a folder, made if it is not there, and tell of each.
+    """Write images to a directory and print the name of each file.
+
+    Args:
+        folder: The directory, which is created if it does not exist.
+        pictures: SVG text by file name.
 
     Raises:
-        DataError: if one cannot be written.
+        DataError: If a file cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"{folder}: cannot be made: {error.strerror or error}") from None
+        raise DataError(f"{folder}: the directory cannot be created: {error.strerror or error}") from None
     for name, svg in pictures.items():
         path = folder / name.replace("/", "-")
         with open_output(path) as file:

@@ -1,4 +1,4 @@
-"""`regard phrasebook`: the built-in corpus as files."""
+"""`regard phrasebook`: write the built-in parallel corpus to files."""
 
 import sys
 from pathlib import Path
@@ -11,20 +11,24 @@ __all__ = ["phrasebook"]
 
 def phrasebook(
     out: Annotated[
-        Path, typer.Argument(help="Folder for the files; made if it is not there.", show_default=False)
+        Path,
+        typer.Argument(
+            help="Directory for the files. It is created if it does not exist.", show_default=False
+        ),
     ],
-    train: Annotated[int, typer.Option(min=0, help="Pairs to train on.", max=100_000_000)] = 30_000,
-    valid: Annotated[int, typer.Option(min=0, help="Pairs to validate on.", max=100_000_000)] = 1_000,
-    test: Annotated[int, typer.Option(min=0, help="Pairs to test on.", max=100_000_000)] = 1_000,
+    train: Annotated[int, typer.Option(min=0, help="Number of training pairs.", max=100_000_000)] = 30_000,
+    valid: Annotated[int, typer.Option(min=0, help="Number of validation pairs.", max=100_000_000)] = 1_000,
+    test: Annotated[int, typer.Option(min=0, help="Number of test pairs.", max=100_000_000)] = 1_000,
     seed: Annotated[
-        int, typer.Option(min=0, help="Same seed, same corpus, on any machine.", max=4_294_967_295)
+        int,
+        typer.Option(min=0, help="Random seed. The corpus is the same on every machine.", max=4_294_967_295),
     ] = 1,
 ) -> None:
-    """Write the built-in German-English corpus as text, with gold alignments and fertilities.
+    """Write the built-in German-English corpus to files, with gold word links and fertilities.
 
-    For each of train, valid and test: .de and .en (one sentence a line, words and punctuation separated by
-    spaces), .talp (gold links, `i-j`: German word i means English word j, from 0) and .fertility (of each
-    German word, how many English words it is linked to). The three share no sentence.
+    The files of train, valid and test end in .de and .en (one sentence per line, words and punctuation
+    separated by spaces), .talp (gold links `i-j` of German word i and English word j, counted from 0) and
+    .fertility (number of English words linked to each German word). The three parts share no sentences.
 
     Example: regard phrasebook corpus --train 60000 --seed 7
     """

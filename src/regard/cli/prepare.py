@@ -1,4 +1,4 @@
-"""`regard prepare`: tokenise and store the text of a run."""
+"""`regard prepare`: tokenize the text of a run and store it in binary form."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,9 @@ def prepare(
         typer.Argument(help="Settings that override those of the file, as key=value.", show_default=False),
     ] = None,
 ) -> None:
-    """Tokenise the text of a run and store it as arrays; done anew only when something it needs changed.
+    """Tokenize the text of a run and store it as binary arrays.
+
+    If the text and the settings of the data have not changed, existing files are reused.
 
     Example: regard prepare recipes/multi30k-lstm.toml data.folder=prepared/multi30k
     """

@@ -1,4 +1,4 @@
-"""`regard pretrain`: a language model on text of one language, as a Hugging Face folder."""
+"""`regard pretrain`: train a masked or causal language model, stored in Hugging Face format."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,14 +18,17 @@ def pretrain(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder; else the config's `folder`, else runs/NAME.", show_default=False),
+        typer.Option(
+            help="Output directory. Default: `folder` of the configuration, or else runs/NAME.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
-    """Pre-train an encoder (model.kind = "masked") or a decoder ("causal") on text of one language.
+    """Pretrain an encoder (model.kind = "masked") or a decoder ("causal") on monolingual text.
 
-    What comes out is a Hugging Face folder: `transformers` loads it, and so does `regard train` with
-    model.kind = "pretrained" or "hf". The same command goes on with a run that was stopped or killed. Needs
-    transformers (the extra hf).
+    The output directory has the Hugging Face format. It can be loaded by `transformers`, and by `regard
+    train` with model.kind = "pretrained" or "hf". Run the same command again to resume a run that was
+    stopped. The command needs the package transformers (extra: hf).
 
     Example: regard pretrain encoder.toml 'text.train=["mono.de"]' text.valid=valid.de --out encoders/de
     """
@@ -44,7 +47,7 @@ def pretrain(
         if result.signal is not None:
             console.print("The state is saved. Run the same command again to resume.")
         elif result.progress.best is not None:
-            found = f"Best validation perplexity: {result.progress.best:.2f}. The model is {folder}."
+            found = f"Best validation perplexity: {result.progress.best:.2f}. The model is in {folder}."
             console.print(found, markup=False)
     if result.signal is not None:
         raise typer.Exit(128 + result.signal)

@@ -1,4 +1,4 @@
-"""What commands tell a person on stderr; progress bars are silent where it is not a terminal."""
+"""Progress bars and messages on stderr. Progress bars are shown only if stderr is a terminal."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,11 @@ T = TypeVar("T")
 
 @contextmanager
 def preparing() -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar for `regard.data.prepared.prepare`: told of a stage's name, what is done and what there is."""
+    """Show progress bars for `regard.data.prepared.prepare`, one per stage.
+
+    Yields:
+        A callback that receives the name of a stage, the number of finished items, and their total or None.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
@@ -29,12 +33,12 @@ def preparing() -> Iterator[Callable[[str, int, int | None], None]]:
 
 
 def following(items: Iterable[T], name: str, total: int) -> Iterator[T]:
-    """The items as they come, with a bar.
+    """Yield the items and show a progress bar.
 
     Args:
         items: The items.
-        name: What is done.
-        total: How many there will be.
+        name: Label of the bar.
+        total: Number of items.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -48,7 +52,7 @@ def following(items: Iterable[T], name: str, total: int) -> Iterator[T]:
 
 
 def say(message: str) -> None:
-    """Print a line."""
+    """Print a message to stderr."""
     from rich.console import Console
 
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(message)

@@ -1,4 +1,4 @@
-"""`regard quickstart`: the whole road on the built-in corpus, in minutes on two cores."""
+"""`regard quickstart`: train, translate and evaluate on the built-in corpus in a few minutes."""
 
 import time
 from collections.abc import Sequence
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["quickstart"]
 
 CONFIG = """\
-# What `regard quickstart` trains. To try a change: regard train {folder}/quickstart.toml --out another-folder
-# Every option: regard config
+# The configuration of `regard quickstart`. After a change, train another model with:
+# regard train {folder}/quickstart.toml --out another-directory
+# All options: regard config
 
 seed = 1
 
@@ -50,21 +51,22 @@ beam = 5
 SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 30_000, "valid": 500, "test": 500}
 EPOCHS = 5
 EXAMPLES = 5
-PICTURED = 14  # the most words of an example, so that its map fits a terminal
+PICTURED = 14  # maximum number of source tokens of an example, so that its attention map fits a terminal
 
 
 def quickstart(
-    folder: Annotated[Path, typer.Option(help="Where everything is kept; made if absent.")] = Path(
-        "quickstart"
-    ),
+    folder: Annotated[
+        Path, typer.Option(help="Directory for all files. It is created if it does not exist.")
+    ] = Path("quickstart"),
     json_file: Annotated[
         Path | None,
         typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
     ] = None,
 ) -> None:
-    """Train a small model on the built-in corpus, translate, score, and show where it looked.
+    """Train a small model on the built-in corpus, translate the test set and show scores and attention.
 
-    German to English, a few minutes on two cores. Stopped, it goes on where it was.
+    The model translates from German to English. Training takes a few minutes on two CPU cores. Run the same
+    command again to resume after an interruption.
 
     Example: regard quickstart --folder first
     """
@@ -77,7 +79,7 @@ def quickstart(
 
     talk = Console(stderr=True, highlight=False)
     begun = time.monotonic()
-    talk.rule("1. Corpus: German and English sentences with their word links", align="left")
+    talk.rule("1. Corpus: German-English sentence pairs with gold word links", align="left")
     write(folder / "corpus", SIZES, seed=1)
     path = folder / "quickstart.toml"
     if not path.exists():
@@ -87,7 +89,7 @@ def quickstart(
     if result.signal is not None:
         talk.print("The state is saved. Run the same command again to resume.")
         raise typer.Exit(128 + result.signal)
-    talk.rule("3. Translating and scoring the test set", align="left")
+    talk.rule("3. Translation and evaluation of the test set", align="left")
     loaded = load_model(folder / "model")
     test = folder / "corpus" / "test"
     results = _translate(loaded, test.with_suffix(".de"), folder / "test.en")
@@ -128,7 +130,7 @@ def _scores(results: "Sequence[LineResult]", reference: Path) -> dict[str, Any]:
 
 
 def _alignment_error(loaded: "LoadedModel", test: Path) -> float:
-    """AER of the most attended word, attention read while the model is made to say the reference."""
+    """Return the AER of the most attended words, with attention computed by forced decoding."""
     from regard.data.corpus import read_lines
     from regard.data.links import read_gold
     from regard.decoding.scoring import score_lines
@@ -161,14 +163,18 @@ def _show(results: "Sequence[LineResult]", reference: Path, figures: dict[str, A
     table = Table("score", "", "", box=None, pad_edge=False)
     table.columns[1].justify = "right"
     table.add_row(
-        "BLEU", f"{figures['bleu']:.2f}", "500 sentences of the test set, tokenised; 100 is perfect"
+        "BLEU", f"{figures['bleu']:.2f}", "500 sentences of the test set, tokenized; higher is better"
     )
-    table.add_row("chrF", f"{figures['chrf']:.2f}", "the same by characters")
+    table.add_row("chrF", f"{figures['chrf']:.2f}", "F-score of character n-grams; higher is better")
     table.add_row(
-        "AER", f"{100 * figures['aer']:.2f} %", "most attended words against the gold links; 0 is perfect"
+        "AER",
+        f"{100 * figures['aer']:.2f} %",
+        "alignment error of the most attended words against gold links; lower is better",
     )
     table.add_row(
-        "time", f"{figures['seconds']:.0f} s", f"and {figures['training_seconds']:.0f} s of training in all"
+        "time",
+        f"{figures['seconds']:.0f} s",
+        f"for this command; {figures['training_seconds']:.0f} s of training in total",
     )
     out.print()
     out.print(table)
@@ -183,8 +189,8 @@ def _next(talk: Console, folder: Path) -> None:
         f"regard translate {model} --input {corpus}/test.de --alignment links.txt > out.en",
         f"regard evaluate out.en {corpus}/test.en --tokenize none",
         f"regard report {model} --test {corpus}/test.de {corpus}/test.en --gold {corpus}/test.talp "
-        f"--tokenize none -o {folder}/report.html        # open it in a browser",
+        f"--tokenize none -o {folder}/report.html        # open this file in a browser",
         f"regard train {folder}/quickstart.toml model.attention.map=sparsemax --out {folder}/sparse",
-        "regard config          # every option; recipes/ holds runs on real text",
+        "regard config          # all options; recipes/ has configurations for real data",
     ):
         talk.print("  " + line, markup=False, soft_wrap=True)
