@@ -237,8 +237,8 @@ def test_each_sentence_has_its_scores(files, tmp_path):
 @pytest.mark.parametrize(
     ("option", "lines", "part"),
     [
-        ("--links-output", ["0-0"], "has 1 lines; expected 2"),
-        ("--links-reference", ["0-0", "0-0", ""], "has 3 lines; expected 2"),
+        ("--links-output", ["0-0"], "has 1 lines but there are 2 sentences"),
+        ("--links-reference", ["0-0", "0-0", ""], "has 3 lines but there are 2 sentences"),
         ("--links-other", ["0-0", "0_0"], ":2: '0_0' is not a link"),
         (
             "--links-other",
@@ -246,7 +246,7 @@ def test_each_sentence_has_its_scores(files, tmp_path):
             ":2: link 0-3 points beyond the target sentence, which has 1 words",
         ),
         ("--links-output", ["2-0", ""], ":1: link 2-0 points beyond the source sentence, which has 2 words"),
-        ("--source", ["x"], "has 1 lines; expected 2"),
+        ("--source", ["x"], "has 1 lines but there are 2 sentences"),
     ],
 )
 def test_links_that_do_not_fit_are_refused_and_nothing_is_written(files, tmp_path, option, lines, part):

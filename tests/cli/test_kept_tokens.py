@@ -108,7 +108,7 @@ def test_scores_of_kept_tokens_are_those_of_translate(
             assert float(given) == pytest.approx(float(expected), abs=2e-4)
     count = json.loads(summary.read_text())["resegmented"]
     assert count > 0
-    assert f"{count} lines are segmented otherwise when their text is read again" in found.stderr
+    assert f"{count} lines were tokenized differently" in found.stderr
     read_again = run(*arguments)
     differing = sum(a != b for a, b in zip(read_again.stdout.split(), found.stdout.split(), strict=True))
     assert 0 < differing <= count
@@ -150,7 +150,7 @@ def test_results_are_scored_with_their_tokens_in_python(folder: Path) -> None:
         ),
         (
             lambda lines: [lines[0].replace('"text": "', '"text": "x'), *lines[1:]],
-            "tokens:1: the tokens are of '",
+            "tokens:1: the tokens belong to '",
         ),
     ],
 )

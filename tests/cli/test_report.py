@@ -105,7 +105,7 @@ def test_the_first_lines_alone_and_what_is_left_out_is_said(models, files):
     assert len(data["sentences"]) == 2 and data["title"] == "Mine"
     notes = " ".join(data["notes"])
     assert "first 2 of 6 lines" in notes and "--aligner" in notes and "--gold" not in notes
-    assert "1 lines of its record.jsonl" in notes
+    assert "1 lines of record.jsonl" in notes
     assert data["systems"][0]["curves"]["train"] == [[50.0, 9.5]]
 
 
@@ -128,7 +128,7 @@ def test_the_models_own_text_is_read_only_where_it_is_asked_for(models, files, m
     [
         (["--maps", "some"], UsageError, "--maps 'some': expected links or all"),
         (["--tokenize", "blanks"], UsageError, "blanks"),
-        (["--names", "one,two"], UsageError, "2 names to 1 models"),
+        (["--names", "one,two"], UsageError, "2 names but there are 1 models"),
         (["--aligner", "no-aligner"], DataError, "no-aligner"),
         (["--gold", "no.talp"], DataError, r"no\.talp"),
         (["--output", "nowhere/page.html"], DataError, "nowhere/page.html"),
@@ -145,14 +145,14 @@ def test_mistakes_are_named_and_leave_nothing(models, files, monkeypatch, argume
 def test_links_and_translations_of_another_text_are_named(models, files):
     (files / "short.txt").write_text("A\n")
     (files / "beyond.talp").write_text("0-9\n" + "\n" * 5)
-    with pytest.raises(DataError, match=r"short\.txt has 1 lines, .*in\.txt has 6"):
+    with pytest.raises(DataError, match=r"short\.txt has 1 lines but .*in\.txt has 6"):
         report([models[0], files / "short.txt"], files)
     (files / "short.talp").write_text("0-0\n")
-    with pytest.raises(DataError, match=r"short\.talp has 1 lines, .*in\.txt and .*ref\.txt has 6"):
+    with pytest.raises(DataError, match=r"short\.talp has 1 lines but .*in\.txt and .*ref\.txt has 6"):
         report([models[0]], files, "--gold", files / "short.talp")
     with pytest.raises(DataError, match=r"beyond\.talp:1: link 0-9 points beyond the reference"):
         report([models[0]], files, "--gold", files / "beyond.talp")
-    with pytest.raises(UsageError, match="neither a model folder nor a file"):
+    with pytest.raises(UsageError, match="no such model directory or file"):
         report([files / "nothing"], files)
     with pytest.raises(UsageError, match="give --test"):
         run("report", files / "short.txt", "--own-test")

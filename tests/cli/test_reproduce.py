@@ -53,7 +53,7 @@ def test_a_table_is_trained_once_and_shown_again_wherever_its_folder_is(
     out, figures = tmp_path / "out", tmp_path / "figures.json"
     first = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty", "--json", figures)
     assert first.exit_code == 0, first.output
-    assert "meteor is left out" in first.output
+    assert "meteor is omitted" in first.output
     content = json.loads(figures.read_text())
     made = {row["recipe"]: row for row in content["rows"]}
     assert set(made) == {"softmax", "softmax-covpenalty"}
@@ -228,7 +228,7 @@ def test_a_failed_run_is_named_with_its_log(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["malaviya2018-table9"], "no table 'malaviya2018-table9'; there are malaviya2018-table1"),
+        (["malaviya2018-table9"], "unknown table 'malaviya2018-table9': expected one of malaviya2018-table1"),
         (["malaviya2018-table1", "--seeds", "one"], "--seeds 'one': expected numbers"),
         (["malaviya2018-table1", "--size", "huge"], "--size 'huge': expected small or paper"),
     ],

@@ -346,7 +346,7 @@ def test_other_precisions_translate(model, precision, request):
         (["--top-k", "3"], UsageError, "--sample"),
         (["--sample", "--top-p", "2"], ConfigError, "top_p"),
         (["--word-fertility", "a=1"], UsageError, r"data\.fertility"),
-        (["--word-fertility", "a"], UsageError, "WORD=MOST"),
+        (["--word-fertility", "a"], UsageError, "WORD=MAX"),
         (["--input", "nowhere.txt"], DataError, "nowhere.txt"),
         (["--output", "nowhere/out.txt"], DataError, "nowhere/out.txt"),
         (["--alignment", "nowhere/out.txt"], DataError, "nowhere/out.txt"),

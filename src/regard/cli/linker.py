@@ -55,8 +55,8 @@ class Linker:
         strange = sum(int((side == UNKNOWN).sum()) for side in sides) / max(sum(map(len, sides)), 1)
         if strange > _STRANGE:
             say(
-                f"{strange:.0%} of the words are not in the vocabulary of the aligner. Train it on text that is "
-                "split into words in the same way as by the tokenizers of the model."
+                f"{strange:.0%} of the words are not in the vocabulary of the aligner. Train it on text "
+                "that is split into words in the same way as by the tokenizers of the model."
             )
 
     def _corpus(self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> "Corpus":

@@ -43,7 +43,7 @@ def pretrain(
     result = run(settings, folder)
     if process_rank() == 0:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print(f"Stopped after {result.reason}: update {result.progress.update}.", markup=False)
+        console.print(f"Stopped after {result.reason} at step {result.progress.update}.", markup=False)
         if result.signal is not None:
             console.print("The state is saved. Run the same command again to resume.")
         elif result.progress.best is not None:

@@ -1,4 +1,4 @@
-"""`regard report`: one offline page of what models did with a text, sentence by sentence."""
+"""`regard report`: an HTML page with the translations, attention and scores of one or more systems."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ def report(
     models: Annotated[
         list[Path],
         typer.Argument(
-            help="Model folders, side by side; a file in the place of one is taken for translations.",
+            help="Model directories to compare. Files with translations are accepted as well.",
             show_default=False,
         ),
     ],
     test: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
-            help="The text and its references, plain or gzip.",
+            help="Source text and reference translations, plain or gzip.",
             metavar="SOURCE REFERENCE",
             show_default=False,
         ),
@@ -42,11 +42,14 @@ def report(
         bool,
         typer.Option(
             "--own-test",
-            help="Instead of --test: the files that the first model's config names as its test text, or "
-            "else as its validation text. They are read wherever they lie: use it with models of your own.",
+            help="Instead of --test: use the test text in the configuration of the first model, or else its "
+            "validation text. The configuration may name any file on this machine, so use this option only "
+            "with your own models.",
         ),
     ] = False,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Output file for the HTML page.")] = Path(
+        "report.html"
+    ),
     names: Annotated[
         str | None,
         typer.Option(
@@ -55,16 +58,21 @@ def report(
             show_default=False,
         ),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The page's title.", show_default=False)] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None,
     lines: Annotated[
         int | None,
-        typer.Option(help="The first so many lines; else all.", min=1, show_default=False, max=1_000_000_000),
+        typer.Option(
+            help="Maximum number of lines, from the start of the text. Default: all lines.",
+            min=1,
+            show_default=False,
+            max=1_000_000_000,
+        ),
     ] = None,
     aligner: Annotated[
         Path | None,
         typer.Option(
-            help="A word aligner, from `regard align --save`: it tells what was dropped, and its links are "
-            "drawn over the maps.",
+            help="Directory of a word aligner (`regard align --save`), needed to find dropped words. Its "
+            "links are also shown on the attention maps.",
             show_default=False,
         ),
     ] = None,
@@ -78,8 +86,8 @@ def report(
     maps: Annotated[
         str,
         typer.Option(
-            help="links: the attention map that word links come from; all: every layer and head too, and "
-            "what attention was before each word was known."
+            help="Attention maps on the page. links: only the map that is used for word links. all: also "
+            "the maps of all layers and heads, and the prior attention."
         ),
     ] = "links",
     layer: LayerOption = None,
@@ -88,14 +96,15 @@ def report(
     tokenize: Annotated[
         str,
         typer.Option(
-            help="The words of BLEU and lengths: 13a, none (text is tokenised), others as of `evaluate`."
+            help="Tokenizer for BLEU and lengths: 13a, none (the text is already tokenized) or another "
+            "tokenizer of `regard evaluate`."
         ),
     ] = "13a",
     lowercase: Annotated[
         bool, typer.Option("--lowercase", help="Ignore case in BLEU, chrF, REP and word links.")
     ] = False,
     meteor: Annotated[
-        bool, typer.Option(help="METEOR where it is installed; its data is for English references.")
+        bool, typer.Option(help="Whether to compute METEOR if it is installed (English references only).")
     ] = True,
     beam: Annotated[
         int | None,
@@ -115,13 +124,14 @@ def report(
     device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
 ) -> None:
-    """Make one page of what models did with a text; a browser opens it without a network.
+    """Write an HTML page that compares the translations and the attention of one or more systems.
 
-    It shows for each sentence what was dropped and said twice, and where each word was looked for; scores
-    with intervals, by length too; how attention was spread; how training went. Sentences can be sorted,
-    filtered, searched and linked to. REP and DROP are of words as each model's tokenizers cut them, subwords
-    joined, as of `regard analyse --worst`; figures of attention are under the references, as of
-    `regard analyse --attention`.
+    The page works without a network connection. For each sentence, it shows dropped and repeated words and
+    the attention of each target word. It also shows scores with confidence intervals, scores by source
+    length, statistics of the attention, and training curves. Sentences can be sorted, filtered, searched and
+    linked to. As in `regard analyse --worst`, REP and DROP use the words of each model's tokenizers, with
+    subword tokens joined. As in `regard analyse --attention`, the statistics of the attention are computed by
+    forced decoding of the references.
 
     Example: regard report runs/first --test test.de test.en --aligner aligner -o report.html
 
@@ -140,8 +150,8 @@ def report(
     as_tokenizer(tokenize)
     if (test is None) == (not own_test):
         raise UsageError(
-            "give the text either as --test SOURCE REFERENCE or as --own-test, which reads the files that "
-            "the first model's config names"
+            "give either --test SOURCE REFERENCE or --own-test, which uses the files in the configuration of "
+            "the first model"
         )
     text = _Text.read(test, models[0], gold, lines)
     source, reference = text.files
@@ -183,13 +193,13 @@ def report(
 
 @dataclass(frozen=True)
 class _Text:
-    """The lines to report on.
+    """The text of a report.
 
     Attributes:
-        files: Where the text and its references come from.
-        pairs: The lines and their references.
-        gold: Their gold links.
-        whole: How many lines there are in the files.
+        files: Files of the source text and of the references.
+        pairs: Pairs of source and reference lines.
+        gold: Gold links of the pairs, if given.
+        whole: Number of lines in the files, of which `pairs` has the first ones.
     """
 
     files: tuple[Path, Path]
@@ -201,11 +211,11 @@ class _Text:
     def read(
         cls, test: tuple[Path, Path] | None, model: Path, gold: Path | None, lines: int | None
     ) -> "_Text":
-        """Read the files that were given, or those of the model's config where none were.
+        """Read the given files or, by default, those in the configuration of the model.
 
         Raises:
-            UsageError: if there are none.
-            DataError: if a file is not what it should be.
+            UsageError: If the model has no configuration with a text.
+            DataError: If a file cannot be read, contains no text or has the wrong number of lines.
         """
         from regard.config import from_dict
         from regard.data.corpus import CorpusConfig, corpus_name, read_pairs
@@ -218,12 +228,12 @@ class _Text:
         pairs = list(read_pairs(corpus))
         for side, what in enumerate(("source", "reference")):
             if not any(pair[side].strip() for pair in pairs):
-                raise DataError(f"{corpus_name(corpus)}: the {what} holds no text")
+                raise DataError(f"{corpus_name(corpus)}: the {what} contains no text")
         links = None if gold is None else list(read_gold(gold))
         if links is not None and len(links) != len(pairs):
             raise DataError(
-                f"{gold} has {len(links)} lines, {corpus_name(corpus)} has {len(pairs)}; "
-                "expected the same number"
+                f"{gold} has {len(links)} lines but {corpus_name(corpus)} has {len(pairs)}: "
+                "gold links need one line per source line"
             )
         names = corpus.source or corpus.tsv or "", corpus.target or corpus.tsv or ""
         files = Path(names[0]), Path(names[1])
@@ -231,16 +241,18 @@ class _Text:
 
 
 def _own_text(model: Path) -> "CorpusConfig":
-    """The text a model's config names."""
+    """Return the test text in the configuration of a model, or else its validation text."""
     from regard.data.hf import is_hf_folder
     from regard.experiment import load_config
 
     if not model.is_dir():
         raise UsageError(
-            f"{model}: not a model folder, whose config names a text; give --test SOURCE REFERENCE"
+            f"{model}: this is not a model directory with a configuration. Give --test SOURCE REFERENCE."
         )
     if is_hf_folder(model):
-        raise UsageError(f"{model}: a Hugging Face folder names no text; give --test SOURCE REFERENCE")
+        raise UsageError(
+            f"{model}: the configuration of a Hugging Face model names no text. Give --test SOURCE REFERENCE."
+        )
     data = load_config(model).data
     return data.test or data.valid
 
@@ -254,7 +266,7 @@ def _collect(
     lowercase: bool,
     threads: int | None,
 ) -> "list[System]":
-    """What each system makes of the text, in their order."""
+    """Return the results of each system on the text, in the order of the command line."""
     from regard.api.phrases import load_translator
     from regard.data.corpus import read_lines
     from regard.report.collect import collect_lines, collect_model
@@ -262,16 +274,16 @@ def _collect(
 
     given: dict[str, list[str]] = {}
     for name, path in zip(names, analysed.models, strict=True):
-        # Before models are run: files are quickly found wanting.
+        # Read files before running models, which takes longer, so that a wrong file is reported at once.
         if path.is_dir():
             continue
         if not path.exists():
-            raise UsageError(f"{path}: neither a model folder nor a file of translations")
+            raise UsageError(f"{path}: no such model directory or file with translations")
         given[name] = list(read_lines(path))
         if len(given[name]) != text.whole:
             raise DataError(
-                f"{path} has {len(given[name])} lines, {text.files[0]} has {text.whole}; "
-                "expected the same number"
+                f"{path} has {len(given[name])} lines but {text.files[0]} has {text.whole}: "
+                "translations need one line per source line"
             )
     settings = {"nbest": 1, "batch": analysed.batch, **search}
     found: dict[str, System] = {}
@@ -292,7 +304,12 @@ def _collect(
 
 
 def _check_gold(systems: "Sequence[System]", text: _Text, gold: Path) -> None:
-    """Refuse links of another text, or of one that is cut into other words."""
+    """Check that the gold links stay within the sentences as tokenized by each model.
+
+    Raises:
+        DataError: If a link points beyond its sentence; the links then belong to another text, or to another
+            tokenization.
+    """
     from regard.data.links import check_links
 
     assert text.gold is not None
@@ -301,7 +318,7 @@ def _check_gold(systems: "Sequence[System]", text: _Text, gold: Path) -> None:
             if looked is not None:
                 words = {"source": len(one.sentence.source), "reference": len(one.sentence.reference)}
                 where = f"{gold}:{one.sentence.line}"
-                check_links(links.possible, words, where, f" as {system.name} reads it")
+                check_links(links.possible, words, where, f" with the tokenization of {system.name}")
 
 
 def _words(system: "System") -> list[tuple[Sequence[str], Sequence[str]]]:
@@ -309,21 +326,23 @@ def _words(system: "System") -> list[tuple[Sequence[str], Sequence[str]]]:
 
 
 def _notes(systems: "Sequence[System]", text: _Text, tokenize: str) -> list[str]:
-    """What a reader should know."""
+    """Return notes for the reader of the page, such as the number of skipped lines."""
     from regard.metrics.translation import looks_tokenized
 
     notes = []
     if len(text.pairs) < text.whole:
-        notes.append(f"The first {len(text.pairs):,} of {text.whole:,} lines.")
+        notes.append(f"Only the first {len(text.pairs):,} of {text.whole:,} lines are included.")
     if tokenize != "none" and looks_tokenized([reference for _, reference in text.pairs]):
         notes.append(
-            f"Many references end in ' .': is the text tokenised? BLEU's tokenizer {tokenize} expects "
-            "detokenised text; --tokenize none takes the words as they stand."
+            f"Many references end in ' .', so the text may be tokenized. The tokenizer {tokenize} of BLEU "
+            "expects detokenized text. Use --tokenize none for tokenized text."
         )
     for system in systems:
         refused = sum(one.refused is not None for one in system.sentences)
         if refused:
-            notes.append(f"{system.name} left {refused} lines empty: they are too long for it.")
+            notes.append(
+                f"{system.name}: {refused} lines are too long for the model and were not translated."
+            )
         if system.curves is not None and system.curves.broken:
-            notes.append(f"{system.name}: {system.curves.broken} lines of its record.jsonl cannot be read.")
+            notes.append(f"{system.name}: {system.curves.broken} lines of record.jsonl cannot be read.")
     return notes

@@ -1,4 +1,4 @@
-"""`regard reproduce`: a paper's table, its numbers beside ours."""
+"""`regard reproduce`: train the models of a table in a paper and compare the scores."""
 
 import sys
 from pathlib import Path
@@ -20,63 +20,85 @@ def reproduce(
     table: Annotated[
         str,
         typer.Argument(
-            help="malaviya2018-table1, -table2, shankar2019-table1, -table2, -table3, indurthi2019-table1, "
-            "-figure2, sutskever2014.",
+            help="Name of the table: malaviya2018-table1, malaviya2018-table2, shankar2019-table1, "
+            "shankar2019-table2, shankar2019-table3, indurthi2019-table1, indurthi2019-figure2 or "
+            "sutskever2014.",
             show_default=False,
         ),
     ],
     data: Annotated[
         Path,
         typer.Option(
-            help="Folder of parallel text: train*, val* or dev*, test*, in two languages (.de, .en); tables:"
-            " what their names begin with (DIR/de_noun).",
+            help="Directory with parallel text: train*, val* or dev*, and test*, in two languages (.de, "
+            ".en). For inflection tables: the common prefix of the file names (DIR/de_noun).",
             show_default=False,
         ),
     ],
-    size: Annotated[str, typer.Option(help="small, for two cores, or paper, for a GPU.")] = "small",
-    seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "1",
+    size: Annotated[
+        str,
+        typer.Option(help="Size of the models: small (for two CPU cores) or paper (for a GPU)."),
+    ] = "small",
+    seeds: Annotated[str, typer.Option(help="Random seeds, separated by commas.")] = "1",
     rows: Annotated[
         str | None,
-        typer.Option(help="Only these rows: recipes' names, separated by commas.", show_default=False),
+        typer.Option(
+            help="Rows to train, as names of recipes separated by commas. Default: all rows.",
+            show_default=False,
+        ),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Models trained side by side.", min=1, max=1_024)] = 1,
-    target: Annotated[
-        str, typer.Option(help="The language to translate into, by the ending of its files.")
-    ] = "en",
+    jobs: Annotated[
+        int, typer.Option(help="Number of models that are trained in parallel.", min=1, max=1_024)
+    ] = 1,
+    target: Annotated[str, typer.Option(help="Target language, given as the extension of its files.")] = "en",
     pairs: Annotated[
-        int, typer.Option(help="Take so many of the first training pairs; 0: all.", min=0, max=1_000_000_000)
+        int,
+        typer.Option(
+            help="Number of training pairs, from the start of the text. 0 uses all.",
+            min=0,
+            max=1_000_000_000,
+        ),
     ] = 0,
     columns: Annotated[
         str,
-        typer.Option(help="Of tables: where lemma, features and form stand, from 1; SIGMORPHON's are 1,3,2."),
+        typer.Option(
+            help="For inflection tables: column numbers (from 1) of the lemma, the features and the form. "
+            "Tables of SIGMORPHON need 1,3,2."
+        ),
     ] = "1,2,3",
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where all is kept; else reproduce/PAPER/DATA[-TARGET][-N]-SIZE.", show_default=False
+            help="Directory for all files. Default: a directory in reproduce/, named after the paper, the "
+            "data and the options.",
+            show_default=False,
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            help="A setting of every run, as key=value, or of some rows' alone, as row,row:key=value.",
+            help="Setting of all runs, as key=value, or only of some rows, as row,row:key=value.",
             show_default=False,
         ),
     ] = None,
-    only_show: Annotated[bool, typer.Option("--show", help="Train nothing: show what is finished.")] = False,
+    only_show: Annotated[
+        bool, typer.Option("--show", help="Do not train; show the finished results.")
+    ] = False,
     device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The table as Markdown; else standard output.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Output file for the table in Markdown. Default: standard output."
+        ),
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
     ] = None,
 ) -> None:
-    """Train the models of a paper's table where they are missing, score them, and print both numbers.
+    """Train the models of a table in a paper, score them, and print the scores next to those of the paper.
 
-    Finished rows are kept and shown again; what was stopped goes on when the same command is given again.
-    Each run writes a log into the folder `runs`.
+    Finished models are reused. Run the same command again to resume after an interruption. The log of each
+    run is in the directory `runs`.
 
     Example: regard reproduce malaviya2018-table1 --data multi30k --size small --jobs 2
     """
@@ -96,7 +118,7 @@ def reproduce(
     tables = chosen.text == "tables"
     parts = [data.resolve().name, *([] if tables or target == "en" else [target])]
     if not tables and columns != "1,2,3":
-        raise UsageError(f"--columns is for tables; {table} reads parallel text")
+        raise UsageError(f"--columns applies to inflection tables only; {table} uses parallel text")
     raw = chosen.text == "raw"
     parts += [*([] if tables or not pairs else [str(pairs)]), *(["raw"] if raw else []), size]
     folder = out or Path("reproduce") / chosen.recipes / "-".join(parts)
@@ -105,7 +127,7 @@ def reproduce(
     missing = {metric.name: available(metric.name, text.target) for metric in chosen.metrics}
     for name, why in missing.items():
         if why is not None:
-            typer.echo(f"{name} is left out: {why}", err=True)
+            typer.echo(f"{name} is omitted: {why}", err=True)
     planned = plan(
         chosen,
         folder,
@@ -137,7 +159,7 @@ def _table(name: str) -> "Table":
     from regard.reproduce.registry import TABLES
 
     if name not in TABLES:
-        raise UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
+        raise UsageError(f"unknown table {name!r}: expected one of {', '.join(TABLES)}")
     return TABLES[name]
 
 
@@ -147,12 +169,12 @@ def _seeds(text: str) -> list[int]:
     except ValueError:
         found = []
     if not found or min(found) < 0:
-        raise UsageError(f"--seeds {text!r}: expected numbers from 0 up, separated by commas")
+        raise UsageError(f"--seeds {text!r}: expected numbers of 0 or more, separated by commas")
     return list(dict.fromkeys(found))
 
 
 def _show(table: "Table", results: "list[RowResult]") -> None:
-    """The table on a terminal; the paper's columns where it has something."""
+    """Print the table to a terminal. A metric has a column for the paper only if the paper reports it."""
     from rich.console import Console
     from rich.table import Table as Grid
 
@@ -180,10 +202,10 @@ def _show(table: "Table", results: "list[RowResult]") -> None:
             cells += [f"{count} ", *([""] if metric.name in printed else [])]
         grid.add_row(*cells, style="dim")
     console = Console(highlight=False)
-    # A row that is wider than the terminal runs on: figures that are cut say something else.
+    # Let a row that is wider than the terminal wrap, because truncated numbers would be misleading.
     console.width = max(console.width, console.measure(grid).maximum)
     console.print(grid, soft_wrap=True)
-    notes = [f"* differs from {table.rows[0].label}, p < 0.05. Intervals: --output, --json."]
-    notes += [f"Picture: {table.picture}"] if table.picture else []
+    notes = [f"* differs from {table.rows[0].label}, p < 0.05. For intervals, use --output or --json."]
+    notes += [f"Plot this figure with: {table.picture}"] if table.picture else []
     for note in notes:
         console.print(note, style="dim", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`regard score`: what a model thinks of translations that are given (forced decoding)."""
+"""`regard score`: log-probabilities of given translations, by forced decoding."""
 
 import math
 import sys
@@ -15,47 +15,56 @@ __all__ = ["score"]
 
 def score(
     model: Annotated[Path, typer.Argument(help="Model directory.", show_default=False)],
-    source: Annotated[Path, typer.Argument(help="The source text, plain or gzip.", show_default=False)],
+    source: Annotated[Path, typer.Argument(help="Source text, plain or gzip.", show_default=False)],
     target: Annotated[
-        Path, typer.Argument(help="Reference translations, one line per source line.", show_default=False)
+        Path, typer.Argument(help="Translations to score, one line per source line.", show_default=False)
     ],
     more: Annotated[
-        list[Path] | None, typer.Option("--with", help="Another model, to make an ensemble.")
+        list[Path] | None,
+        typer.Option("--with", help="Directory of another model of an ensemble. The option may be repeated."),
     ] = None,
     tokenized: Annotated[
         bool,
         typer.Option(
             "--tokenized",
-            help="The texts are tokenised as the training text is: take them as they stand. By default, the "
-            "punctuation of plain lines is set apart where the training text is tokenised.",
+            help="The texts are already tokenized in the same way as the training text. By default, "
+            "punctuation is separated from words if the training text is tokenized.",
         ),
     ] = False,
-    output: Annotated[Path | None, typer.Option(help="The scores; else standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Output file for the scores. Default: standard output.")
+    ] = None,
     tokens: Annotated[
-        bool, typer.Option("--tokens", help="Write each token with its log-probability instead.")
+        bool, typer.Option("--tokens", help="Write the log-probability of each token, as TOKEN|VALUE.")
     ] = False,
     tokens_from: Annotated[
         Path | None,
         typer.Option(
-            help="The tokens of the pairs, as `translate --tokens` or `--attention` wrote them; else the "
-            "text is segmented again, which may give other tokens than were generated.",
+            help="File with the tokens of the pairs, written by `regard translate` with --tokens or "
+            "--attention. By default, the text is tokenized again, and its tokens may differ from the "
+            "generated ones.",
         ),
     ] = None,
     alignment: Annotated[
-        Path | None, typer.Option(help="A file for the word links of each line's attention (0-0 1-2).")
+        Path | None,
+        typer.Option(help="Output file for the word links of each line (0-0 1-2), derived from attention."),
     ] = None,
     layer: LayerOption = None,
     head: HeadOption = None,
     shift: ShiftOption = None,
     length_penalty: Annotated[
         float,
-        typer.Option(help="Alpha: divide by ((5 + length) / 6)^alpha; 0: plain log-probability.", min=0),
+        typer.Option(
+            help="Alpha of the length penalty; scores are divided by ((5 + length) / 6)^alpha. 0 disables it.",
+            min=0,
+        ),
     ] = 0.0,
     coverage_penalty: Annotated[
-        float, typer.Option(help="Beta: add the coverage penalty on neglected source words; 0: none.", min=0)
+        float, typer.Option(help="Beta of the coverage penalty. 0 disables it.", min=0)
     ] = 0.0,
     coverage_floor: Annotated[
-        float | None, typer.Option(help="Epsilon of the coverage penalty: less attention costs no more.")
+        float | None,
+        typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
@@ -76,10 +85,11 @@ def score(
     device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
 ) -> None:
-    """Score translations: one log-probability (in nats, the end symbol's included) a line.
+    """Score given translations by forced decoding.
 
-    A line whose source is empty, or that is too long, scores `nan` and is left out of the figures. Links are
-    those of `regard translate`, for the translation that is given; `regard evaluate --gold` scores them.
+    The output has one log-probability per line, in nats and including the end symbol. A line that is too long
+    or has an empty source scores `nan` and does not count for the perplexity. Word links are derived in the
+    same way as by `regard translate`; `regard evaluate --gold` scores them.
 
     Example: regard score runs/first input.txt translation.txt --json scores.json
     """
@@ -137,8 +147,8 @@ def score(
         figures["resegmented"] = resegmented
     if resegmented:
         print(
-            f"{resegmented} lines are segmented otherwise when their text is read again: without "
-            "--tokens-from they would score otherwise",
+            f"{resegmented} lines were tokenized differently when they were generated: their scores would "
+            "differ without --tokens-from",
             file=sys.stderr,
         )
     write_json(json_file, figures)

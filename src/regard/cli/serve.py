@@ -1,4 +1,4 @@
-"""`regard serve`: models as a web page and a JSON API."""
+"""`regard serve`: serve models with a web page and a JSON API."""
 
 import os
 from pathlib import Path
@@ -12,34 +12,44 @@ from regard.errors import UsageError
 __all__ = ["serve"]
 
 _SHAPES = 128
-"""As many as are kept for one model: more were no faster."""
+"""Capacity of oneDNN's cache of compiled kernels, in kernels. A larger cache was not faster."""
 
 
 def serve(
     models: Annotated[
         list[Path],
-        typer.Argument(help="Model folders; the page compares them two by two.", show_default=False),
+        typer.Argument(help="Model directories. The web page can compare two models.", show_default=False),
     ],
     host: Annotated[
-        str | None, typer.Option(help="The address to listen on (default: 127.0.0.1, this machine alone).")
+        str | None,
+        typer.Option(help="Address to listen on. Default: 127.0.0.1, which only this machine can reach."),
     ] = None,
-    port: Annotated[int | None, typer.Option(help="The port; 0: a free one (default: 8000).")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on. 0 chooses a free port. Default: 8000.")
+    ] = None,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(
-            help="An origin whose pages may use the API, as https://example.org; *: any.", show_default=False
+            help="Origin of web pages that may use the API, for example https://example.org. * allows all "
+            "origins. The option may be repeated.",
+            show_default=False,
         ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
-            help="A name that the server answers to beside its address, as translate.example.org; *: any.",
+            help="Additional host name of the server, for example translate.example.org. * allows all host "
+            "names. The option may be repeated.",
             show_default=False,
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Another setting, as window=8, batch=64, words=300.", show_default=False),
+        typer.Option(
+            "--set",
+            help="Setting of the server, as key=value, for example window=8 or batch=64.",
+            show_default=False,
+        ),
     ] = None,
     layer: LayerOption = None,
     head: HeadOption = None,
@@ -51,15 +61,19 @@ def serve(
     threads: Annotated[
         int | None,
         typer.Option(
-            help="Threads of a model on the CPU (default: half of the processors).", min=1, max=1_024
+            help="Number of CPU threads per model. Default: half of the processors.", min=1, max=1_024
         ),
     ] = None,
 ) -> None:
-    """Serve models as a web page, where attention can be seen and bent, and as a JSON API.
+    """Serve models with a web page for translation and interactive attention maps, and with a JSON API.
 
-    The page is at /, the API's description at /openapi.json. Ctrl-C or SIGTERM stops it, once what is running
-    is finished. Settings: window (milliseconds to wait for others), batch, queue, seconds, body, characters,
-    sentences, words, beam, connections, head (seconds that a request's head may take).
+    The web page is at /, the description of the API at /openapi.json. Ctrl-C or SIGTERM stops the server
+    after the running requests are finished. Settings of --set: window (time to wait for more sentences of a
+    batch, in milliseconds), batch (maximum number of sentences in a batch), queue (maximum number of waiting
+    sentences), seconds (time limit of a request), body (maximum size of a request in bytes), characters,
+    sentences (maximum numbers per request), words (maximum number of words in a sentence), beam (maximum beam
+    size), connections (maximum number of open connections) and head (time limit for the head of a request, in
+    seconds).
 
     Example: regard serve runs/first runs/second --port 8080
     """
@@ -68,7 +82,7 @@ def serve(
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
         raise UsageError(
-            f"regard serve needs {', '.join(missing)}; install them with: pip install 'regard[serve]'"
+            f"regard serve needs {', '.join(missing)}. Install the packages with: pip install 'regard[serve]'"
         )
 
     from regard.config import from_dict, set_option
@@ -91,12 +105,14 @@ def serve(
     from regard.server.run import run
     from regard.training.device import use_threads
 
-    # oneDNN compiles a kernel for each shape. Batches shrink as sentences end, so a server meets hundreds of
-    # shapes over and over: it keeps more of them than training does. PyTorch's cache of their descriptions
-    # and buffers is one for each thread, that is for each model. Left at 1024 these two are what grows.
+    # oneDNN compiles a kernel for each shape. Batches shrink as sentences end, so a server sees hundreds of
+    # shapes again and again and needs a larger cache than training. PyTorch has another cache of descriptions
+    # and buffers per thread, that is, per model. With a capacity of 1024, these caches would use more and
+    # more memory.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_SHAPES))
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_SHAPES // len(models), 16)))
-    # The other half answers requests: products that wait for a busy processor are far slower than on fewer.
+    # Use half of the processors and leave the other half for requests. Matrix multiplications that wait for a
+    # busy processor are much slower than with fewer threads.
     use_threads(threads or max(1, available_processors() // 2))
     limits = {"batch": config.batch, "words": config.words, "beam": config.beam}
     shown = {"layer": layer, "head": head, "shift": shift}

@@ -1,4 +1,4 @@
-"""`regard tour`: ten systems on the built-in corpus, side by side."""
+"""`regard tour`: train and compare ten systems on the built-in corpus."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,30 +11,33 @@ __all__ = ["tour"]
 
 
 def tour(
-    folder: Annotated[Path, typer.Option(help="Where everything is kept; made if absent.")] = Path("tour"),
+    folder: Annotated[
+        Path, typer.Option(help="Directory for all files. It is created if it does not exist.")
+    ] = Path("tour"),
     stops: Annotated[
         str | None,
         typer.Option(
-            help="Only these, separated by commas: word, phrase, none, soft, sparse, constrained, posterior, "
-            "conv, transformer, hard.",
+            help="Systems to train, separated by commas: word, phrase, none, soft, sparse, constrained, "
+            "posterior, conv, transformer, hard. Default: all.",
             show_default=False,
         ),
     ] = None,
-    pairs: Annotated[int, typer.Option(help="Pairs to train on.", min=100, max=1_000_000)] = 15_000,
+    pairs: Annotated[int, typer.Option(help="Number of training pairs.", min=100, max=1_000_000)] = 15_000,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting of every network, as key=value.", show_default=False),
+        typer.Option("--set", help="Setting of all neural models, as key=value.", show_default=False),
     ] = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
     ] = None,
 ) -> None:
-    """Walk from Model 1 to hard attention: train ten systems on the built-in corpus, and compare them.
+    """Train ten systems on the built-in corpus, from IBM Model 1 to hard attention, and compare them.
 
-    German to English, minutes a system on two cores; what is trained is kept, and shown again at once. The
-    table has BLEU, repeated and dropped words, alignment error, size, cost and speed; the page shows where
-    each system looked in the same sentences. Stopped, it goes on where it was.
+    The systems translate from German to English. Training takes a few minutes per system on two CPU cores.
+    The table shows BLEU, repeated and dropped words, alignment error, model size, training cost and speed.
+    The HTML page shows the attention of all systems on the same sentences. Run the same command again to
+    resume after an interruption; trained systems are reused.
 
     Example: regard tour
 
@@ -51,7 +54,7 @@ def tour(
     names = [stop.name for stop in STOPS] if stops is None else stops.split(",")
     known = {stop.name: stop for stop in STOPS}
     if unknown := [name for name in names if name not in known]:
-        raise UsageError(f"--stops {unknown[0]!r}: expected some of {', '.join(known)}")
+        raise UsageError(f"--stops {unknown[0]!r}: expected one or more of {', '.join(known)}")
     chosen = [stop for stop in STOPS if stop.name in names]
     talk = Console(stderr=True, highlight=False)
     walked = Tour(folder, {**SIZES, "train": pairs}, tuple(settings or []))
@@ -65,21 +68,22 @@ def tour(
         except Stopped as stopped:
             talk.print("The state is saved. Run the same command again to resume.")
             raise typer.Exit(128 + stopped.signal) from None
-    talk.rule("Together", align="left")
+    talk.rule("Comparison", align="left")
     figures = finished(walked, costs) or show_all(walked, costs, following)
     _show(figures)
     write_json(json_file, figures)
     talk.print(
-        f"Where they looked, sentence by sentence: open {folder / 'tour.html'} in a browser.", soft_wrap=True
+        f"To see the attention of all systems, open {folder / 'tour.html'} in a browser.", soft_wrap=True
     )
     talk.print(
-        f"Try one: echo 'Der Hund schläft .' | regard translate {folder}/models/{chosen[-1].name} --show",
+        f"To try a system: echo 'Der Hund schläft .' | regard translate {folder}/models/{chosen[-1].name} "
+        "--show",
         soft_wrap=True,
     )
 
 
 def _show(figures: dict[str, Any]) -> None:
-    """The table on a terminal."""
+    """Print the table of all systems."""
     from rich.console import Console
     from rich.table import Table
 

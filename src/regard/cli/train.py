@@ -1,4 +1,4 @@
-"""`regard train`: train a model from one config, or go on where an earlier run stopped."""
+"""`regard train`: train a model from a TOML configuration, or resume an earlier run."""
 
 import json
 from pathlib import Path
@@ -19,23 +19,29 @@ def train(
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option("--from", help="Start from this model's weights (training.start).", show_default=False),
+        typer.Option(
+            "--from",
+            help="Model directory whose weights initialize the model (training.start).",
+            show_default=False,
+        ),
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write how it ended to this file.", show_default=False)
+        Path | None,
+        typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The model folder; else the config's `folder`, else runs/NAME.", show_default=False
+            help="Output directory. Default: `folder` of the configuration, or else runs/NAME.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Train a model, preparing its text if needed.
+    """Train a model. Its text is prepared first if necessary.
 
-    The same command goes on with a run that was stopped or killed, and ends with the very weights it would
-    have had. Ctrl-C and SIGTERM save first, then exit with status 130 and 143; a second Ctrl-C stops at once.
-    Under `torchrun` each process takes a share of every batch.
+    Run the same command again to resume a run that was stopped or killed; the resulting weights are
+    identical to those of an uninterrupted run. Ctrl-C and SIGTERM save the state, then exit with status 130
+    or 143. A second Ctrl-C stops at once. Under `torchrun`, each process computes a share of every batch.
 
     Example: regard train recipes/multi30k-lstm.toml training.stop.minutes=60 --out runs/first
     """
@@ -55,7 +61,7 @@ def train(
     result = run(settings, folder, preparing)
     if process_rank() == 0:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print(f"Stopped after {result.reason}: update {result.progress.update}.", markup=False)
+        console.print(f"Stopped after {result.reason} at step {result.progress.update}.", markup=False)
         if result.signal is not None:
             console.print("The state is saved. Run the same command again to resume.")
         elif result.progress.best is not None:
@@ -63,7 +69,8 @@ def train(
             name = "BLEU" if metric == "bleu" else metric
             best, update = result.progress.best, result.progress.best_update
             console.print(
-                f"Best validation {name}: {best:.2f} at update {update}. The model is {folder}.", markup=False
+                f"Best validation {name}: {best:.2f} at step {update}. The model is in {folder}.",
+                markup=False,
             )
         progress = result.progress
         figures = {

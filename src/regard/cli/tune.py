@@ -1,4 +1,4 @@
-"""`regard tune`: which length and coverage penalties translate validation text best."""
+"""`regard tune`: choose the length and coverage penalties with the best BLEU on validation text."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -24,18 +24,27 @@ def tune(
         typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
     ],
     source: Annotated[
-        Path, typer.Option(help="Validation text, plain or gzip: not the test text.", show_default=False)
+        Path,
+        typer.Option(
+            help="Source text for validation, plain or gzip. Do not use the test text.", show_default=False
+        ),
     ],
     reference: Annotated[
         Path, typer.Option(help="Reference translations, one line per source line.", show_default=False)
     ],
-    alpha: Annotated[str, typer.Option(help="Length penalties to try, separated by commas.")] = _GRID,
-    beta: Annotated[str, typer.Option(help="Coverage penalties to try, separated by commas.")] = _GRID,
-    coverage_floor: Annotated[float | None, typer.Option(help="Epsilon of the coverage penalty.")] = None,
+    alpha: Annotated[str, typer.Option(help="Values of the length penalty, separated by commas.")] = _GRID,
+    beta: Annotated[str, typer.Option(help="Values of the coverage penalty, separated by commas.")] = _GRID,
+    coverage_floor: Annotated[
+        float | None,
+        typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
+    ] = None,
     beam: Annotated[int | None, typer.Option(help="Beam size. 1 is greedy search.")] = None,
     tokenize: Annotated[
         str,
-        typer.Option(help="For BLEU: 13a, none (text is tokenised), intl, char, zh, ja-mecab, ko-mecab."),
+        typer.Option(
+            help="Tokenizer for BLEU: 13a, none (the text is already tokenized), intl, char, zh, ja-mecab or "
+            "ko-mecab."
+        ),
     ] = "13a",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case in BLEU.")] = False,
     json_file: Annotated[
@@ -48,10 +57,11 @@ def tune(
     device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
 ) -> None:
-    """Try pairs of length penalty (alpha) and coverage penalty (beta); the best pair by BLEU comes last.
+    """Compare pairs of length penalty (alpha) and coverage penalty (beta) by BLEU on validation text.
 
-    Each pair is judged by what beam search finds with it, not by rescoring one n-best list; one search does
-    the work for all pairs. Other settings are those the model was trained with.
+    The score of a pair is that of beam search with this pair, not that of a rescored n-best list. A single
+    search suffices for all pairs, unless the coverage penalty applies to unfinished hypotheses. Other
+    settings are those of the model. The last line of the output has the best pair.
 
     Example: regard tune runs/first --source valid.de --reference valid.en
     """
@@ -77,7 +87,7 @@ def tune(
     search = search_settings(base, options)
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     if not any(line.strip() for line in sources):
-        raise DataError(f"{source}: holds no text to translate")
+        raise DataError(f"{source}: the file contains no text to translate")
     times = len(grid["alpha"]) * len(grid["beta"]) if search.coverage_penalty.unfinished else 1
     with _watched(len(pairs) * times) as tick:
         trials = try_all(
@@ -107,21 +117,21 @@ def tune(
 
 
 def _numbers(option: str, text: str) -> list[float]:
-    """The values of a list such as `0,0.2`, each once."""
+    """Return the different values of a list such as `0,0.2`."""
     try:
         found = [float(field) for field in text.split(",")]
         if not all(0 <= value < float("inf") for value in found):
             raise ValueError
     except ValueError:
         raise UsageError(
-            f"{option} {text!r}: expected numbers from 0 up, separated by commas: {_GRID}"
+            f"{option} {text!r}: expected numbers of 0 or more, separated by commas, for example {_GRID}"
         ) from None
     return list(dict.fromkeys(found))
 
 
 @contextmanager
 def _watched(total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error, where that is a terminal."""
+    """Show a progress bar if stderr is a terminal, and yield a callback that advances it."""
     if not sys.stderr.isatty():
         yield lambda lines: None
         return
@@ -134,7 +144,7 @@ def _watched(total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _show(trials: "list[Trial]", best: "Trial") -> None:
-    """A table of alpha by beta on a terminal, a line for each pair in a pipe; then the best pair."""
+    """Print a table of BLEU by alpha and beta (without a terminal: one line per pair), and the best pair."""
     from rich.console import Console
     from rich.table import Table
 
@@ -145,7 +155,7 @@ def _show(trials: "list[Trial]", best: "Trial") -> None:
             print(f"{trial.length_penalty:g}\t{trial.coverage_penalty:g}\t{trial.bleu:.2f}")
     else:
         betas = list(dict.fromkeys(trial.coverage_penalty for trial in trials))
-        table = Table(box=None, pad_edge=False, title="BLEU by length penalty (down) and coverage penalty")
+        table = Table(box=None, pad_edge=False, title="BLEU by length penalty (rows) and coverage penalty")
         for name in ("", *(f"{beta:g}" for beta in betas)):
             table.add_column(name, justify="right", no_wrap=True)
         for start in range(0, len(trials), len(betas)):

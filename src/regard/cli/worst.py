@@ -1,4 +1,4 @@
-"""What `regard analyse --worst` does: translations, and what they drop and repeat."""
+"""`regard analyse --worst`: dropped and repeated words of translations."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 __all__ = ["WorstOptions", "show_worst"]
 
-_WIDTH = 100  # of plain text
+_WIDTH = 100  # line width in characters if the output is not a terminal
 
 
 @dataclass(frozen=True)
 class WorstOptions:
-    """What a user chose.
+    """The options of `regard analyse --worst`.
 
     Attributes:
-        aligner: The folder of a word aligner; none: nothing is known of dropped words.
-        links_reference: Links of source and reference in the place of the aligner's.
-        number: How many sentences to show; 0: all.
+        aligner: Directory of a word aligner. None finds no dropped words.
+        links_reference: File with links of source and reference, used instead of the aligner's.
+        number: Number of sentences to show. 0 shows all.
         lowercase: Whether to ignore case.
-        search: Search settings by the names of `search_settings`.
-        threads: On the CPU; none: as many as there are processors.
+        search: Search settings, as arguments of `search_settings`.
+        threads: Number of CPU threads. None uses all processors.
     """
 
     aligner: Path | None
@@ -44,11 +44,11 @@ class WorstOptions:
 
 
 def show_worst(analysed: Analysed, options: WorstOptions) -> None:
-    """Translate, and show the sentences with the most words dropped and repeated first.
+    """Translate and show the sentences, starting with those that have the highest number of errors.
 
     Raises:
-        UsageError: if an option is missing.
-        DataError: if a file is not what it should be.
+        UsageError: If an option is missing.
+        DataError: If a file cannot be read or has the wrong format.
     """
     from regard.api.phrases import load_translator
     from regard.cli.output import open_output, write_json
@@ -56,7 +56,7 @@ def show_worst(analysed: Analysed, options: WorstOptions) -> None:
 
     if options.links_reference is not None and options.aligner is None:
         raise UsageError(
-            "--links-reference needs --aligner too, which links the source with the translations"
+            "--links-reference needs --aligner as well, for the links between source and translations"
         )
     linking = _Linking.read(options)
     pairs = analysed.pairs()
@@ -68,7 +68,9 @@ def show_worst(analysed: Analysed, options: WorstOptions) -> None:
         )
         sentences = _examine(_translated(translator, pairs), pairs, translator, linking, options.lowercase)
         if not sentences:
-            raise DataError(f"{analysed.source}: every line is too long to be translated")
+            raise DataError(
+                f"{analysed.source}: all lines are too long for the model: nothing was translated"
+            )
         ranked, scores = worst_first(sentences), corpus_scores(sentences)
         _show(file, ranked[: options.number or None], scores, len(sentences))
         aligner, links = options.aligner, options.links_reference
@@ -85,13 +87,13 @@ def show_worst(analysed: Analysed, options: WorstOptions) -> None:
         }
         write_json(analysed.json_file, figures)
     if aligner is None:
-        say("without --aligner nothing is known of dropped words: sentences are ranked by repetitions alone")
+        say("dropped words cannot be found without --aligner: the sentences are ranked by repetitions only")
 
 
 def _translated(
     translator: "Translator | PhraseTranslator", pairs: Sequence[tuple[str, str]]
 ) -> "Iterator[LineResult]":
-    """The lines that are not too long."""
+    """Yield the translation results of all lines that are not too long."""
     from regard.decoding.translate import number_lines
 
     lines = number_lines(source for source, _ in pairs)
@@ -102,12 +104,12 @@ def _translated(
 
 @dataclass(frozen=True)
 class _Linking:
-    """Where word links come from: an aligner, for the references perhaps a file.
+    """The source of word links: an aligner and, optionally, a file with the links of the references.
 
     Attributes:
-        linker: The aligner; none: nothing is linked.
-        given: The links of each line's source and reference.
-        name: Where they come from.
+        linker: The aligner. None computes no links.
+        given: Links of the source and the reference of each line, from a file.
+        name: Name of the file.
     """
 
     linker: Linker | None
@@ -116,7 +118,7 @@ class _Linking:
 
     @classmethod
     def read(cls, options: WorstOptions) -> "_Linking":
-        """Load what there is."""
+        """Load the aligner and the links that are given in the options."""
         from regard.data.corpus import read_lines
         from regard.data.links import parse_links
 
@@ -128,24 +130,29 @@ class _Linking:
         return cls(linker, given, str(links))
 
     def check(self, lines: int, reference: Path) -> None:
-        """Refuse links of another text."""
+        """Check that the file has one line of links per reference line.
+
+        Raises:
+            DataError: If the number of lines differs.
+        """
         if self.given is not None and len(self.given) != lines:
             raise DataError(
-                f"{self.name} has {len(self.given)} lines, {reference} has {lines}; expected the same number"
+                f"{self.name} has {len(self.given)} lines but {reference} has {lines}: links need one line "
+                "per reference line"
             )
 
     def links(self, sentences: "Sequence[Sentence]") -> "list[tuple[Links, Links]] | None":
-        """The links of each source sentence with its reference, and with its translation."""
+        """Return the links of each source sentence with its reference and with its translation."""
         if self.linker is None:
             return None
         pairs = [(sentence.source, sentence.reference) for sentence in sentences]
         self.linker.warn_if_strange(pairs)
-        said = self.linker.align([(sentence.source, sentence.output) for sentence in sentences])
+        produced = self.linker.align([(sentence.source, sentence.output) for sentence in sentences])
         if self.given is None:
             wanted = self.linker.align(pairs)
         else:
             wanted = [self._given(sentence) for sentence in sentences]
-        return list(zip(wanted, said, strict=True))
+        return list(zip(wanted, produced, strict=True))
 
     def _given(self, sentence: "Sentence") -> "Links":
         from regard.data.links import check_links
@@ -153,7 +160,7 @@ class _Linking:
         assert self.given is not None
         links = self.given[sentence.line - 1]
         words = {"source": len(sentence.source), "reference": len(sentence.reference)}
-        check_links(links, words, f"{self.name}:{sentence.line}", " as the model reads it")
+        check_links(links, words, f"{self.name}:{sentence.line}", " with the tokenization of the model")
         return links
 
 
@@ -164,7 +171,7 @@ def _examine(
     linking: _Linking,
     lowercase: bool,
 ) -> "list[Sentence]":
-    """The sentences in words, with their attention and links."""
+    """Return the sentences as words, with their attention and links."""
     from dataclasses import replace
 
     from regard.report.collect import examine
@@ -179,7 +186,7 @@ def _examine(
 
 
 def _show(file: "Output", sentences: "Sequence[Sentence]", scores: dict[str, float], examined: int) -> None:
-    """In colour and as wide as it is on a terminal, plain lines elsewhere."""
+    """Write the sentences and the scores, with colors on a terminal and as plain text otherwise."""
     from rich.console import Console
     from rich.text import Text
 
