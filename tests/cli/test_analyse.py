@@ -252,7 +252,7 @@ def test_mistakes_are_named(models, files, tmp_path, arguments, error, message):
 def test_links_of_another_text_and_a_folder_that_is_no_aligner_are_named(models, aligner, files, tmp_path):
     links = tmp_path / "links.txt"
     links.write_text("0-0\n")
-    with pytest.raises(DataError, match=r"links\.txt has 1 lines, .*ref\.txt has 6"):
+    with pytest.raises(DataError, match=r"links\.txt has 1 lines but .*ref\.txt has 6"):
         analyse(models[0], files, "--aligner", aligner, "--links-reference", links)
     with pytest.raises(DataError, match=r"aligner\.json"):
         analyse(models[0], files, "--aligner", models[0])

@@ -311,6 +311,6 @@ def test_figures_names_what_it_cannot_draw(models, files):
         run("figures", "attention", "-o", files / "out", "--from", files / "a.json")
     analyse(models[:1], files, "--json", files / "a.json")
     twice = ("--from", files / "a.json")
-    with pytest.raises(DataError, match="'soft' comes twice"):
+    with pytest.raises(DataError, match="'soft' occurs twice"):
         run("figures", "attention", "-o", files / "out", *twice, *twice)
     assert not (files / "out").exists()

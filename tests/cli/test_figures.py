@@ -363,7 +363,7 @@ def test_self_attention_is_that_of_one_word_in_every_head(folders) -> None:
         for each in ET.parse(folders / "out" / "self-attention.svg").iter(f"{SVG}text")
         if each.get("font-weight") == "bold"
     ]
-    assert bold == ["Encoder, layer 1: what 'c' looks at", "c"]
+    assert bold == ["Encoder, layer 1: self-attention of 'c'", "c"]
     assert [row[0] for row in rows] == ["0", "1"]
     assert "Transformers" in str(looked(folders, "self-attention", "--from", folders / "one").exception)
     beyond = ("--from", folders / "transformer", "--word", 4)

@@ -1,1 +1,1 @@
-"""The commands; see `regard.cli.main`."""
+"""The commands of the command line interface. `regard.cli.main` registers them."""

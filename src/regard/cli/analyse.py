@@ -33,7 +33,7 @@ def analyse(
     worst: Annotated[
         bool,
         typer.Option(
-            "--worst", help="Show dropped and repeated words; the sentences with the most errors come first."
+            "--worst", help="Show dropped and repeated words; sentences with many errors come first."
         ),
     ] = False,
     attention: Annotated[
@@ -200,9 +200,9 @@ def analyse(
 
     --attention: run forced decoding on the references. Show the entropy of the attention, the accuracy of the
     next token and how it depends on the entropy, and the coverage of the source sentences. With --gold, also
-    show the alignment error of the most attended words (Shankar & Sarawagi 2019, Figures 2 to 5, Table 3).
-    For hard attention, which selects words, the set of all selected words of each target word is scored as
-    links as well; these columns are marked "(set)".
+    show the alignment error of the words with the highest attention (Shankar & Sarawagi 2019, Figures 2 to 5,
+    Table 3). For hard attention, which selects words, the set of all selected words of each target word is
+    scored as links as well; these columns are marked "(set)".
 
     --by-length: translate the text with each model and score the sentences of 1 to 10 source words, of 11 to
     20 words, and so on up to 61 words and more (Indurthi et al. 2019, Table 2, Figure 2). The scores have

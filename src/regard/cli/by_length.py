@@ -98,10 +98,10 @@ def show_by_length(analysed: Analysed, options: ByLengthOptions) -> None:
     linker = None if folder is None else Linker.load(folder, options.lowercase, options.threads)
     with open_output(analysed.output) as file:
         systems = _open(analysed, names, len(pairs), options.search)
-        said = {system.name: system.outputs(sources) for system in systems}
+        translated = {system.name: system.outputs(sources) for system in systems}
         counts: dict[str, dict[str, SentenceCounts]] = {}
-        links = _links(linker, systems, pairs, [outputs for outputs, _ in said.values()])
-        for (name, (outputs, _)), own in zip(said.items(), links, strict=True):
+        links = _links(linker, systems, pairs, [outputs for outputs, _ in translated.values()])
+        for (name, (outputs, _)), own in zip(translated.items(), links, strict=True):
             counts[name] = count_system(outputs, references, tokenize, options.lowercase, own)
         first = counts[names[0]]
         scores: dict[str, dict[str, LengthScores]] = {
@@ -119,9 +119,9 @@ def show_by_length(analysed: Analysed, options: ByLengthOptions) -> None:
             "systems": {
                 system.name: {
                     "path": str(system.path),
-                    "refused": said[system.name][1],
+                    "refused": translated[system.name][1],
                     **{metric: one.record() for metric, one in scores[system.name].items()},
-                    "translations": said[system.name][0],
+                    "translations": translated[system.name][0],
                 }
                 for system in systems
             },
@@ -136,7 +136,7 @@ def show_by_length(analysed: Analysed, options: ByLengthOptions) -> None:
         write_json(analysed.json_file, figures)
     if options.svg is not None:
         write_pictures(options.svg, {"by-length.svg": svg_by_length(scores, buckets)})
-    for name, (_, refused) in said.items():
+    for name, (_, refused) in translated.items():
         if refused:
             say(
                 f"{name}: {len(refused)} of {len(pairs)} lines are too long for the model and were not "

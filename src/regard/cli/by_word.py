@@ -47,7 +47,7 @@ def told_unseen(results: "Iterator[LineResult]", translator: "Translator") -> "I
 
 
 def with_unknown_share(results: "Iterator[LineResult]") -> "Iterator[LineResult]":
-    """Yield the results; then report the share of unknown tokens in the best translations."""
+    """Yield the results, then report the share of unknown tokens in the best translations."""
     from regard.data.vocabulary import UNK
 
     tokens = unknown = 0

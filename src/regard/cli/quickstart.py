@@ -130,7 +130,7 @@ def _scores(results: "Sequence[LineResult]", reference: Path) -> dict[str, Any]:
 
 
 def _alignment_error(loaded: "LoadedModel", test: Path) -> float:
-    """Return the AER of the most attended words, with attention computed by forced decoding."""
+    """Return the AER of links to the word with the highest attention, under forced decoding."""
     from regard.data.corpus import read_lines
     from regard.data.links import read_gold
     from regard.decoding.scoring import score_lines
@@ -169,7 +169,7 @@ def _show(results: "Sequence[LineResult]", reference: Path, figures: dict[str, A
     table.add_row(
         "AER",
         f"{100 * figures['aer']:.2f} %",
-        "alignment error of the most attended words against gold links; lower is better",
+        "alignment error of the highest attention against gold links; lower is better",
     )
     table.add_row(
         "time",

@@ -1,4 +1,4 @@
-"""`regard translate`: translate lines of text, and see what the model looked at."""
+"""`regard translate`: translate text with one model or an ensemble, and show or save its attention."""
 
 import sys
 from collections.abc import Iterator
@@ -24,29 +24,44 @@ def translate(
         list[Path],
         typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
     ],
-    input: Annotated[Path | None, typer.Option(help="Text, plain or gzip; else standard input.")] = None,
-    output: Annotated[Path | None, typer.Option(help="The translations; else standard output.")] = None,
+    input: Annotated[
+        Path | None, typer.Option(help="Source text, plain or gzip. Default: standard input.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Output file for the translations. Default: standard output.")
+    ] = None,
     tokenized: Annotated[
         bool,
         typer.Option(
             "--tokenized",
-            help="The text is tokenised as the training text is: take it as it stands. By default, the "
-            "punctuation of plain lines is set apart where the training text is tokenised.",
+            help="The text is already tokenized in the same way as the training text. By default, "
+            "punctuation is separated from words if the training text is tokenized.",
         ),
     ] = False,
     beam: Annotated[int | None, typer.Option(help="Beam size. 1 is greedy search.")] = None,
-    nbest: Annotated[int, typer.Option(help="Translations a line, as LINE ||| TEXT ||| SCORE.")] = 1,
-    scores: Annotated[bool, typer.Option("--scores", help="Write SCORE and a tab before each text.")] = False,
+    nbest: Annotated[
+        int,
+        typer.Option(
+            help="Number of translations per line. With more than 1, the format is LINE ||| TEXT ||| SCORE, "
+            "with lines counted from 0."
+        ),
+    ] = 1,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Write the score and a tab before each translation.")
+    ] = False,
     alignment: Annotated[
         str | None,
-        typer.Option(help="A file for the word links of each line (0-0 1-2); - adds them to the text."),
+        typer.Option(
+            help="Output file for the word links of each line (0-0 1-2). With -, the links are appended to "
+            "the translations."
+        ),
     ] = None,
     attention: Annotated[
         Path | None,
         typer.Option(
-            help="A file for all attention, one JSON object a translation: prior, before each token was "
-            "known, and posterior, once it is; nested by layer, step "
-            "(the end symbol's last), head and source token."
+            help="Output file for the attention weights, with one JSON object per translation. `prior` is "
+            "the attention before a target token is observed, and `posterior` is the attention given the "
+            "token. Both are nested by layer, time step (including the end symbol), head and source token."
         ),
     ] = None,
     layer: LayerOption = None,
@@ -54,90 +69,133 @@ def translate(
     shift: ShiftOption = None,
     tokens: Annotated[
         Path | None,
-        typer.Option(help="A file for the tokens, a JSON object a translation; for `score --tokens-from`."),
+        typer.Option(
+            help="Output file for the tokens, with one JSON object per translation, for "
+            "`regard score --tokens-from`."
+        ),
     ] = None,
-    show: Annotated[bool, typer.Option("--show", help="Draw each attention map in the terminal.")] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print the attention map of each line to the terminal.")
+    ] = False,
     svg: Annotated[
         Path | None,
-        typer.Option(help="A picture of the first line's attention; NAME-2.svg... of the others'."),
+        typer.Option(
+            help="SVG file for the attention map of the first line. The maps of other lines are written to "
+            "NAME-2.svg, NAME-3.svg and so on."
+        ),
     ] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw translations instead of searching.")] = False,
-    temperature: Annotated[float, typer.Option(help="Of --sample: below 1 sharper, above 1 flatter.")] = 1.0,
-    top_k: Annotated[int, typer.Option(help="Of --sample: draw from this many best tokens; 0: all.")] = 0,
-    top_p: Annotated[
-        float, typer.Option(help="Of --sample: from the best that hold this probability.")
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Sample translations from the model instead of beam search.")
+    ] = False,
+    temperature: Annotated[
+        float,
+        typer.Option(
+            help="With --sample: the logits are divided by the temperature. Values below 1 sharpen the "
+            "distribution; values above 1 flatten it."
+        ),
     ] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of --sample.", max=4_294_967_295)] = 1,
+    top_k: Annotated[
+        int,
+        typer.Option(help="With --sample: sample from the K most probable tokens only. 0 uses all tokens."),
+    ] = 0,
+    top_p: Annotated[
+        float,
+        typer.Option(
+            help="With --sample: sample from the smallest set of tokens with at least this total probability."
+        ),
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="With --sample: random seed.", max=4_294_967_295)] = 1,
     prefix: Annotated[
-        Path | None, typer.Option(help="A file of what each translation must start with, line by line.")
+        Path | None,
+        typer.Option(help="File with the required beginnings of the translations, one line per source line."),
     ] = None,
     fertility: Annotated[
         Path | None,
         typer.Option(
-            help="A file of how much attention each source token may receive: a line of MOST, LEAST:MOST, "
-            "LEAST: or - for each line; an empty line leaves the model's own.",
+            help="File with bounds of the total attention of source tokens, one line per source line. A line "
+            "has one field per token or word: MAX, MIN:MAX, MIN: or -. The model's own fertility replaces a "
+            "missing maximum. An empty line means the model's own fertilities.",
         ),
     ] = None,
     word_fertility: Annotated[
         list[str] | None,
         typer.Option(
-            help="The same for a word wherever it stands: WORD=MOST, WORD=LEAST:MOST.", show_default=False
+            help="Bounds of the total attention of a source word in all lines: WORD=MAX or WORD=MIN:MAX. The "
+            "option may be repeated.",
+            show_default=False,
         ),
     ] = None,
     terms: Annotated[
         Path | None,
-        typer.Option(help="A file of what each translation must hold, line by line: words, phrases, tabs."),
+        typer.Option(
+            help="File with required words and phrases, one line per source line, separated by tabs. An "
+            "empty line requires none."
+        ),
     ] = None,
     mbr: Annotated[
         str | None,
         typer.Option(
-            help="Choose among the beam, or the samples of --sample, by expected bleu, chrf or rep (100 less "
-            "repetitions); the scores shown are these.",
+            help="Minimum Bayes risk decoding: choose from the beam, or from the samples of --sample, by "
+            "expected utility. Utilities are bleu, chrf and rep (100 minus the repetitions per 100 words). "
+            "Scores in the output are expected utilities.",
             show_default=False,
         ),
     ] = None,
     candidates: Annotated[
-        int, typer.Option(help="Of --mbr: how many are compared; 0: the whole beam, or 32 samples.", min=0)
+        int,
+        typer.Option(help="With --mbr: number of candidates. 0 uses the whole beam, or 32 samples.", min=0),
     ] = 0,
     mbr_weights: Annotated[
         str,
         typer.Option(
-            help="Of --mbr: what a candidate weighs as a reference: uniform, probability, or auto (uniform "
-            "for samples, else probability)."
+            help="With --mbr: weights of the candidates as references: uniform, probability, or auto "
+            "(uniform for samples, probability for the beam)."
         ),
     ] = "auto",
     length_penalty: Annotated[
         float | None,
         typer.Option(
-            help="Alpha of the length penalty; 0: off. Of a Hugging Face directory as its library counts it."
+            help="Alpha of the length penalty. 0 disables it. For a Hugging Face model, the penalty is that "
+            "of the transformers library."
         ),
     ] = None,
     coverage_penalty: Annotated[
         float | None, typer.Option(help="Beta of the coverage penalty. 0 disables it.")
     ] = None,
     coverage_floor: Annotated[
-        float | None, typer.Option(help="Epsilon of the coverage penalty: less attention costs no more.")
+        float | None,
+        typer.Option(help="Epsilon of the coverage penalty: lower bound of the attention of a source word."),
     ] = None,
     no_repeat_ngram: Annotated[
-        int | None, typer.Option(help="Never say an n-gram of this length twice.")
+        int | None, typer.Option(help="Length of n-grams that must not be repeated. 0 allows repetitions.")
     ] = None,
-    min_length: Annotated[int | None, typer.Option(help="The least tokens of a translation.")] = None,
+    min_length: Annotated[
+        int | None, typer.Option(help="Minimum number of tokens of a translation, without the end symbol.")
+    ] = None,
     max_length_ratio: Annotated[
-        float | None, typer.Option(help="The most tokens of a translation for each source token...")
+        float | None,
+        typer.Option(
+            help="Maximum number of tokens of a translation per source token; --max-length-extra is added."
+        ),
     ] = None,
-    max_length_extra: Annotated[int | None, typer.Option(help="... and so many more.")] = None,
+    max_length_extra: Annotated[
+        int | None,
+        typer.Option(help="Number of tokens added to the maximum length of --max-length-ratio."),
+    ] = None,
     forbid_unknown: Annotated[
         bool | None,
         typer.Option(
             "--forbid-unknown/--allow-unknown",
-            help="Whether the unknown token is never generated. Default: as the model's configuration says.",
+            help="Whether the unknown token is excluded from translations. Default: the model's setting.",
             show_default=False,
         ),
     ] = None,
     replace_unknown: Annotated[
         bool | None,
         typer.Option(
-            "--replace-unknown", help="Copy the most attended source word for it.", show_default=False
+            "--replace-unknown",
+            help="Replace each unknown token by the source word with the highest attention.",
+            show_default=False,
         ),
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Maximum number of sentences in a batch.")] = None,
@@ -156,19 +214,23 @@ def translate(
     device: Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="Number of CPU threads.", min=1, max=1_024)] = None,
     engine: Annotated[
-        str, typer.Option(help="regard, or ctranslate2 for a model of `regard export`: plain translations.")
+        str,
+        typer.Option(
+            help="Inference engine: regard, or ctranslate2 for a model of `regard export` (plain translation "
+            "only)."
+        ),
     ] = "regard",
 ) -> None:
-    """Translate lines of text.
+    """Translate text, one line at a time.
 
-    Options left out are those the model was trained with. Under `torchrun` each process takes a share of the
-    lines.
+    Options that are not given have the values in the configuration of the model. Under `torchrun`, each
+    process translates a share of the lines.
 
     Example: regard translate runs/first --beam 5 --show < input.txt
 
     Best of 64 samples: regard translate runs/first --sample --mbr chrf --candidates 64 < input.txt
 
-    With given words: regard translate runs/first --terms terms.txt < input.txt
+    Required terms: regard translate runs/first --terms terms.txt < input.txt
     """
     options = {
         "beam": beam,
@@ -187,13 +249,13 @@ def translate(
         "head": head,
         "shift": shift,
     }
-    drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    if not sample and drawn != {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 1}:
-        raise UsageError("--temperature, --top-k, --top-p and --seed shape what --sample draws: add --sample")
+    sampled = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    if not sample and sampled != {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 1}:
+        raise UsageError("--temperature, --top-k, --top-p and --seed need --sample")
     if mbr is None and (candidates or mbr_weights != "auto"):
-        raise UsageError("--candidates and --mbr-weights say how --mbr chooses: add --mbr")
+        raise UsageError("--candidates and --mbr-weights need --mbr")
     if sample and terms is not None:
-        raise UsageError("--terms shapes beam search: leave --sample out")
+        raise UsageError("--terms needs beam search, so it cannot be used with --sample")
     if engine not in ("regard", "ctranslate2"):
         raise UsageError(f"--engine {engine!r}: expected regard or ctranslate2")
 
@@ -210,7 +272,7 @@ def translate(
     from regard.training.distributed import join
 
     use_threads(threads)
-    sampling = from_dict(SamplingConfig, drawn, where="sampling options") if sample else None
+    sampling = from_dict(SamplingConfig, sampled, where="sampling options") if sample else None
     compared = {"utility": mbr, "candidates": candidates, "weights": mbr_weights}
     choice = None if mbr is None else from_dict(MbrConfig, compared, where="--mbr options")
     with join(pick_device(device)) as processes:
@@ -248,7 +310,8 @@ def translate(
             by_word = word_fertilities(word_fertility or [])
             model, text, base = load_models(models, device, precision, settings or [])
             if beam is None or sample:
-                options["beam"] = max(base.beam, nbest, candidates)  # as many are kept as are returned
+                # A beam of N holds at most N translations.
+                options["beam"] = max(base.beam, nbest, candidates)
             if by_word or fertility is not None:
                 check_bounded(model, text, str(models[0]))
             translator = Translator(model, text, search_settings(base, options), sampling, by_word, choice)
@@ -264,12 +327,14 @@ def translate(
             str(terms),
         )
         if interactive and processes.count == 1:
+            # Translate each line at once instead of waiting for a full batch.
             results = (result for line in lines for result in translator.translate([line]))
         elif processes.count > 1:
             results = translate_shared(translator, lines)
         else:
             results = translator.translate(lines)
         if not processes.is_main:
+            # Only the main process writes; the others run their share of the work.
             for _ in results:
                 pass
             return
@@ -284,7 +349,7 @@ def translate(
 
 
 def _lines(path: Path | None) -> Iterator[str]:
-    """The lines to translate."""
+    """Return the lines of a file or of standard input."""
     return _file_lines(path) if path is not None else _standard_input()
 
 
@@ -301,7 +366,7 @@ def _standard_input() -> Iterator[str]:
 
 
 def _watched(results: "Iterator[LineResult]", quiet: bool) -> "Iterator[LineResult]":
-    """The same with a progress bar on standard error, where that is a terminal."""
+    """Yield the results and show a progress bar, if stderr is a terminal and `quiet` is false."""
     if quiet or not sys.stderr.isatty():
         yield from results
         return
@@ -310,7 +375,7 @@ def _watched(results: "Iterator[LineResult]", quiet: bool) -> "Iterator[LineResu
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.completed} lines, {task.fields[rate]} a second"),
+        TextColumn("{task.completed} lines, {task.fields[rate]} lines/s"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

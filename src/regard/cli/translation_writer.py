@@ -1,4 +1,4 @@
-"""Where `regard translate` writes translations, their links and their attention."""
+"""Writer for the output files of `regard translate`: translations, links, tokens and attention."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ __all__ = ["Writer"]
 
 
 class Writer:
-    """Writes results to all the places that were asked for."""
+    """Write results to the output files that were chosen by options."""
 
     def __init__(
         self,
@@ -29,7 +29,19 @@ class Writer:
         show: bool,
         svg: Path | None,
     ) -> None:
-        """Open the files; the arguments are the command's options."""
+        """Open the output files.
+
+        Args:
+            files: Stack that closes the files.
+            output: File for the translations. None means standard output.
+            several: Whether to write n-best lists.
+            scores: Whether to write a score before each translation.
+            alignment: File for word links. "-" appends the links to the translations.
+            attention: File for attention weights.
+            tokens: File for tokens.
+            show: Whether to print attention maps to the terminal.
+            svg: File for the attention map of the first line.
+        """
         from regard.cli.output import Output, open_output
 
         def opened(path: Path | None) -> Output | None:
@@ -42,7 +54,7 @@ class Writer:
         self.show, self.svg = show, svg
 
     def write(self, result: "LineResult") -> None:
-        """One line's results."""
+        """Write the results of one line."""
         from regard.data.links import format_links
 
         for text in self._texts(result):
@@ -99,7 +111,7 @@ class Writer:
 
 
 def _described(result: "LineResult", rank: int, translation: "Translation | None") -> dict[str, Any]:
-    """A translation with its tokens and its score."""
+    """Return a translation with its tokens and its score, as JSON-compatible values."""
     return {
         "line": result.line.number,
         "rank": rank,
@@ -111,9 +123,10 @@ def _described(result: "LineResult", rank: int, translation: "Translation | None
 
 
 def _attention(result: "LineResult", rank: int, translation: "Translation | None") -> str:
-    """The same with all attention of a translation, its links and what they were made from.
+    """Return a translation with its attention, its links and the settings of the links, in JSON format.
 
-    `prior` and `posterior` are layers of [target tokens and end symbol][heads][source tokens].
+    `prior` and `posterior` are lists of layers, each of shape [T + 1][H][S] for T target tokens and the end
+    symbol, H heads and S source tokens.
     """
     from regard.data.links import format_links
 
@@ -135,5 +148,8 @@ def _json(content: dict[str, Any]) -> str:
 
 
 def _numbers(weights: "np.ndarray") -> Any:
-    """The shortest decimals that are these float32 numbers: exact zeros stay, nothing else is one."""
+    """Return nested lists with the shortest decimals that round to the given float32 numbers.
+
+    No nonzero weight becomes 0, so that the support of sparse attention is preserved.
+    """
     return weights.astype(str).astype(float).tolist()

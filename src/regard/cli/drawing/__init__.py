@@ -1,1 +1,1 @@
-"""The makers of `regard figures`: one function a figure, from what a user gave to pictures and numbers."""
+"""Functions that plot the figures of `regard figures`, one per figure, from the options of the command."""

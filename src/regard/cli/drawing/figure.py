@@ -1,4 +1,4 @@
-"""What a figure is made of, and what a user gives for it."""
+"""Input options and results of the functions that plot figures."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +14,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Figure:
-    """What a figure's maker hands over.
+    """A plotted figure.
 
     Attributes:
-        pictures: SVG by file name.
-        rows: A table of the numbers drawn, its head first.
-        numbers: The same for a JSON file.
+        pictures: SVG text by file name.
+        rows: Table of the plotted values. The first row is the header.
+        numbers: Plotted values as JSON-compatible values.
     """
 
     pictures: dict[str, str]
@@ -29,13 +29,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which attention a user chose.
+    """The options that select attention weights.
 
     Attributes:
-        layer: From 0, -1 the last; none: the one that word links come from.
-        head: The same of heads; none: the mean of those that word links come from.
-        shift: Whether a token's attention is that of the time step that has it as input; none: as for links.
-        prior: Whether to take the attention before each token was known.
+        layer: Layer, from 0; -1 is the last. None uses the layer of the model's word links.
+        head: Head, from 0; -1 is the last. None averages the heads of the model's word links.
+        shift: Whether the attention of a token is that of the time step that has the token as input. None
+            uses the model's setting for word links.
+        prior: Whether to use the attention before the target token is observed.
     """
 
     layer: int | None = None
@@ -45,23 +46,23 @@ class Chosen:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The same as `search_settings` takes them."""
+        """Return layer, head and shift as arguments of `search_settings`."""
         return {"layer": self.layer, "head": self.head, "shift": self.shift}
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a user gave.
+    """The options of `regard figures`.
 
     Attributes:
-        files: `--from`: files or model folders.
-        source: The text.
-        reference: Its translations.
-        line: Which line of it, from 1.
-        names: What to call the systems, separated by commas; none: as their folders.
-        chosen: Which attention.
-        word: Which token, from 0, -1 the last; none: the one in the middle.
-        device: Where models run.
+        files: Files or model directories of the option `--from`.
+        source: File with the source text.
+        reference: File with the reference translations.
+        line: Line number, from 1.
+        names: Display names of the systems, separated by commas. None uses the names of the files.
+        chosen: Selection of attention weights.
+        word: Position of a token, from 0; -1 is the last. None uses the token in the middle.
+        device: Device of the computation.
     """
 
     files: list[Path]
@@ -74,57 +75,67 @@ class Given:
     device: str = "auto"
 
     def systems(self) -> dict[str, Path]:
-        """The files by what they are called.
+        """Return the files by display name.
 
         Raises:
-            UsageError: if there are not as many names as files, or two of one name.
+            UsageError: If the number of names differs from the number of files, or a name is empty or occurs
+                twice.
         """
         if self.names is not None:
             names = [name.strip() for name in self.names.split(",")]
             if len(names) != len(self.files):
-                raise UsageError(f"--names gives {len(names)} names to {len(self.files)} systems")
+                raise UsageError(
+                    f"--names has {len(names)} names but there are {len(self.files)} systems: "
+                    "give one name per system"
+                )
         else:
             names = file_names(self.files)
         if len(set(names)) < len(names) or not all(names):
-            raise UsageError(f"systems must have names of their own, not {', '.join(names)}; give --names")
+            raise UsageError(
+                f"the names of the systems must be different and not empty, not {', '.join(names)}: "
+                "choose them with --names"
+            )
         return dict(zip(names, self.files, strict=True))
 
     def text(self) -> tuple[str, str | None]:
-        """The line asked for, and its translation where there is one.
+        """Return the chosen source line and its reference, which is None without a reference file.
 
         Raises:
-            UsageError: if there is no source, or it has no such line.
-            DataError: if a file cannot be read.
+            UsageError: If no source is given, or a file has fewer lines.
+            DataError: If a file cannot be read.
         """
         from regard.data.corpus import read_lines
 
         if self.source is None:
-            raise UsageError("models look at a text: give --source")
+            raise UsageError("model directories need a source text: give --source")
         found: list[str] = []
         for path in (self.source, *(() if self.reference is None else (self.reference,))):
             lines = list(read_lines(path))
             if self.line > len(lines):
-                raise UsageError(f"--line {self.line}: {path} has {len(lines)} lines")
+                raise UsageError(f"--line {self.line}: {path} has only {len(lines)} lines")
             found.append(lines[self.line - 1])
         return found[0], found[1] if self.reference is not None else None
 
 
 def file_names(files: list[Path]) -> list[str]:
-    """What files and folders are called: by their last part, or by the whole where that would not do."""
+    """Return display names of files and directories.
+
+    These are the last parts of the paths, or the whole paths if the last parts are not unique.
+    """
     short = [path.resolve().name if path.is_dir() else path.stem for path in files]
     return short if len(set(short)) == len(short) else [str(path) for path in files]
 
 
 def read_written(path: Path, what: str, *models: type[T]) -> T:
-    """What a command wrote, as the first pydantic model that it fits.
+    """Read a JSON file that was written by a command.
 
     Args:
         path: The file.
-        what: The command that writes such files, for messages.
-        *models: What it may hold.
+        what: Command that writes such files, for error messages.
+        *models: Pydantic models of the possible formats, which are tried in this order.
 
     Raises:
-        DataError: if it cannot be read or holds something else.
+        DataError: If the file cannot be read or has none of the formats.
     """
     from regard.data.reading import NotJson, read_json
 
@@ -134,9 +145,9 @@ def read_written(path: Path, what: str, *models: type[T]) -> T:
             return read_json(path, model)
         except NotJson as error:
             reason = reason or str(error)
-    raise DataError(f"{path}: not what `{what}` writes: {reason}")
+    raise DataError(f"{path}: the file was not written by `{what}`: {reason}")
 
 
 def digits(value: float | None) -> str:
-    """Four digits, and none where it is exactly zero."""
+    """Return a number with four decimal places, "0" for an exact zero, or an empty text for None."""
     return "" if value is None else f"{value:.4f}" if value else "0"

@@ -1,4 +1,4 @@
-"""Figures of where models look: in their own translations, under teacher forcing, within a sentence."""
+"""Figures of attention weights: in translation, under teacher forcing, and self-attention."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _ATTENTION = "regard translate --attention"
 
 @dataclass(frozen=True)
 class _Map:
-    """Where a model looked in one sentence, [T, S], words or tokens."""
+    """The attention weights of one sentence, of shape [T, S], with its source and target tokens."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -33,14 +33,16 @@ class _Map:
 
 
 def draw_translations(given: Given) -> Figure:
-    """Malaviya et al. (2018), Figure 2: where systems look as they translate; what they say again is marked.
+    """Plot the attention maps of translations and mark repeated words.
+
+    The figure is that of Malaviya et al. (2018), Figure 2.
 
     Args:
-        given: Model folders with a source text, or files of `regard translate --attention`.
+        given: Model directories with a source text, or files of `regard translate --attention`.
 
     Raises:
-        UsageError: if what is needed is not given.
-        DataError: if a file is not what it should be.
+        UsageError: If a required option is missing.
+        DataError: If a file has the wrong format.
     """
     from regard.report.beside import svg_beside
     from regard.report.heatmap import svg_map
@@ -49,32 +51,34 @@ def draw_translations(given: Given) -> Figure:
     found = _own_translations(given)
     reference = () if given.reference is None else tuple(split_at_spaces(given.text()[1] or ""))
     pictures: dict[str, str] = {}
-    rows = [["system", "translation", "said again"]]
+    rows = [["system", "translation", "repeated words"]]
     for name, one in found.items():
         again = Sentence(given.line, one.source, reference, one.target).repeated
         pictures[name] = svg_map(one.weights, one.source, one.target, marked=again)
         words = " ".join(one.target[place] for place in sorted(again))
         rows.append([name, " ".join(one.target), words])
-    said = "; ".join(f"{name}: {' '.join(one.target)}" for name, one in found.items())
-    svg = svg_beside(pictures, "Where each system looks as it translates", f"{said}.")
+    texts = "; ".join(f"{name}: {' '.join(one.target)}" for name, one in found.items())
+    svg = svg_beside(pictures, "Attention of each system during translation", f"{texts}.")
     numbers = {"line": given.line, "systems": {name: one.record() for name, one in found.items()}}
     return Figure({f"translations-{given.line}.svg": svg}, rows, numbers)
 
 
 def draw_history(given: Given) -> Figure:
-    """The lecture's attention history: the source sentence as each word of the translation saw it.
+    """Plot the attention history: the source sentence, once per target word, with its attention weights.
+
+    The figure is that of the lecture by Martins (2020).
 
     Args:
-        given: As for `draw_translations`.
+        given: Model directories with a source text, or files of `regard translate --attention`.
 
     Raises:
-        UsageError: if what is needed is not given.
-        DataError: if a file is not what it should be.
+        UsageError: If a required option is missing.
+        DataError: If a file has the wrong format.
     """
     from regard.report.history import svg_history
 
     found = _own_translations(given)
-    rows = [["system", "word", "looks at", "weight"]]
+    rows = [["system", "word", "attends to", "weight"]]
     pictures: dict[str, str] = {}
     for name, one in found.items():
         end = "" if len(found) == 1 else f"-{name}"
@@ -87,15 +91,17 @@ def draw_history(given: Given) -> Figure:
 
 
 def draw_difference(given: Given) -> Figure:
-    """Shankar & Sarawagi (2019), Figures 2 and 5: maps of a given translation, and how they differ.
+    """Plot attention maps under forced decoding, and the differences from the map of the first model.
+
+    The figures are those of Shankar & Sarawagi (2019), Figures 2 and 5. A sink that only some models have
+    gets weight 0 in the maps of the others.
 
     Args:
-        given: Model folders, a source text and its translations.
+        given: Model directories, a source text and its references.
 
     Raises:
-        UsageError: if what is needed is not given, or there is no such layer or head.
-        DataError: if a model cannot read the line, or cuts it into other words than the first. A sink that
-            only some of them have counts as 0 in the others.
+        UsageError: If a required option is missing, or a model has no such layer or head.
+        DataError: If a line is empty or too long for a model, or the models split it into different words.
     """
     import numpy as np
 
@@ -103,10 +109,10 @@ def draw_difference(given: Given) -> Figure:
     from regard.report.difference import difference_pictures
 
     if not given.files:
-        raise UsageError("figure difference is drawn --from model folders, with --source and --reference")
+        raise UsageError("figure difference needs model directories (--from), --source and --reference")
     source, reference = given.text()
     if reference is None:
-        raise UsageError("figure difference leads models through given translations: give --reference")
+        raise UsageError("figure difference uses forced decoding of reference translations: give --reference")
     found = {name: _forced(given, name, path, (source, reference)) for name, path in given.systems().items()}
     (first, base), *others = found.items()
     pictures = difference_pictures(given.line, found)
@@ -123,33 +129,37 @@ def draw_difference(given: Given) -> Figure:
 
 
 def draw_self_attention(given: Given) -> Figure:
-    """The lecture's self-attention: what a word gives to its sentence in a layer of the encoder, by head.
+    """Plot the self-attention of a word in one layer of the encoder, for each head.
+
+    The figure is that of the lecture by Martins (2020).
 
     Args:
-        given: The folder of a Transformer and a source text; the layer is the fifth, number 4, or the last
-            where there are fewer.
+        given: The directory of a Transformer and a source text. The default layer is layer 4 (counted from
+            0), or the last one if there are fewer layers.
 
     Raises:
-        UsageError: if what is needed is not given, or there is no such layer or word.
-        DataError: if the model cannot read the line.
+        UsageError: If a required option is missing, or there is no such layer or word.
+        DataError: If the line is empty or too long.
     """
     from regard.api.model import load
     from regard.report.fan import svg_fan
     from regard.report.heatmap import svg_map
 
     if len(given.files) != 1:
-        raise UsageError("figure self-attention is drawn --from one model folder, with --source")
+        raise UsageError("figure self-attention needs exactly one model directory (--from) and --source")
     folder = given.files[0]
     result = load(folder, device=given.device).translate(given.text()[0], look="all")
     layers, words = result.encoder, result.source_tokens
     if not words:
         raise DataError(f"{given.source}:{given.line}: the line is empty")
     if not layers:
-        raise UsageError(f"{folder}: has no self-attention: figure self-attention is of Transformers")
+        raise UsageError(
+            f"{folder}: the model has no self-attention. Figure self-attention needs Transformers."
+        )
     layer = _place("--layer", given.chosen.layer, len(layers), min(4, len(layers) - 1), f"layers in {folder}")
     word = _place("--word", given.word, len(words), (len(words) - 1) // 2, f"tokens in line {given.line}")
     weights = layers[layer]  # (H, S, S)
-    title = f"Encoder, layer {layer}: what {words[word]!r} looks at"
+    title = f"Encoder, layer {layer}: self-attention of {words[word]!r}"
     pictures = {
         "self-attention.svg": svg_fan(weights[:, word], words, word, title),
         "self-attention-heads.svg": svg_map(weights, words, words, f"Encoder, layer {layer}, all heads"),
@@ -161,10 +171,10 @@ def draw_self_attention(given: Given) -> Figure:
 
 
 def _own_translations(given: Given) -> dict[str, _Map]:
-    """The maps of translations that systems made, by their names."""
+    """Return the attention maps of the translations of all systems, by display name."""
     if not given.files:
         raise UsageError(
-            f"this figure is drawn --from model folders with --source, or files of `{_ATTENTION}`"
+            f"this figure needs model directories (--from) and --source, or files of `{_ATTENTION}` (--from)"
         )
     systems = given.systems()
     return {
@@ -186,7 +196,7 @@ def _translated(given: Given, folder: Path) -> _Map:
 
 
 def _written(given: Given, path: Path) -> _Map:
-    """The best translation of the line in a file of `regard translate --attention`."""
+    """Return the map of the best translation of the line in a file of `regard translate --attention`."""
     import numpy as np
 
     from regard.api.loading import search_settings
@@ -205,14 +215,17 @@ def _written(given: Given, path: Path) -> _Map:
                 raise ValueError
             own = from_dict(AlignmentConfig, entry.extra("alignment") or {}, where=f"{path}: alignment")
         except (TypeError, ValueError, OverflowError, IndexError):
-            raise DataError(f"{path}: not what `{_ATTENTION}` writes") from None
+            raise DataError(f"{path}: the file was not written by `{_ATTENTION}`") from None
         if not target or not layers:
-            raise DataError(f"{path}: line {given.line} was not translated: it is empty or too long")
+            raise DataError(f"{path}: line {given.line} was not translated, as it is empty or too long")
         if any(layer.ndim != 3 or layer.shape[::2] != (len(target) + 1, len(source)) for layer in layers):
-            raise DataError(f"{path}: not what `{_ATTENTION}` writes: attention of {layers[0].shape}")
+            raise DataError(
+                f"{path}: the file was not written by `{_ATTENTION}`: the attention has shape "
+                f"{layers[0].shape}"
+            )
         config = search_settings(SearchConfig(alignment=own), given.chosen.settings).alignment
         return _Map(source, target, attention_map(layers, config, str(path)))
-    raise DataError(f"{path}: has no line {given.line}")
+    raise DataError(f"{path}: there is no line {given.line} in the file")
 
 
 def _entries(path: Path) -> Iterator[Translated]:
@@ -223,11 +236,15 @@ def _entries(path: Path) -> Iterator[Translated]:
         try:
             yield parse_json(line, Translated)
         except NotJson as error:
-            raise DataError(f"{path}:{number}: not what `{_ATTENTION}` writes: {error}") from None
+            raise DataError(f"{path}:{number}: the line was not written by `{_ATTENTION}`: {error}") from None
 
 
 def _place(option: str, wanted: int | None, count: int, default: int, what: str) -> int:
-    """A number from 0, or one from -1 backwards, as one from 0."""
+    """Return a valid position from 0; a negative position counts from the end.
+
+    Raises:
+        UsageError: If there is no such position; the message has the option.
+    """
     place = default if wanted is None else wanted
     if not -count <= place < count:
         raise UsageError(f"{option} {place}: there are {count} {what}, counted from 0; -1 is the last")
@@ -235,7 +252,7 @@ def _place(option: str, wanted: int | None, count: int, default: int, what: str)
 
 
 def _forced(given: Given, name: str, folder: Path, pair: tuple[str, str]) -> "AttentionMap":
-    """Where a model looked on the way through a given translation, in words."""
+    """Return the attention map of a model under forced decoding of a translation, by words."""
     from regard.api.loading import load_models, search_settings
     from regard.decoding.analysis import force_lines
     from regard.metrics.maps import AttentionMap
@@ -244,7 +261,7 @@ def _forced(given: Given, name: str, folder: Path, pair: tuple[str, str]) -> "At
     search = search_settings(base, given.chosen.settings)
     (line,) = force_lines(model, text, [pair], search.batch)
     if line is None:
-        raise DataError(f"{given.source}:{given.line}: {name} cannot read it")
+        raise DataError(f"{given.source}:{given.line}: the line is empty or too long for {name}")
     weights = line.map(search.alignment, given.chosen.prior, name)
     words = line.source, line.target, line.source_words, line.target_words
     return AttentionMap.of_tokens(weights, *words)

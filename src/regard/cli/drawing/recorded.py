@@ -1,4 +1,4 @@
-"""Figures from files that other commands left: analyses, tables of papers, records of training."""
+"""Figures from the result files of other commands and from training records."""
 
 import math
 from pathlib import Path
@@ -18,27 +18,30 @@ _LABELS = {"bleu": "BLEU", "rep": "REP", "drop": "DROP", "sacrebleu": "BLEU"}
 
 
 def draw_attention(given: Given) -> Figure:
-    """Shankar & Sarawagi (2019), Figures 3 and 4.
+    """Plot accuracy by entropy, and coverage (Shankar & Sarawagi 2019, Figures 3 and 4).
 
     Args:
         given: Files of `regard analyse --attention --json`.
 
     Raises:
-        UsageError: if there is none.
-        DataError: if a file holds something else, or two models of one name.
+        UsageError: If there is no file.
+        DataError: If a file has the wrong format, or two models have the same name.
     """
     from regard.metrics.attention import AttentionFigures
     from regard.report.attention import svg_coverage, svg_entropy
 
     what = "regard analyse --attention --json"
     if not given.files:
-        raise UsageError(f"figure attention is drawn --from what `{what}` wrote")
+        raise UsageError(f"figure attention needs files written by `{what}` (--from)")
     records: dict[str, Any] = {}
     models: dict[str, AttentionFigures] = {}
     for path in given.files:
         for name, own in read_written(path, what, Attention).models.items():
             if name in models:
-                raise DataError(f"{path}: {name!r} comes twice; `regard analyse --names` tells models apart")
+                raise DataError(
+                    f"{path}: the name {name!r} occurs twice. Run `regard analyse` with --names to give the "
+                    "models different names."
+                )
             record = own.model_dump(exclude={"lines"}, exclude_none=True)
             try:
                 models[name] = AttentionFigures.from_record(record)
@@ -55,34 +58,40 @@ def draw_attention(given: Given) -> Figure:
 
 
 def draw_by_length(given: Given) -> Figure:
-    """Indurthi et al. (2019), Figure 2.
+    """Plot scores by source length (Indurthi et al. 2019, Figure 2).
 
     Args:
-        given: Files of `regard analyse --by-length --json`, or of `regard reproduce indurthi2019-figure2`.
+        given: Files of `regard analyse --by-length --json` or of `regard reproduce indurthi2019-figure2`.
 
     Raises:
-        UsageError: if there is none.
-        DataError: if a file holds something else, two systems of one name, or other groups of lengths than
-            the file before.
+        UsageError: If there is no file.
+        DataError: If a file has the wrong format or other groups of lengths than the file before it, or two
+            systems have the same name.
     """
     from regard.report.by_length import svg_groups
 
     if not given.files:
-        raise UsageError(f"figure by-length is drawn --from what `{_BY_LENGTH}` wrote")
+        raise UsageError(f"figure by-length needs files written by `{_BY_LENGTH}` (--from)")
     systems: dict[str, dict[str, LengthScores]] = {}
     groups: tuple[list[str], list[int] | None] | None = None
     for path in given.files:
         found = read_written(path, _BY_LENGTH, ByLength, PaperTable)
         own, labels, counts = _reproduced(found) if isinstance(found, PaperTable) else _analysed(found)
         if not own:
-            raise DataError(f"{path}: not what `{_BY_LENGTH}` writes")
+            raise DataError(f"{path}: the file was not written by `{_BY_LENGTH}`")
         if groups is not None and groups[0] != labels:
-            raise DataError(f"{path}: its lengths are {', '.join(labels)}; before: {', '.join(groups[0])}")
+            raise DataError(
+                f"{path}: its groups of lengths are {', '.join(labels)}, but those of the other files are "
+                f"{', '.join(groups[0])}: all files must have the same groups"
+            )
         for name, scores in own.items():
             if name in systems:
-                raise DataError(f"{path}: {name!r} comes twice; `regard analyse --names` tells systems apart")
+                raise DataError(
+                    f"{path}: the name {name!r} occurs twice. Run `regard analyse` with --names to give the "
+                    "systems different names."
+                )
             systems[name] = scores
-        # Other texts have other numbers of sentences, which one axis cannot name.
+        # The axis shows the numbers of sentences only if they are the same in all files.
         same = groups is None or groups[1] == counts
         groups = (labels, counts if same else None)
     assert groups is not None
@@ -90,7 +99,7 @@ def draw_by_length(given: Given) -> Figure:
         metric for metric in next(iter(systems.values())) if all(metric in one for one in systems.values())
     ]
     if not common:
-        raise DataError("the files have no metric in common")
+        raise DataError("the files have no metric in common, so the systems cannot be compared")
     systems = {name: {metric: scores[metric] for metric in common} for name, scores in systems.items()}
     labels, counts = groups
     rows = [["system", "metric", *labels, "all"]]
@@ -113,7 +122,7 @@ def draw_by_length(given: Given) -> Figure:
 def _analysed(
     found: ByLength,
 ) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
-    """The systems, the lengths and the sentences of an analysis."""
+    """Return the systems, the groups of lengths and their numbers of sentences from an analysis."""
     import numpy as np
 
     from regard.metrics.by_length import Bucket, LengthScores
@@ -145,7 +154,10 @@ def _score(found: Score) -> Any:
 def _reproduced(
     found: PaperTable,
 ) -> "tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]":
-    """The same of a paper's table whose columns are lengths; those the text has not are not in it."""
+    """Return the same from the table of a paper whose columns are groups of lengths.
+
+    Groups without sentences are missing in the file.
+    """
     from regard.metrics.by_length import BucketScore, LengthScores
 
     labels = list(
@@ -162,28 +174,28 @@ def _reproduced(
             for label in labels
         )
         sentences |= {label: cell.sentences for label, cell in cells.items() if cell.sentences is not None}
-        total = BucketScore(math.nan)  # not in the file
+        total = BucketScore(math.nan)  # the file has no total score
         systems[row.row] = {"bleu": LengthScores("BLEU", "", buckets, total)}
     counts = [sentences[label] for label in labels] if sentences.keys() >= set(labels) else None
     return systems, labels, counts
 
 
 def draw_training(given: Given) -> Figure:
-    """Curves of training, runs side by side.
+    """Plot the training curves of one or more runs.
 
     Args:
-        given: Model folders, or the `record.jsonl` in them.
+        given: Model directories or their `record.jsonl` files.
 
     Raises:
-        UsageError: if there is none.
-        DataError: if one has no record.
+        UsageError: If there is no file.
+        DataError: If a directory has no training record.
     """
     from regard.report.curves import read_curves
     from regard.report.training import Points, drawn_curves, svg_training
     from regard.training.record import RECORD_FILE
 
     if not given.files:
-        raise UsageError(f"figure training is drawn --from model folders, or the {RECORD_FILE} in them")
+        raise UsageError(f"figure training needs model directories or their {RECORD_FILE} files (--from)")
     folders: list[Path] = [path.parent if path.name == RECORD_FILE else path for path in given.files]
     runs: dict[str, dict[str, Points]] = {}
     for name, folder in Given(folders, names=given.names).systems().items():
@@ -192,7 +204,7 @@ def draw_training(given: Given) -> Figure:
         if not found:
             raise DataError(f"{folder / RECORD_FILE}: no record of training")
         runs[name] = found
-    rows = [["run", "curve", "points", "last update", "last", "best"]]
+    rows = [["run", "curve", "points", "last step", "last", "best"]]
     for run, curves in runs.items():
         for kind, points in curves.items():
             values = [value for _, value in points]

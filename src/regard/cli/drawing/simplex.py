@@ -1,4 +1,4 @@
-"""The figure of three words over three rounds, and of maps in two and three dimensions."""
+"""Figures of softmax and sparsemax, with and without fertility constraints, that need no data."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,16 +14,18 @@ __all__ = ["draw_simplex"]
 
 
 def draw_simplex(given: Given) -> Figure:
-    """Malaviya et al. (2018), Figure 1, and the lecture's softmax against sparsemax.
+    """Plot constrained attention over three time steps, and softmax and sparsemax in 2 and 3 dimensions.
+
+    The figures are those of Malaviya et al. (2018), Figure 1, and of the lecture by Martins (2020).
 
     Args:
-        given: Nothing: the numbers are computed.
+        given: The options of the command. No input file is allowed, as all values are computed.
 
     Raises:
-        UsageError: if a file is given.
+        UsageError: If a file is given.
     """
     if given.files:
-        raise UsageError("figure simplex is drawn from nothing: --from has no place beside it")
+        raise UsageError("figure simplex needs no input files, so it cannot be used with --from")
     import torch
 
     from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan, softmax, sparsemax
@@ -45,7 +47,7 @@ def draw_simplex(given: Given) -> Figure:
     curves = {map.__name__: map(pairs)[:, 0].numpy() for map in (softmax, sparsemax)}
 
     def over(map: "Callable[..., torch.Tensor]", first: int, second: int) -> "np.ndarray":
-        """The first weight on a grid of so many first and second scores."""
+        """Return the first weight on a grid of the first two scores, of shape [second, first]."""
         down, across = torch.meshgrid(
             torch.linspace(-3, 3, second, dtype=double),
             torch.linspace(-3, 3, first, dtype=double),

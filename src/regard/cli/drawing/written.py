@@ -1,4 +1,7 @@
-"""What the files hold that figures are made from, as pydantic models: they come from anywhere."""
+"""Pydantic models of the files that figures are plotted from.
+
+The files may come from other machines or may have been edited, so all values are validated.
+"""
 
 from typing import Annotated, Any, Self
 
@@ -27,12 +30,12 @@ class _Bins(BaseModel):
             or len(right) != len(self.counts)
             or not (rising and fewer)
         ):
-            raise ValueError("its bins do not fit together")
+            raise ValueError("the edges and the counts of the bins are inconsistent")
         return self
 
 
 class _Figures(BaseModel):
-    """The figures of a model's attention; what else a file says of it is handed on as it is."""
+    """The statistics of a model's attention. Other fields of the file are kept unchanged."""
 
     model_config = {"extra": "allow"}
 
@@ -50,13 +53,13 @@ class _Figures(BaseModel):
 
 
 class Attention(BaseModel):
-    """What `regard analyse --attention --json` writes."""
+    """The format of `regard analyse --attention --json`."""
 
     models: dict[str, _Figures] = Field(min_length=1)
 
 
 class Score(BaseModel):
-    """A score and its 95 % interval."""
+    """A score and its 95 % confidence interval."""
 
     value: float
     interval: tuple[float, float] | None = None
@@ -65,7 +68,7 @@ class Score(BaseModel):
     def _drawable(self) -> Self:
         for value in (self.value, *(self.interval or ())):
             if value == value and abs(value) > 1e15:
-                raise ValueError("a score beyond all scores")
+                raise ValueError("the absolute value of a score is above 1e15")
         return self
 
 
@@ -89,7 +92,7 @@ class _System(BaseModel):
 
 
 class ByLength(BaseModel):
-    """What `regard analyse --by-length --json` writes."""
+    """The format of `regard analyse --by-length --json`."""
 
     buckets: list[_Bucket] = Field(min_length=1)
     systems: dict[str, _System] = Field(min_length=1)
@@ -99,7 +102,7 @@ class ByLength(BaseModel):
         for name, system in self.systems.items():
             found = [own for _, own in system if own is not None]
             if not found or any(len(own.buckets) != len(self.buckets) for own in found):
-                raise ValueError(f"{name} has not a score for each group of lengths")
+                raise ValueError(f"{name} does not have one score for each group of lengths")
         return self
 
 
@@ -115,13 +118,13 @@ class _Row(BaseModel):
 
 
 class PaperTable(BaseModel):
-    """What `regard reproduce indurthi2019-figure2 --json` writes."""
+    """The format of `regard reproduce indurthi2019-figure2 --json`."""
 
     rows: list[_Row] = Field(min_length=1)
 
 
 class Translated(BaseModel):
-    """A line of what `regard translate --attention` writes; each version of the weights as it stands."""
+    """A line in the format of `regard translate --attention`. Its attention weights are not validated."""
 
     model_config = {"extra": "allow"}
 
@@ -131,5 +134,5 @@ class Translated(BaseModel):
     target: list[str]
 
     def extra(self, name: str) -> Any:
-        """Return another value of the line, not yet checked: `prior`, `posterior` or `alignment`."""
+        """Return the unvalidated value of another field of the line: `prior`, `posterior` or `alignment`."""
         return (self.model_extra or {}).get(name)
