@@ -55,6 +55,7 @@ def actions(
     for path, table in zip(paths, tables, strict=True):
         if paths.count(path) > 1:
             raise UsageError(f"{path}: two tables have this output file. Rename one of the tables.")
+        # `samefile` also detects links to a table, which a comparison of paths would miss.
         if path.exists() and any(path.samefile(one) for one in tables if one.exists()):
             raise UsageError(
                 f"{path}: the output would overwrite the table {table}. Choose another directory with --into."

@@ -141,6 +141,7 @@ def align(
             "under torchrun several processes read the text, so it cannot come from standard input"
         )
     config = None if load is not None else _config(model, settings or [])
+    # Check the target directory before training, which may take hours.
     if save is not None:
         WordAligner.refuse_foreign(save)
     for text in (source, target):
@@ -149,6 +150,7 @@ def align(
                 f"-o {output}: the output would overwrite the text to align. Choose another output file."
             )
     known = None if load is None else WordAligner.load(load)
+    # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
     lowercase = lowercase or (known is not None and known.lowercase)
     corpus = _read(source, target, prepared, known, lowercase, allow_empty)
     passes: list[dict[str, Any]] = []
@@ -159,6 +161,7 @@ def align(
         if aligner is None:
             assert config is not None
             aligner = _train(corpus, config, setting, lowercase, symmetrize, save, passes)
+        # Only process 0 opened the output; the others have contributed their counts.
         if file is None:
             return
         if save is not None:
@@ -269,6 +272,7 @@ def _train(
     from regard.alignment import train_both
     from regard.alignment.both import DIRECTIONS
 
+    # A saved aligner needs both directions, because it may later be symmetrized in another way.
     directions = (method,) if method in DIRECTIONS and save is None else DIRECTIONS
     with _reporting(setting.process == 0, len(directions), passes) as report:
         return train_both(corpus, config, setting, lowercase, directions, report)
@@ -312,6 +316,7 @@ def _reporting(
 def _write_posteriors(file: "Output", links: "np.ndarray", least: float) -> None:
     import numpy as np
 
+    # Rows of `links` are target words. The transpose sorts the output by source words.
     sources, targets = np.nonzero(links.T >= least)
     values = links[targets, sources]
     fields = zip(sources.tolist(), targets.tolist(), values.tolist(), strict=True)

@@ -214,6 +214,7 @@ def analyse(
 
     Example: regard analyse runs/soft runs/hard --by-length --source test.de --reference test.en --svg .
     """
+    # Options are None or False if they are not given, so that `_check` can find those of other modes.
     searching = {"beam": beam, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     translating = {"aligner": aligner, "lowercase": lowercase or None, **searching}
     attending = {"gold": gold, "line": line, "prior": prior or None}
@@ -231,6 +232,7 @@ def analyse(
             ((three,), {"bucket": bucket, "tokenize": tokenize}),
         ],
     )
+    # Import after the checks, so that a usage error is reported without loading PyTorch.
     from regard.cli.analysed import Analysed
     from regard.training.device import use_threads
 

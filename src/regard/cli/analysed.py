@@ -62,6 +62,7 @@ class Analysed:
             names = [name.strip() for name in given.split(",")]
         else:
             names = [folder.resolve().name for folder in self.models]
+            # Two models may be in directories of the same name, such as a/model and b/model.
             if len(set(names)) < len(names):
                 names = [str(folder) for folder in self.models]
         if len(names) != len(self.models):

@@ -168,6 +168,7 @@ def _examine(
         if gold is not None:
             words = {"source": len(line.source), "reference": len(line.target)}
             note = f" with the tokenization of {model.name}"
+            # Gold links count words as the model splits them, so they must fit its tokenization.
             check_links(gold[number - 1].possible, words, f"{options.gold}:{number}", note)
         sentences.append(line.examine(model.search.alignment, options.prior, model.name))
         total += float(line.log_probs.sum())
@@ -213,6 +214,7 @@ def _tables(found: dict[str, _Found]) -> list[list[list[str]]]:
     every = {name: one.figures for name, one in found.items()}
     columns = [f"{name} {what}" for name in every for what in ("steps %", "accuracy %")]
     entropies = [["entropy", *columns]]
+    # The number of bins differs between models: it depends on the largest entropy of each.
     edges = max((one.entropies.edges for one in every.values()), key=len)
     for b, (low, high) in enumerate(pairwise(edges)):
         row = [f"{low:g} to {high:g}"]
@@ -223,6 +225,7 @@ def _tables(found: dict[str, _Found]) -> list[list[list[str]]]:
         entropies.append(row)
 
     coverages = [["coverage %", *(f"{name} sentences %" for name in every)]]
+    # Coverage is in [0, 1], so all models have the same bins; empty rows are omitted.
     bins = [one.coverages for one in every.values()]
     for b, (low, high) in enumerate(pairwise(bins[0].edges)):
         row = [f"{100 * low:g} to {100 * high:g}", *(f"{100 * one.shares[b]:.2f}" for one in bins)]

@@ -155,6 +155,7 @@ def _open(analysed: Analysed, names: Sequence[str], lines: int, search: dict[str
     for name, path in sorted(paths, key=lambda pair: pair[1].is_dir()):
         if path.is_dir():
             settings = {"nbest": 1, "batch": analysed.batch, **search}
+            # One model at a time: the systems are compared and do not form an ensemble.
             translator = load_translator([path], analysed.device, analysed.precision, settings)
             systems[name] = _System(name, path, translator)
             continue

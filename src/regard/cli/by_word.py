@@ -23,6 +23,7 @@ def word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:
 
     found: dict[str, tuple[float, float]] = {}
     for option in options:
+        # Split at the last "=", because the word itself may contain one.
         word, equals, bounds = option.rpartition("=")
         if not equals or not word:
             raise UsageError(f"--word-fertility {option!r}: expected WORD=MAX or WORD=MIN:MAX")
@@ -38,6 +39,7 @@ def told_unseen(results: "Iterator[LineResult]", translator: "Translator") -> "I
     sinks = len(translator.text.sink)
     for result in results:
         if left and result.translations:
+            # The sink is an artificial token and not a word of the text.
             tokens = result.source_tokens[: len(result.source_tokens) - sinks]
             left.difference_update(words_of(side, tokens))
         yield result

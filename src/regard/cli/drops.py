@@ -80,6 +80,7 @@ class LinkFiles:
             _read_links(path, sources, text, sentences)
             for path, text in zip(paths, (reference, *outputs), strict=True)
         )
+        # DROP of each system is computed against the same links of the reference.
         return wanted * len(outputs), [links for system in produced for links in system]
 
 

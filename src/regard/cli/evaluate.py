@@ -124,6 +124,7 @@ def evaluate(
         linked.check(False, False)
         if sentences is not None:
             raise UsageError("--sentences needs HYPOTHESIS and REFERENCE")
+    # An option without effect is an error: otherwise a typing mistake could go unnoticed.
     if target is not None and gold is None:
         raise UsageError("--target has no effect without --gold")
     if source is not None and gold is None and "drop" not in _metrics(metric):
@@ -136,6 +137,7 @@ def evaluate(
         from regard.api.evaluation import score_systems
         from regard.metrics.translation import as_tokenizer
 
+        # Check the name before any file is read.
         as_tokenizer(tokenize)
         if len(reference) > 1 and {"rep", "drop"} & set(names):
             raise UsageError(
@@ -315,6 +317,7 @@ def _perplexity(path: Path) -> dict[str, Any]:
     total, tokens = 0.0, 0
     for number, line in enumerate(_read(path), 1):
         for field in split_at_spaces(line):
+            # A token may contain "|", so split at the last one.
             name, separator, value = field.rpartition("|")
             try:
                 log_prob = float(value)

@@ -21,6 +21,7 @@ def refuse_exported(folders: Sequence[Path]) -> None:
     from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
     for folder in folders:
+        # A directory may have both kinds of weights; regard then uses its own.
         if (folder / EXPORTED_FILE).exists() and not (folder / MODEL_FILE).exists():
             raise UsageError(f"{folder}: this is an exported model. Add --engine ctranslate2.")
 

@@ -166,6 +166,7 @@ def _write(
                 file.write(line + "\n")
         else:
             for own in counts:
+                # A fertility of 0 would forbid all attention to the word, so the minimum is 1.
                 file.write(" ".join(f"{max(count, 1) + add:g}" for count in own) + "\n")
 
 
@@ -228,6 +229,7 @@ def _aligned(
         names = str(source), str(target)
         lines = read_pairs(CorpusConfig(source=names[0], target=names[1]))
         pairs = ((split[0](left), split[1](right)) for left, right in lines)
+        # Further texts use the vocabulary of the first one, on which the aligner is trained.
         words = (corpora[0].source.words, corpora[0].target.words) if corpora else None
         corpora.append(Corpus.from_tokens(pairs, words, names))
     found: list[list[list[int]]] = []

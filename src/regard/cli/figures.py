@@ -198,6 +198,7 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
     from regard.cli.progress import say
     from regard.data.files import write_atomic
 
+    # A name such as "a/b" must not create a subdirectory.
     for name, content in files.items():
         path = folder / name.replace("/", "-")
         write_atomic(path, content)

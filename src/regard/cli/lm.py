@@ -63,6 +63,7 @@ def lm(
     if output is None and perplexity is None:
         raise UsageError("regard lm: there is nothing to do. Give --output, --perplexity or both.")
     if text is not None:
+        # The name of the file is used in error messages.
         model = estimate(read_sentences(text), order, str(text))
     else:
         assert load is not None

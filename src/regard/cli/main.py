@@ -109,5 +109,6 @@ def _open_missing_streams() -> None:
     Otherwise the next file to be opened would get the file descriptor of that stream.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        # Python sets a stream to None if its file descriptor is closed.
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))

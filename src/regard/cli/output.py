@@ -51,6 +51,7 @@ class Output:
     def _naming(self) -> Iterator[None]:
         try:
             yield
+        # `main` handles a closed pipe without a message.
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -71,6 +72,7 @@ def open_output(path: Path | None) -> Iterator[Output]:
         DataError: If the file cannot be written (missing directory, no permission, full disk).
     """
     if path is None:
+        # A replaced stdout, for example in tests, may not have `reconfigure`.
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
         output = Output(sys.stdout, "standard output")

@@ -41,6 +41,7 @@ def pretrain(
     settings = read_pretraining(config, list(overrides or []))
     folder = out or Path(settings.folder or config.stem)
     result = run(settings, folder)
+    # Under torchrun, only one process reports.
     if process_rank() == 0:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         console.print(f"Stopped after {result.reason} at step {result.progress.update}.", markup=False)

@@ -25,6 +25,7 @@ def preparing() -> Iterator[Callable[[str, int, int | None], None]]:
         stages: dict[str, TaskID] = {}
 
         def tell(stage: str, done: int, total: int | None) -> None:
+            # The stages are not known in advance, so bars are added when a stage begins.
             if stage not in stages:
                 stages[stage] = bar.add_task(stage, total=total)
             bar.update(stages[stage], completed=done, total=total)

@@ -295,6 +295,7 @@ def _collect(
         found[name] = collect_model(
             name, path, translator, text.pairs, following, every, lowercase, read_curves(path)
         )
+        # Files with translations are tokenized as by the first model, for comparable REP and DROP.
         cutting = cutting or translator.text
     for name, path in zip(names, analysed.models, strict=True):
         if name in given:

@@ -170,6 +170,7 @@ def _seeds(text: str) -> list[int]:
         found = []
     if not found or min(found) < 0:
         raise UsageError(f"--seeds {text!r}: expected numbers of 0 or more, separated by commas")
+    # A repeated seed would train the same model twice.
     return list(dict.fromkeys(found))
 
 

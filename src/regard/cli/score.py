@@ -124,6 +124,7 @@ def score(
             found = result.hypothesis
             resegmented += result.resegmented
             if linked is not None:
+                # Write a line also for a skipped pair, so that the files stay parallel.
                 linked.write(format_links(result.links) + "\n")
             if found is None:
                 figures["skipped"] += 1
@@ -140,6 +141,7 @@ def score(
     figures["perplexity"], shown = None, "no perplexity"
     if figures["tokens"]:
         mean = figures["log_probability"] / figures["tokens"]
+        # exp(x) overflows a float above x = 709.
         figures["perplexity"] = math.exp(-mean) if mean > -700 else None
         shown = "perplexity " + ("above e^700" if mean <= -700 else f"{figures['perplexity']:.4f}")
     print(f"{figures['sentences']} sentences, {figures['tokens']} tokens, {shown}", file=sys.stderr)

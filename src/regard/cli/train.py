@@ -55,10 +55,12 @@ def train(
 
     changes = list(overrides or [])
     if start is not None:
+        # The value is parsed as TOML, whose basic strings have the escapes of JSON.
         changes.append(f"training.start={json.dumps(start, ensure_ascii=False)}")
     settings = read_run(config, changes)
     folder = out or Path(settings.folder or config.stem)
     result = run(settings, folder, preparing)
+    # Under torchrun, only one process reports.
     if process_rank() == 0:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         console.print(f"Stopped after {result.reason} at step {result.progress.update}.", markup=False)
@@ -86,4 +88,5 @@ def train(
         }
         write_json(json_file, figures)
     if result.signal is not None:
+        # Shells report a process that was ended by a signal with status 128 + signal number.
         raise typer.Exit(128 + result.signal)

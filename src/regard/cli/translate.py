@@ -249,6 +249,7 @@ def translate(
         "head": head,
         "shift": shift,
     }
+    # These options have defaults, so a changed value shows that the user has given them.
     sampled = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     if not sample and sampled != {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 1}:
         raise UsageError("--temperature, --top-k, --top-p and --seed need --sample")
@@ -340,6 +341,7 @@ def translate(
             return
         if isinstance(translator, Translator) and translator.fertilities:
             results = told_unseen(results, translator)
+        # In interactive use, the message would interrupt the dialog.
         if translator.search.forbid_unknown is False and not interactive:
             results = with_unknown_share(results)
         with ExitStack() as files:

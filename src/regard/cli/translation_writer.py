@@ -72,6 +72,7 @@ class Writer:
                 self._draw(result, best)
             if self.svg is not None:
                 self._picture(self.svg, result, best)
+        # In interactive use, each translation must appear at once.
         if self.text.is_terminal or self.show:
             self.text.flush()
 
@@ -96,6 +97,7 @@ class Writer:
         from regard.report.terminal import terminal_map
 
         self.text.flush()
+        # Without markup: rich would interpret square brackets in the text.
         console = Console(highlight=False, markup=False)
         console.print(terminal_map(best.weights, result.source_tokens, best.tokens))
         console.print()

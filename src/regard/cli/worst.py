@@ -158,6 +158,7 @@ class _Linking:
         from regard.data.links import check_links
 
         assert self.given is not None
+        # Line numbers count from 1. Lines that are too long have no sentence here.
         links = self.given[sentence.line - 1]
         words = {"source": len(sentence.source), "reference": len(sentence.reference)}
         check_links(links, words, f"{self.name}:{sentence.line}", " with the tokenization of the model")

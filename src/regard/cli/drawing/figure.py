@@ -144,6 +144,7 @@ def read_written(path: Path, what: str, *models: type[T]) -> T:
         try:
             return read_json(path, model)
         except NotJson as error:
+            # Report the error of the first format, which is the expected one.
             reason = reason or str(error)
     raise DataError(f"{path}: the file was not written by `{what}`: {reason}")
 

@@ -187,6 +187,7 @@ def _translated(given: Given, folder: Path) -> _Map:
     from regard.api.model import load
     from regard.decoding.linking import attention_map
 
+    # A missing value must not override the setting of the model.
     settings = {name: value for name, value in given.chosen.settings.items() if value is not None}
     result = load(folder, device=given.device, **settings).translate(given.text()[0])
     if not result.attention:
@@ -218,6 +219,7 @@ def _written(given: Given, path: Path) -> _Map:
             raise DataError(f"{path}: the file was not written by `{_ATTENTION}`") from None
         if not target or not layers:
             raise DataError(f"{path}: line {given.line} was not translated, as it is empty or too long")
+        # Expected shape: [T + 1, H, S], where the last step is the end symbol.
         if any(layer.ndim != 3 or layer.shape[::2] != (len(target) + 1, len(source)) for layer in layers):
             raise DataError(
                 f"{path}: the file was not written by `{_ATTENTION}`: the attention has shape "

@@ -208,6 +208,7 @@ def draw_training(given: Given) -> Figure:
     for run, curves in runs.items():
         for kind, points in curves.items():
             values = [value for _, value in points]
+            # A curve may contain NaN, for example if training diverged.
             numbers = [value for value in values if not math.isnan(value)] or [math.nan]
             best = max(numbers) if kind in ("bleu", "accuracy") else min(numbers)
             rows.append([run, kind, str(len(points)), f"{points[-1][0]:g}", digits(values[-1]), digits(best)])

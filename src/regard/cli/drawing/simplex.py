@@ -33,6 +33,7 @@ def draw_simplex(given: Given) -> Figure:
     from regard.report.landscape import Surface, svg_curves, svg_surfaces
     from regard.report.simplex import Rounds, svg_bars, svg_triangles
 
+    # Double precision makes the plotted values the exact solutions to all printed digits.
     double = torch.float64
     scores = torch.tensor([[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]], dtype=double)
     fertility = torch.ones(3, dtype=double)

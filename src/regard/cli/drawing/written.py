@@ -67,6 +67,7 @@ class Score(BaseModel):
     @model_validator(mode="after")
     def _drawable(self) -> Self:
         for value in (self.value, *(self.interval or ())):
+            # NaN, which is not equal to itself, is allowed.
             if value == value and abs(value) > 1e15:
                 raise ValueError("the absolute value of a score is above 1e15")
         return self
