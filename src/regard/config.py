@@ -23,16 +23,17 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, Valid
 from pydantic_core import CoreSchema, core_schema
 
 from regard.errors import ConfigError
+from regard.renames import new_key, new_value
 
 __all__ = [
     "Kinds",
-    "Option",
     "config",
+    "config_classes",
     "dump_toml",
+    "dump_value",
     "from_dict",
     "load",
     "option",
-    "options",
     "parse_toml",
     "read_toml",
     "set_option",
@@ -220,80 +221,12 @@ def dump_toml(value: Any) -> str:
     return "\n".join(_toml_table(to_dict(value), ())).strip() + "\n"
 
 
-@dataclasses.dataclass(frozen=True)
-class Option:
-    """One line of `regard config`: the path of a key, its type and range, its default and its help text."""
-
-    path: str
-    type: str
-    default: str
-    help: str
-
-
-def options(cls: type[Any], prefix: str = "") -> Iterator[Option]:
-    """Yield every option of a configuration class depth first, with the members of a union in order.
-
-    Args:
-        cls: The configuration class.
-        prefix: A string that is prepended to each path.
-    """
-    hints = typing.get_type_hints(cls, include_extras=False)
-    for field in dataclasses.fields(cls):
-        path = f"{prefix}{field.name}"
-        members = list(_configs(hints[field.name]))
-        info = field.default
-        default = getattr(info, "default", info)
-        if members:
-            repeated = typing.get_origin(hints[field.name]) in (tuple, list)
-            for member in members:
-                yield from options(member, f"{path}[]." if repeated else f"{path}.")
-        else:
-            help = getattr(info, "description", None) or ""
-            factory = getattr(info, "default_factory", None)
-            shown = factory() if factory is not None else default
-            kind = _type_name(hints[field.name]) + _range(getattr(info, "metadata", ()))
-            yield Option(path, kind, _shown(shown), help)
-
-
-def _range(constraints: Iterable[Any]) -> str:
-    """Return the range of a number as text, such as `, from 1 to 256`; empty if there is none."""
-    words = {"ge": "from {:,}", "gt": "above {:,}", "le": "to {:,}", "lt": "below {:,}"}
-    found = [
-        text.format(value)
-        for name, text in words.items()
-        for one in constraints
-        if (value := getattr(one, name, None)) is not None
-    ]
-    return ", " + " ".join(found) if found else ""
-
-
-def _shown(default: Any) -> str:
-    """Return the default as text."""
-    # pydantic's marker for "no default" is private, so it is recognized by its representation.
-    required = default is dataclasses.MISSING or default is ... or "PydanticUndefined" in repr(default)
-    if required:
-        return "required"
-    return "none" if default is None else _toml_value(to_dict(default))
-
-
-def _type_name(hint: Any) -> str:
-    """Return the name of a type as `regard config` prints it; an optional type is printed without None."""
-    origin = typing.get_origin(hint)
-    if origin is typing.Literal:
-        return " | ".join(json.dumps(value) for value in typing.get_args(hint))
-    if origin in (typing.Union, types.UnionType):
-        return " | ".join(_type_name(h) for h in typing.get_args(hint) if h is not type(None))
-    if origin in (tuple, list):
-        return f"list of {_type_name(typing.get_args(hint)[0])}"
-    return getattr(hint, "__name__", str(hint))
-
-
-def _configs(hint: Any) -> Iterator[type[Any]]:
+def config_classes(hint: Any) -> Iterator[type[Any]]:
     """Yield the configuration classes in a type hint."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         yield hint
     for argument in typing.get_args(hint):
-        yield from _configs(argument)
+        yield from config_classes(argument)
 
 
 def set_option(data: dict[str, Any], override: str) -> None:
@@ -331,6 +264,10 @@ def _explain(cls: type[Any], error: ValidationError) -> Iterator[str]:
         known, names = _walk(cls, path[:-1])
         shown = ".".join([*names, *path[-1:]])
         if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            renamed = new_key([*names, path[-1]])
+            if renamed is not None and path[-1] not in known:
+                yield f"unknown key {shown!r}: it is now called {renamed}"
+                continue
             # The key may belong to another kind of the union. Suggesting it again would not help.
             others = [key for key in known if key != path[-1]]
             near = difflib.get_close_matches(path[-1], others, n=1, cutoff=0.0)
@@ -344,8 +281,13 @@ def _explain(cls: type[Any], error: ValidationError) -> Iterator[str]:
             message = f"{message[:1].lower()}{message[1:]}"
             # A check of several keys names them in its own message. The tags that pydantic adds to a path for
             # members of a union are not keys.
-            shown = ".".join(_walk(cls, path)[1])
-            yield f"{shown}: {message}; got {_clip(problem.get('input'))}" if shown else message
+            names = _walk(cls, path)[1]
+            shown = ".".join(names)
+            value = problem.get("input")
+            key = "kind" if problem["type"] == "kind" else names[-1] if names else ""
+            renamed = new_value(key, value.get("kind") if isinstance(value, dict) else value)
+            hint = f"; {key} = {renamed!r} is the new name of this value" if renamed is not None else ""
+            yield f"{shown}: {message}; got {_clip(value)}{hint}" if shown else message
 
 
 def _clip(value: Any) -> str:
@@ -366,7 +308,7 @@ def _walk(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]]:
             for current in classes
             for field, hint in typing.get_type_hints(current).items()
             if field == part
-            for member in _configs(hint)
+            for member in config_classes(hint)
         ]
         if found:
             classes, names = found, [*names, part]
@@ -384,7 +326,7 @@ def _walk(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]]:
     return sorted({f.name for c in classes for f in dataclasses.fields(c)}), names
 
 
-def _toml_value(value: Any) -> str:
+def dump_value(value: Any) -> str:
     """Return a plain value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -394,9 +336,9 @@ def _toml_value(value: Any) -> str:
         # A JSON string is a valid TOML string except for the control character DEL.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, list):
-        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+        return "[" + ", ".join(dump_value(item) for item in value) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {_toml_value(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key} = {dump_value(item)}" for key, item in value.items()) + "}"
     return str(value)
 
 
@@ -406,7 +348,7 @@ def _toml_table(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     if path and (scalars or not table):
         yield f"\n[{'.'.join(path)}]"
     for key, value in scalars.items():
-        yield f"{key} = {_toml_value(value)}"
+        yield f"{key} = {dump_value(value)}"
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _toml_table(value, (*path, key))

@@ -74,7 +74,7 @@ def test_usage_errors_exit_with_2_and_failures_with_1(tmp_path) -> None:
 
 def test_config_prints_every_option_and_a_run_in_full(tmp_path) -> None:
     shown = run("config", "--find", "attention")
-    assert shown.returncode == 0 and "model.attention.map" in shown.stdout
+    assert shown.returncode == 0 and "[model.attention]" in shown.stdout and "  map = " in shown.stdout
     path = tmp_path / "run.toml"
     path.write_text("[data]\ntrain = [{source = 'a', target = 'b'}]\nvalid = {source = 'c', target = 'd'}\n")
     full = run("config", str(path), "seed=7")

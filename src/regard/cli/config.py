@@ -1,5 +1,6 @@
-"""`regard config`: every option with its default and sentence, or a run's settings in full."""
+"""`regard config`: the reference of all options, a template for a run, or the settings of a run in full."""
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -8,36 +9,59 @@ import typer
 __all__ = ["config"]
 
 
+class ReferenceFormat(str, Enum):
+    """The formats in which the options are printed."""
+
+    text = "text"
+    toml = "toml"
+
+
 def config(
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="A TOML file whose settings are printed in full.", show_default=False),
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            help="A TOML file, whose settings are checked and printed in full, or the path of a table or option, "
+            "such as model.attention. Default: all options.",
+            show_default=False,
+        ),
     ] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(help="Settings in the place of the file's, as key=value.", show_default=False),
+        typer.Argument(help="Settings that replace those of the file, as key=value.", show_default=False),
     ] = None,
-    find: Annotated[str, typer.Option(help="Print only options whose path or sentence has this.")] = "",
+    find: Annotated[
+        str, typer.Option(help="Print only the options whose path or description contains this text.")
+    ] = "",
+    format: Annotated[
+        ReferenceFormat,
+        typer.Option(help="text: one line per option. toml: a commented template for a run."),
+    ] = ReferenceFormat.text,
 ) -> None:
-    """Print every option with its default, or check a file and print all its settings.
+    """Print the options with their defaults, or check a run's file and print all its settings.
 
-    Example: regard config --find attention
+    Example: regard config model.attention
     """
     from rich.console import Console
-    from rich.markup import escape
 
-    from regard.config import dump_toml, options
+    from regard.config import dump_toml
+    from regard.config_reference import reference, render_text, render_toml, select
+    from regard.errors import ConfigError
     from regard.experiment import RunConfig, read_run
 
-    if file is not None:
-        typer.echo(dump_toml(read_run(file, overrides or [])), nl=False)
+    if what is not None and (what.endswith(".toml") or overrides or Path(what).is_file()):
+        typer.echo(dump_toml(read_run(Path(what), overrides or [])), nl=False)
         return
-    console = Console(highlight=False, soft_wrap=True)
-    for entry in options(RunConfig):
-        if find.lower() not in f"{entry.path} {entry.help}".lower():
-            continue
-        console.print(
-            f"[bold]{escape(entry.path)}[/] = {escape(entry.default)}  [dim]({escape(entry.type)})[/]"
-        )
-        if entry.help:
-            console.print(f"    {escape(entry.help)}")
+    tables = reference(RunConfig)
+    if what is not None:
+        tables = select(tables, what)
+    if find:
+        tables = [table.matching(find) for table in tables]
+        tables = [table for table in tables if table.options]
+        if not tables:
+            raise ConfigError(f"no option contains {find!r} in its path or its description")
+    if format is ReferenceFormat.toml:
+        typer.echo(render_toml(tables), nl=False)
+        return
+    console = Console()
+    lines = render_text(tables, width=console.width if console.is_terminal else None)
+    typer.echo("\n".join(lines))
