@@ -74,7 +74,7 @@ def test_a_refused_run_has_changed_nothing(corpus: Path, copied: Path) -> None:
     with claimed(copied):
         before[".lock"] = b""
         for config in (_settings(corpus), _sparse(corpus), _settings(corpus, seed=7)):
-            with pytest.raises(CheckpointError, match="another process is training in it"):
+            with pytest.raises(CheckpointError, match="another process is training in this directory"):
                 train(config, copied)
             assert _content(copied) == before
 
@@ -84,7 +84,7 @@ def test_a_run_that_has_saved_nothing_yet_is_not_disturbed(corpus: Path, tmp_pat
     with claimed(folder):
         write_config(_settings(corpus), folder)
         before = _content(folder)
-        with pytest.raises(CheckpointError, match="another process is training in it"):
+        with pytest.raises(CheckpointError, match="another process is training in this directory"):
             train(_sparse(corpus), folder)
         assert _content(folder) == before
 

@@ -102,7 +102,7 @@ def test_what_stands_where_an_aligner_is_to_be_saved_is_left_alone(text, tmp_pat
     for place in ("thesis", "letter"):
         result = run(text / "de", text / "en", "--model", "ibm1", "--save", tmp_path / place)
         assert isinstance(result.exception, DataError)
-        assert "something else than an aligner" in str(result.exception)
+        assert "does not contain an aligner" in str(result.exception)
         assert not result.stderr  # it was seen before training
     assert (tmp_path / "thesis" / "chapter").read_text() == "words"
     assert (tmp_path / "letter").read_text() == "words"

@@ -73,7 +73,7 @@ def test_lengths_and_order_are_those_of_the_split(made) -> None:
         (["3-0", *LINKS[1:]], r"links, line 1: link 3-0, and the pair has 3 source and 2 target tokens"),
         (["0-2", *LINKS[1:]], r"links, line 1: link 0-2, and the pair has 3 source and 2 target tokens"),
         ([*LINKS[:2], "2-0", ""], r"links, line 3: link 2-0, and the pair has 2 source and 3 target tokens"),
-        ([*LINKS[:3], f"{10**30}-0"], r"links, line 4: '10+-0' points beyond any line"),
+        ([*LINKS[:3], f"{10**30}-0"], r"links, line 4: '10+-0': the position has more than 7 digits"),
         ([LINKS[0], "0:1", *LINKS[2:]], r"links, line 2: '0:1' is not a link"),
         (LINKS[:3], r"links: 3 lines, expected 4: one for each training pair"),
         ([*LINKS, "0-0"], r"links: 5 lines, expected 4: one for each training pair"),

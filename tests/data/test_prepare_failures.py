@@ -82,7 +82,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path, data):
 def test_a_folder_of_something_else_is_left_alone(tmp_path, data):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").write_text("words")
-    with pytest.raises(DataError, match="something else"):
+    with pytest.raises(DataError, match="does not contain prepared data"):
         prepare(configure(data), tmp_path / "thesis")
     assert (tmp_path / "thesis" / "chapter").read_text() == "words"
 

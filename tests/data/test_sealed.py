@@ -42,7 +42,7 @@ def change(folder, **content):
 def test_a_name_that_is_not_plain_is_refused_and_nothing_is_read(text, name):
     digest = file_digest(text.parent / "secret")
     change(text, sha256={**json.loads((text / "text.json").read_text())["sha256"], name: digest})
-    with pytest.raises(DataError, match="expected the plain name of a file beside it"):
+    with pytest.raises(DataError, match="expected the plain name of a file in the"):
         TextPair.load(text)
 
 
@@ -54,7 +54,7 @@ def test_a_link_out_of_the_directory_is_not_followed_and_one_within_is(text):
     path.unlink()
     (text / "kept").rename(text.parent / "kept")
     path.symlink_to(text.parent / "kept")
-    with pytest.raises(DataError, match=r"source\.vocabulary: a link out of"):
+    with pytest.raises(DataError, match=r"source\.vocabulary: a symbolic link to a file outside"):
         TextPair.load(text)
     path.unlink()
     path.symlink_to(path.name)
@@ -75,7 +75,7 @@ def test_a_named_pipe_or_a_device_in_a_files_place_is_refused_at_once(text, tmp_
             read("/dev/zero")
         with pytest.raises(DataError, match="Is a directory"):
             read(tmp_path)
-        with pytest.raises(DataError, match="no name that a file can have"):
+        with pytest.raises(DataError, match="not a valid file name"):
             read("a\0b")
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(tmp_path / "socket"))
@@ -87,7 +87,7 @@ def test_a_file_that_the_description_does_not_vouch_for_is_not_read(text):
     sums = json.loads((text / "text.json").read_text())["sha256"]
     sums.pop("target.vocabulary")
     change(text, sha256=sums)
-    with pytest.raises(DataError, match=r"has no checksum of target\.vocabulary"):
+    with pytest.raises(DataError, match=r"has no checksum for target\.vocabulary"):
         TextPair.load(text)
 
 
@@ -117,7 +117,7 @@ def test_a_link_in_a_download_cache_is_followed_to_its_store_alone(tmp_path):
     (folder / "config.json").unlink()
     (tmp_path / "other").write_text('{"model_type": "bart"}')
     (folder / "config.json").symlink_to(tmp_path / "other")
-    with pytest.raises(CheckpointError, match="a link out of"):
+    with pytest.raises(CheckpointError, match="a symbolic link to a file outside"):
         read_hf_config(folder)
 
 
@@ -125,7 +125,7 @@ def test_a_longer_file_than_its_kind_may_be_is_refused_before_it_is_read(tmp_pat
     path = tmp_path / "sparse"
     with open(path, "wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(DataError, match="more than the 1,024 that such a file may have"):
+    with pytest.raises(DataError, match="the maximum is 1,024"):
         read_limited(path, 1024)
     with pytest.raises(DataError, match="sparse: 1,099,511,627,776 bytes"):
         read_bytes(path)

@@ -1,1 +1,1 @@
-"""Text on its way into a model: files, tokenizers, vocabularies, prepared arrays and batches."""
+"""Data loading: reading of text files, tokenizers, vocabularies, preprocessing, and batching."""

@@ -1,6 +1,7 @@
-"""Files written whole or not at all: made in a partial folder, flushed to disk, then renamed.
+"""Atomic file writing: a file is written to a temporary directory, flushed to disk, and renamed.
 
-Every file that a command writes goes through here, but for logs, which grow.
+All commands write their files with these functions. Log files are the exception, because they are appended
+to. The module also computes checksums and reads whole files up to a size limit.
 """
 
 import hashlib
@@ -26,17 +27,18 @@ __all__ = [
 ]
 
 LARGEST = 4 << 30
-"""The most bytes of a file that is read at once; what is larger is mapped or read line by line."""
+"""Maximum size in bytes of a file that is read at once. Larger files are mapped or read line by line."""
 
 
 @contextmanager
 def open_whole(path: Path) -> Iterator[BinaryIO]:
-    """Open a file whose new content appears when the block ends well; after an error the old one stays.
+    """Open a file for atomic writing: it is replaced when the block ends without an error.
 
-    A link is followed; what is no file (a device, a named pipe) is written to as it is.
+    After an error, the old content is still there. Symbolic links are followed. Devices and named pipes are
+    written to directly.
 
     Raises:
-        DataError: if the file cannot be written (no such folder, no permission, disk full).
+        DataError: if the file cannot be written (missing directory, no permission, disk full).
     """
     with _naming(path):
         if is_special(path):
@@ -51,51 +53,53 @@ def open_whole(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a path to write a file to, which takes the place of `path` when the block ends well.
+    """Yield a temporary path that is renamed to `path` when the block ends without an error.
 
-    A link is followed.
+    Symbolic links are followed.
 
     Raises:
-        OSError: if it cannot be made, flushed or renamed.
+        OSError: if the file cannot be created, flushed or renamed.
     """
     target = follow(path)
     with partial_folder(target) as place:
         made = place / target.name
         yield made
+        # The content must be on disk before the rename: otherwise a crash could leave an empty file.
         sync_file(made)
         os.replace(made, target)
         sync_folder(target.parent)
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part; see `open_whole`.
+    """Write a file atomically: a reader sees either the old or the new content. See `open_whole`.
 
     Raises:
-        DataError: if the file cannot be written (no such folder, no permission, disk full).
+        DataError: if the file cannot be written (missing directory, no permission, disk full).
     """
     with open_whole(path) as file:
         file.write(content)
 
 
 def is_special(path: Path) -> bool:
-    """Whether a path is there and is neither a file nor a folder: a device, a named pipe, a socket."""
+    """Return whether a path exists and is neither a file nor a directory (a device, named pipe or socket)."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a regular file.
+    """Return the content of a regular file.
 
     Raises:
-        DataError: if it cannot be read, is something else (a device, a named pipe) or longer than 4 GiB.
+        DataError: if the file cannot be read, is not a regular file (a device, a named pipe) or is larger
+            than 4 GiB.
     """
     return read_limited(path, LARGEST)
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a regular file, in hexadecimal.
+    """Return the SHA-256 checksum of a regular file, in hexadecimal.
 
     Raises:
-        DataError: if it cannot be read or is something else.
+        DataError: if the file cannot be read or is not a regular file.
     """
     with open_regular(path) as file:
         try:
@@ -105,12 +109,12 @@ def file_digest(path: Path) -> str:
 
 
 def sync_file(path: Path) -> None:
-    """Flush a file's content to disk."""
+    """Flush the content of a file to disk."""
     _sync(path, os.O_RDONLY)
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk, so that a rename in it survives a power cut."""
+    """Flush the entries of a directory to disk, so that a rename in it survives a power failure."""
     _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
@@ -124,23 +128,25 @@ def _sync(path: Path, flags: int) -> None:
 
 @contextmanager
 def _closing(file: BinaryIO) -> Iterator[BinaryIO]:
-    """Close a file at the end; what could not be written then was told of before."""
+    """Close a file at the end of the block and ignore errors of closing."""
     try:
         yield file
     finally:
+        # The caller flushes the file, so that a write error has been raised already.
         with suppress(OSError):
             file.close()
 
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Errors of writing name the file; those of other files pass."""
+    """Convert an `OSError` about `path` into a `DataError` with its name; pass on errors of other files."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
         target = Path(os.path.realpath(path))
+        # The error may name the path, the target of the link, or a file in the temporary directory.
         own = (str(path), str(target), str(target.with_name(f".{stem_of(target)}.")))
         name = error.filename
         if name is not None and os.fspath(name) not in own[:2] and not str(name).startswith(own[2]):

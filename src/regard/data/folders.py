@@ -1,4 +1,4 @@
-"""Folders: one written whole or not at all (made beside its place, then renamed into it), and the recipes."""
+"""Atomic creation and replacement of directories, and the location of the recipes."""
 
 import ctypes
 import errno
@@ -16,19 +16,19 @@ from regard.errors import DataError, UsageError
 __all__ = ["is_empty", "recipes_folder", "refuse_foreign", "whole_folder"]
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
-"""From `fcntl.h` and `linux/fs.h`."""
+"""Constants of the system call `renameat2`, from `fcntl.h` and `linux/fs.h`."""
 
 
 def refuse_foreign(folder: Path, mark: str, holds: str) -> None:
-    """See that a folder may be written in the place of what stands there.
+    """Check that writing a directory does not overwrite files of another kind.
 
     Args:
-        folder: The folder to write.
-        mark: A file that an earlier one of its kind has.
-        holds: What the folder will hold, for the message.
+        folder: The directory to write.
+        mark: Name of a file by which an earlier directory of the same kind is recognized.
+        holds: The kind of content, for the message.
 
     Raises:
-        DataError: if something else stands there: a file, or a folder that is not empty and lacks the mark.
+        DataError: if the path is a file, or a directory that is not empty and does not contain `mark`.
     """
     try:
         foreign = (
@@ -39,23 +39,23 @@ def refuse_foreign(folder: Path, mark: str, holds: str) -> None:
     except OSError as error:
         raise DataError(f"{folder}: cannot be read: {error.strerror or error}") from None
     if foreign:
-        raise DataError(f"{folder}: holds something else than {holds}; name another folder")
+        raise DataError(f"{folder}: already exists and does not contain {holds}; choose another directory")
 
 
 @contextmanager
 def whole_folder(folder: Path, fresh: bool = False) -> Iterator[Path]:
-    """Yield an empty folder that takes the place of `folder` when the block ends well.
+    """Yield an empty temporary directory that replaces `folder` when the block ends without an error.
 
-    After an error nothing of it is left, and what stood at `folder` stands there still. Old and new are
-    exchanged at once: at no moment is there neither. What a killed process left behind is removed by the next
-    one. A link is followed. Files of the old folder that are open stay readable.
+    After an error, the temporary directory is removed and `folder` is unchanged. The old and the new
+    directory are exchanged atomically, so that `folder` exists at all times. Leftovers of a killed process
+    are removed by the next call. Symbolic links are followed. Open files of the old directory stay readable.
 
     Args:
-        folder: The folder.
-        fresh: Whether nothing but an empty folder may stand there by the end.
+        folder: The directory to create or replace.
+        fresh: If true, `folder` must not exist or must be empty when the block ends.
 
     Raises:
-        OSError: if it cannot be made, filled or renamed, or stands there and should not.
+        OSError: if the directory cannot be created, filled or renamed, or exists although `fresh` is true.
     """
     folder = follow(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -71,20 +71,21 @@ def whole_folder(folder: Path, fresh: bool = False) -> Iterator[Path]:
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether a folder holds nothing but a lock and what killed processes left."""
+    """Return whether a directory contains nothing except a lock file and leftovers of killed processes."""
     return all(path.name == LOCK or is_partial(path) for path in folder.iterdir())
 
 
 def _replace(made: Path, folder: Path, fresh: bool) -> None:
-    """Rename a folder over another; the old one stands in its place then."""
+    """Move the directory `made` to `folder`; an old `folder` ends up at the path `made` or is removed."""
     try:
-        os.rename(made, folder)  # takes the place of an empty folder, too
+        os.rename(made, folder)  # also replaces an empty directory
         return
     except OSError as error:
         if fresh or error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
     if _exchange(made, folder):
         return
+    # Without renameat2, two renames are needed. `_put_back` repairs the state if killed in between.
     old = _old(folder)
     os.rename(folder, old)
     try:
@@ -96,7 +97,7 @@ def _replace(made: Path, folder: Path, fresh: bool) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths at once; whether the system and the file system can."""
+    """Exchange two paths atomically; return False if the system or the file system does not support it."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
         return False
@@ -109,12 +110,12 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _old(folder: Path) -> Path:
-    """Where the old folder is while the new one takes its place, if the two cannot be exchanged."""
+    """Return the backup path of the old directory while it is replaced without an atomic exchange."""
     return folder.with_name(f".{stem_of(folder)}.old")
 
 
 def _put_back(folder: Path) -> None:
-    """Mend what a process left that was killed between the two renames."""
+    """Restore or remove the backup of a process that was killed between its two renames."""
     old = _old(folder)
     if not os.path.lexists(old):
         return
@@ -132,13 +133,13 @@ def _remove(path: Path) -> None:
 
 
 def recipes_folder(name: str) -> Path:
-    """A folder of recipes: in the package where it is installed, else in the source tree.
+    """Return a directory of recipes, from the installed package or else from the source tree.
 
     Raises:
-        UsageError: if it is in neither.
+        UsageError: if neither contains the directory.
     """
     package = Path(__file__).parents[1]
     for folder in (package / "recipes" / name, package.parents[1] / "recipes" / name):
         if folder.is_dir():
             return folder
-    raise UsageError(f"recipes/{name} is neither in the installed package nor beside its source")
+    raise UsageError(f"recipes/{name} was found neither in the installed package nor in the source tree")

@@ -1,7 +1,7 @@
 """Word alignment links in the Pharaoh format and its `.talp` extension for gold links.
 
-`i-j` links source word i to target word j, both counted from 0; in a gold file `i-j` is sure and `ipj`
-possible (Och & Ney 2003). One sentence a line.
+`i-j` links source word i to target word j, both counted from 0. In a gold file, `i-j` is a sure link and
+`ipj` a possible link (Och & Ney, 2003). Each line contains the links of one sentence pair.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 DIGITS = 7
-"""The most digits of a position: a line has 1 MiB at most."""
+"""Maximum number of digits of a position. Lines have at most 1 MiB, so larger positions cannot exist."""
 Links = frozenset[tuple[int, int]]
 
 
@@ -31,8 +31,8 @@ class GoldLinks:
     """The gold links of one sentence pair.
 
     Attributes:
-        sure: Links every annotator would draw.
-        possible: Sure links and the ones that may be drawn; a superset of `sure`.
+        sure: Unambiguous links.
+        possible: Sure links and links that are optional; a superset of `sure`.
     """
 
     sure: Links
@@ -40,7 +40,7 @@ class GoldLinks:
 
 
 def format_links(links: Iterable[tuple[int, int]]) -> str:
-    """Links as one Pharaoh line, sorted: `0-0 1-2`."""
+    """Return links as one sorted line in the Pharaoh format, such as `0-0 1-2`."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
@@ -49,7 +49,9 @@ def _link(text: str, separator: str, where: str) -> tuple[int, int]:
     if not found or not left.isdecimal() or not right.isdecimal():
         raise DataError(f"{where}: {_clip(text)!r} is not a link; expected source-target, such as 0-1")
     if max(len(left), len(right)) > DIGITS:
-        raise DataError(f"{where}: {_clip(text)!r} points beyond any line; lines have 1 MiB at most")
+        raise DataError(
+            f"{where}: {_clip(text)!r}: the position has more than {DIGITS} digits; lines have at most 1 MiB"
+        )
     return int(left), int(right)
 
 
@@ -58,25 +60,25 @@ def _clip(text: str) -> str:
 
 
 def parse_links(line: str, where: str = "links") -> Links:
-    """Read one Pharaoh line.
+    """Parse one line in the Pharaoh format.
 
     Raises:
-        DataError: if a field is not `i-j`; `where` opens the message.
+        DataError: if a field is not `i-j`. The message starts with `where`.
     """
     return frozenset(_link(field, "-", where) for field in split_at_spaces(line))
 
 
 def check_links(links: Links, words: Mapping[str, int | None], where: str, note: str = "") -> None:
-    """Refuse links of another sentence.
+    """Check that links are within a sentence pair.
 
     Args:
         links: The links.
-        words: How many words the two sides have, by their names; none where that is not known.
-        where: What opens the message.
-        note: What ends it.
+        words: Number of words of the first and the second side, by name. None skips the side.
+        where: File and line, at the start of the message.
+        note: Text at the end of the message.
 
     Raises:
-        DataError: if a link points beyond the words.
+        DataError: if the position of a link is not less than the number of words.
     """
     for side, (name, count) in enumerate(words.items()):
         beyond = sorted(link for link in links if count is not None and link[side] >= count)
@@ -88,10 +90,10 @@ def check_links(links: Links, words: Mapping[str, int | None], where: str, note:
 
 
 def parse_gold(line: str, where: str = "gold links") -> GoldLinks:
-    """Read one `.talp` line: `i-j` sure, `ipj` possible.
+    """Parse one line of a `.talp` file: `i-j` is a sure link, `ipj` a possible link.
 
     Raises:
-        DataError: if a field is neither; `where` opens the message.
+        DataError: if a field is neither. The message starts with `where`.
     """
     fields = split_at_spaces(line)
     sure = frozenset(_link(field, "-", where) for field in fields if "p" not in field)
@@ -100,12 +102,13 @@ def parse_gold(line: str, where: str = "gold links") -> GoldLinks:
 
 
 def read_gold(path: Path | str) -> Iterator[GoldLinks]:
-    """The gold links of a `.talp` file, plain or gzip, one a line.
+    """Yield the gold links of each line of a `.talp` file, plain or gzip.
 
     Raises:
-        DataError: if it cannot be read (see `read_lines`) or a field is no link; names the line.
+        DataError: if the file cannot be read (see `read_lines`) or a field is not a link. The message gives
+            the line number.
     """
-    from regard.data.corpus import read_lines  # brings numpy, which links do without
+    from regard.data.corpus import read_lines  # imported here because it imports numpy
 
     for number, line in enumerate(read_lines(path), 1):
         yield parse_gold(line, f"{path}:{number}")

@@ -1,7 +1,8 @@
-"""The lock of a model folder: one process at a time writes into it.
+"""A lock file that allows only one process at a time to write into a model directory.
 
-The lock is on the file `.lock` of the folder and ends with the process that holds it, however that ends. It
-is taken before anything is written, so that a process that is refused has changed nothing.
+The lock is an `flock` on the file `.lock` of the directory, so the operating system releases it when the
+process ends for any reason. It is acquired before anything is written: a process that does not get the lock
+changes nothing.
 """
 
 import fcntl
@@ -23,19 +24,20 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Make a folder this process's meanwhile, and clear away what a killed one left half-written.
+    """Lock a directory for this process during the block, and remove partial files of killed processes.
 
     Args:
-        folder: Made where it is absent, and removed again if nothing was written into it.
+        folder: The directory. It is created if it does not exist, and removed again if nothing was written
+            into it.
 
     Raises:
-        CheckpointError: if another process writes into it, or it cannot be made.
+        CheckpointError: if another process holds the lock, or the directory cannot be created.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         descriptor = _lock(folder)
     except OSError as error:
-        raise CheckpointError(f"{folder}: cannot be written into: {error.strerror or error}") from None
+        raise CheckpointError(f"{folder}: cannot write to this directory: {error.strerror or error}") from None
     try:
         with suppress(OSError):
             for place in (folder, *(path for path in folder.iterdir() if path.is_dir())):
@@ -48,23 +50,25 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path) -> int:
-    """The descriptor that holds the lock."""
+    """Acquire the lock and return the file descriptor that holds it."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
-        # A link is not followed: it could lead to any file.
+        # O_NOFOLLOW: a symbolic link could point to any file.
         try:
             descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except FileNotFoundError:
-            continue  # who made the folder removed it, unused
+            continue  # another process created the directory and removed it unused
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             raise CheckpointError(
-                f"{folder}: another process is training in it; wait until it ends, or give another folder"
+                f"{folder}: another process is training in this directory; wait until it ends, or choose "
+                "another directory"
             ) from None
         except OSError:
-            _log.warning("%s: no locks on this file system; write into it one process at a time", folder)
+            _log.warning("%s: this file system has no locks; run only one process per directory", folder)
+        # The lock file may have been removed between open and flock: compare the inodes.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.stat(folder / LOCK), os.fstat(descriptor)):
                 return descriptor
@@ -72,7 +76,7 @@ def _lock(folder: Path) -> int:
 
 
 def _remove_unused(folder: Path, made: list[Path]) -> None:
-    """Remove the folders that were made if the lock is all that was written."""
+    """Remove the created directories if they contain nothing except the lock file."""
     if [path.name for path in folder.iterdir()] == [LOCK]:
         with suppress(OSError):
             (folder / LOCK).unlink()

@@ -1,9 +1,9 @@
-"""Partial folders: where a file or folder is made before a rename puts it in its place.
+"""Temporary directories in which a file or directory is created before it is renamed to its final name.
 
-    .NAME.XXXXXXXX.partial/     beside NAME, the Xs drawn at random
+    .NAME.XXXXXXXX.partial/     in the same directory as NAME, with a random hexadecimal XXXXXXXX
 
-The process that makes one holds a lock on it. A partial folder without a lock was left by a process that was
-killed, whatever container or machine it ran on, and the next one to write NAME removes it.
+The process that creates one holds a lock on it. A partial directory without a lock was left by a killed
+process, on this machine or another one. The next process that writes NAME removes it.
 """
 
 import errno
@@ -28,19 +28,20 @@ __all__ = [
 ]
 
 LONGEST = 200
-"""Bytes of a name that stand in its partial folder's name; of a longer one its checksum does."""
+"""Maximum number of bytes of a name that is part of its partial directory's name. Longer names are hashed,
+because file systems limit names to 255 bytes."""
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
 
 
 @contextmanager
 def partial_folder(target: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `target`, removed at the end with what is still in it.
+    """Yield an empty directory next to `target`; it is removed with its content when the block ends.
 
     Args:
-        target: What is to be made; its parent exists.
+        target: The file or directory to create. Its parent must exist.
 
     Raises:
-        OSError: if the folder cannot be made.
+        OSError: if the directory cannot be created.
     """
     remove_leftovers(target.parent, stem_of(target))
     place, descriptor = _make(target)
@@ -52,10 +53,10 @@ def partial_folder(target: Path) -> Iterator[Path]:
 
 
 def follow(path: Path) -> Path:
-    """Where a path leads, its links followed; the last part need not be there.
+    """Return a path with its symbolic links resolved; the last component need not exist.
 
     Raises:
-        OSError: if links lead round in a circle.
+        OSError: if the links form a cycle.
     """
     target = Path(os.path.realpath(path))
     if target.is_symlink():
@@ -64,29 +65,29 @@ def follow(path: Path) -> Path:
 
 
 def stem_of(target: Path) -> str:
-    """The part of a partial folder's name that says what is made in it."""
+    """Return the part of a partial directory's name that identifies its target."""
     name = os.fsencode(target.name)
     return target.name if len(name) <= LONGEST else hashlib.sha256(name).hexdigest()
 
 
 def remove_leftovers_of(target: Path) -> None:
-    """Remove what killed processes left of a file or folder, and within it if it is a folder."""
+    """Remove the partial directories of killed processes for `target`, and those inside it."""
     target = Path(os.path.realpath(target))
     remove_leftovers(target.parent, stem_of(target))
     remove_leftovers(target)
 
 
 def is_partial(path: Path) -> bool:
-    """Whether a path is named as partial folders are."""
+    """Return whether a path has the name of a partial directory."""
     return _PARTIAL.fullmatch(path.name) is not None
 
 
 def remove_leftovers(folder: Path, stem: str | None = None) -> None:
-    """Remove the partial folders that killed processes left in a folder.
+    """Remove the partial directories that killed processes left in a directory.
 
     Args:
-        folder: Where to look; nothing happens if it cannot be read.
-        stem: Only those of this target, as `stem_of` names it; none: all.
+        folder: The directory to search; nothing happens if it cannot be read.
+        stem: Remove only those of this target (a result of `stem_of`). None removes all.
     """
     found: list[Path] = []
     with suppress(OSError), os.scandir(folder) as entries:
@@ -98,7 +99,8 @@ def remove_leftovers(folder: Path, stem: str | None = None) -> None:
         with suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                # Fails where its maker lives, and where the file system has no locks: then nobody can tell.
+                # Fails if the creating process is still running. It also fails on file systems without
+                # locks, where the directory is kept, since its owner is unknown.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(path, ignore_errors=True)
             finally:
@@ -106,18 +108,19 @@ def remove_leftovers(folder: Path, stem: str | None = None) -> None:
 
 
 def _make(target: Path) -> tuple[Path, int]:
-    """A new partial folder and the descriptor that holds its lock."""
+    """Create a partial directory; return its path and the file descriptor that holds its lock."""
     while True:
         place = target.with_name(f".{stem_of(target)}.{secrets.token_hex(4)}.partial")
         os.mkdir(place)
         try:
             descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
-            continue  # another process took it for a leftover before it was locked
-        # Shared, since network file systems grant no other lock on what is open for reading.
+            continue  # another process removed it as a leftover before it was locked
+        # A shared lock: network file systems grant no exclusive lock on a descriptor opened for reading.
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH)
         with suppress(FileNotFoundError):
+            # The directory may have been removed between mkdir and flock: compare the inodes.
             if os.path.samestat(os.stat(place), os.fstat(descriptor)):
                 return place, descriptor
         os.close(descriptor)

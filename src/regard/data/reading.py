@@ -1,7 +1,7 @@
-"""Files that nobody vouches for, read with care: regular files alone, and no more of them than a limit.
+"""Safe reading of untrusted files: only regular files, only up to a size limit, JSON with a schema.
 
-A device or a named pipe may never end, and a file of a few megabytes may unpack to all of the memory. JSON is
-checked against a pydantic model before anything is done with it.
+A device or a named pipe may never end, and a compressed file of a few megabytes may expand until memory is
+exhausted. JSON is validated with a pydantic model before it is used.
 """
 
 import os
@@ -21,7 +21,7 @@ __all__ = ["LARGEST_JSON", "NotJson", "Numbers", "open_regular", "parse_json", "
 T = TypeVar("T")
 
 LARGEST_JSON = 256 << 20
-"""The most bytes of a file of JSON."""
+"""Maximum size of a JSON file in bytes."""
 
 Numbers = int | float
 
@@ -34,18 +34,18 @@ _KINDS = (
 
 
 class NotJson(ValueError):
-    """Text that is not JSON of the expected form; says where and why in one line."""
+    """Raised for text that is not JSON of the expected schema; the message gives place and reason."""
 
 
 def open_regular(path: Path | str) -> BufferedReader:
     """Open a regular file for reading bytes.
 
     Raises:
-        DataError: if it is missing, may not be read, or is a folder, a device, a named pipe or a socket.
+        DataError: if it is missing, not readable, or a directory, a device, a named pipe or a socket.
     """
     try:
         _refuse_special(path, os.stat(path).st_mode)
-        # Without blocking, should a named pipe take the file's place in between.
+        # O_NONBLOCK: if a named pipe replaces the file after the check, opening it must not block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             _refuse_special(path, os.fstat(descriptor).st_mode)
@@ -56,7 +56,7 @@ def open_regular(path: Path | str) -> BufferedReader:
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}") from None
     except ValueError:
-        raise DataError(f"{str(path)!r}: no name that a file can have") from None
+        raise DataError(f"{str(path)!r}: not a valid file name") from None
 
 
 def _refuse_special(path: Path | str, mode: int) -> None:
@@ -64,46 +64,47 @@ def _refuse_special(path: Path | str, mode: int) -> None:
         return
     if stat.S_ISDIR(mode):
         raise DataError(f"{path}: Is a directory")
-    kind = next((name for test, name in _KINDS if test(mode)), "no regular file")
-    raise DataError(f"{path}: {kind}, expected a regular file; write the text into a file first")
+    kind = next((name for test, name in _KINDS if test(mode)), "not a regular file")
+    raise DataError(f"{path}: {kind}, expected a regular file; save the text to a file first")
 
 
 def read_limited(path: Path | str, limit: int) -> bytes:
     """Return the content of a regular file.
 
     Args:
-        path: The file.
-        limit: The most bytes that it may have.
+        path: Path of the file.
+        limit: Maximum size in bytes.
 
     Raises:
-        DataError: if it cannot be read, is no regular file or is longer.
+        DataError: if the file cannot be read, is not a regular file, or is larger than the limit.
     """
     with open_regular(path) as file:
         try:
             size = os.fstat(file.fileno()).st_size
             if size > limit:
-                raise DataError(f"{path}: {size:,} bytes, more than the {limit:,} that such a file may have")
-            return file.read(size)  # with the limit itself, Python would take as much memory at once
+                raise DataError(f"{path}: the file has {size:,} bytes; the maximum is {limit:,}")
+            return file.read(size)  # read(limit) would allocate `limit` bytes at once
         except OSError as error:
             raise DataError(f"{path}: {error.strerror or error}") from None
 
 
 @lru_cache(maxsize=256)
 def _adapter(model: Any) -> "TypeAdapter[Any]":
-    from pydantic import TypeAdapter  # here, so that `regard --help` does not wait for it
+    from pydantic import TypeAdapter  # imported here to keep `regard --help` fast
 
     return TypeAdapter(model)
 
 
 def parse_json(text: bytes | str, model: type[T]) -> T:
-    """Return JSON as the values of a pydantic model or of any type that pydantic can check.
+    """Parse JSON and validate it with a pydantic model or any type that pydantic supports.
 
     Args:
-        text: The JSON.
-        model: What it holds.
+        text: The JSON text.
+        model: The expected type.
 
     Raises:
-        NotJson: if it is no JSON, is nested too deeply, holds a number too long or a value of another type.
+        NotJson: if the text is not JSON, is nested too deeply, has a number with too many digits, or has a
+            value of another type.
     """
     from pydantic import ValidationError
 
@@ -118,10 +119,10 @@ def parse_json(text: bytes | str, model: type[T]) -> T:
 
 
 def read_json(path: Path | str, model: type[T], limit: int = LARGEST_JSON) -> T:
-    """Return the content of a file of JSON, checked; see `parse_json`.
+    """Read a JSON file and validate its content; see `parse_json`.
 
     Raises:
-        DataError: if the file cannot be read or is too long.
-        NotJson: if it does not hold what the model says.
+        DataError: if the file cannot be read or is too large.
+        NotJson: if the content does not match the type `model`.
     """
     return parse_json(read_limited(path, limit), model)

@@ -1,11 +1,12 @@
-"""What a directory vouches for: the files that its description names, each with its SHA-256.
+"""Integrity checks of a directory: a description file lists its files with their SHA-256 checksums.
 
-A model directory, an aligner, a phrase table, an exported model: each has one description, written last,
-that holds the names and checksums of the files beside it. A name in it is the plain name of a regular file
-within the directory. So a description that was made to harm reads nothing but the directory's own files.
+A model directory, a word aligner, a phrase table and an exported model each have one description, which is
+written last and contains the names and checksums of the other files. Each name must be the plain name of a
+regular file in the directory. A malicious description therefore cannot make the program read files outside
+the directory.
 
-A checksum tells damage, and files that were put together from two places. It does not tell who wrote the
-directory: who can change a file can change its checksum.
+The checksums detect damaged files and files mixed from different directories. They do not authenticate the
+author: a person who can change a file can also change its checksum.
 """
 
 import stat
@@ -18,27 +19,33 @@ from regard.errors import DataError
 __all__ = ["Digests", "check_seal", "own_file", "seal"]
 
 Digests = dict[str, str]
-"""The SHA-256 of files by their plain names."""
+"""SHA-256 checksums by plain file name."""
 
 
 def own_file(folder: Path, name: str, where: str | Path | None = None) -> Path:
-    """Return the path of a file that lies in a directory, which a description may have named.
+    """Return the path of a file in a directory after checking that it is a regular file of the directory.
 
     Args:
         folder: The directory.
-        name: The file's name.
-        where: The description, for messages; none: the name is the program's own.
+        name: The file name, possibly from an untrusted description.
+        where: The description that contains the name, for messages. None for names set by the program.
 
     Raises:
-        DataError: if it is no plain name, or there is something else than a regular file within the
-            directory; a file that is absent is no error here.
+        DataError: if the name is not a plain file name, or the path is not a regular file within the
+            directory. A missing file is not an error here.
     """
     if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
-        raise DataError(f"{where or folder}: names {name!r}, expected the plain name of a file beside it")
+        raise DataError(
+            f"{where or folder}: contains the file name {name!r}; expected the plain name of a file in the "
+            "same directory"
+        )
     path = folder / name
     try:
         if path.is_symlink() and not _within(path.resolve(), folder.resolve()):
-            raise DataError(f"{path}: a link out of {folder}, which is not followed; put the file there")
+            raise DataError(
+                f"{path}: a symbolic link to a file outside {folder}; such links are not followed, copy the "
+                "file into the directory"
+            )
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return path
@@ -50,9 +57,9 @@ def own_file(folder: Path, name: str, where: str | Path | None = None) -> Path:
 
 
 def _within(path: Path, folder: Path) -> bool:
-    """Whether a path lies in a directory; or in the store of contents of Hugging Face's download cache.
+    """Return whether a path is in a directory, or in the blob store of the Hugging Face cache next to it.
 
-    There `models--NAME/snapshots/REVISION/FILE` is a link to `models--NAME/blobs/CHECKSUM`.
+    In that cache, `models--NAME/snapshots/REVISION/FILE` is a link to `models--NAME/blobs/CHECKSUM`.
     """
     blobs = folder.parent.parent / "blobs"
     cached = folder.parent.name == "snapshots" and path.parent == blobs
@@ -60,32 +67,32 @@ def _within(path: Path, folder: Path) -> bool:
 
 
 def seal(folder: Path, names: Iterable[str]) -> Digests:
-    """Return what a description says of the files beside it.
+    """Return the checksums of files of a directory, to be stored in its description.
 
     Raises:
-        DataError: if one cannot be read.
+        DataError: if a file cannot be read.
     """
     return {name: file_digest(own_file(folder, name)) for name in names}
 
 
 def check_seal(folder: Path, digests: Mapping[str, str], needed: Iterable[str], description: str) -> None:
-    """Compare files with what the description beside them says.
+    """Compare files with the checksums in the description of their directory.
 
     Args:
         folder: The directory.
-        digests: What the description says.
-        needed: The files that are going to be read: it has to vouch for each.
-        description: Its name, for messages.
+        digests: The checksums in the description.
+        needed: Names of the files that will be read. Each must have a checksum.
+        description: File name of the description, for messages.
 
     Raises:
-        DataError: if a file is missing, truncated, altered, not vouched for, or not one of the directory's
-            own regular files; names it.
+        DataError: if a file is missing, truncated, altered, without a checksum, or not a regular file of
+            the directory. The message names the file.
     """
     for name in sorted(needed):
         if name not in digests:
-            raise DataError(f"{folder / description}: has no checksum of {name}, which lies beside it")
+            raise DataError(f"{folder / description}: has no checksum for {name} in the same directory")
     for name, digest in digests.items():
         if file_digest(own_file(folder, name, folder / description)) != digest:
             raise DataError(
-                f"{folder / name}: truncated or altered: its checksum is not the one in {description}"
+                f"{folder / name}: truncated or altered: its checksum differs from the one in {description}"
             )

@@ -1,7 +1,8 @@
-"""Words between ASCII white space, as the Pharaoh format, aligners and language models separate them.
+"""Splitting of lines at ASCII white space only, as in the Pharaoh format, word aligners and n-gram tools.
 
-`str.split` also splits at every Unicode space. A token may hold one of those: the ideographic space U+3000 in
-Japanese corpora, the no-break space U+00A0 in French ones. Splitting there shifts every link behind it.
+`str.split` also splits at every Unicode space. A token may contain one: the ideographic space U+3000 in
+Japanese corpora, the no-break space U+00A0 in French corpora. Splitting there would shift all later word
+positions, and with them the alignment links.
 """
 
 import re
@@ -18,5 +19,5 @@ def split_at_spaces(line: str) -> list[str]:
 
 
 def join_spaces(line: str) -> str:
-    """Return a line with one space between two words and none at its ends."""
+    """Return a line with single spaces between words and without leading and trailing white space."""
     return " ".join(_WORD.findall(line))

@@ -1,8 +1,8 @@
-"""The first half of preparing: text to numbered units, in temporary files.
+"""The first half of preprocessing: text is converted to numbered units in temporary files.
 
-Each distinct unit (`Tokenizer.pretokenize`) gets the next number when it first appears; the text becomes a
-flat file of numbers and a file of lengths. So text is tokenised once, and memory holds the distinct units,
-not the corpus.
+A unit is a result of `Tokenizer.pretokenize`. Each distinct unit gets the next number when it first occurs.
+The text becomes a flat file of unit numbers and a file of sentence lengths. Text is therefore tokenized once,
+and memory holds the distinct units, not the corpus.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,16 +24,16 @@ __all__ = ["TAG", "TOO_LONG", "Progress", "Units", "number_units"]
 Progress = Callable[[str, int, int | None], None]
 
 CHUNK = 4096
-"""Lines tokenised at a time."""
+"""Number of lines in a chunk that is tokenized at once."""
 TAG = "\0"
-"""Opens the unit that stands for a tag; text has no such character."""
+"""Prefix of the unit for a tag. The character does not occur in text; see `clean_line`."""
 TOO_LONG = -1
-"""The length recorded for a sentence that was not tokenised because it has too many words."""
+"""The length recorded for a sentence that was not tokenized because it has too many words."""
 _BETWEEN, _LONG = "\x1f", "\x1e"
 
 
 class _Numbering(dict[str, int]):
-    """Numbers new keys in the order they are asked for."""
+    """A dictionary that assigns the next number to each new key."""
 
     def __missing__(self, key: str) -> int:
         number = self[key] = len(self)
@@ -42,7 +42,7 @@ class _Numbering(dict[str, int]):
 
 @dataclass
 class Units:
-    """One side of the text as numbered units.
+    """The numbering of the units of one language.
 
     Attributes:
         numbers: The number of each distinct unit.
@@ -51,7 +51,7 @@ class Units:
     numbers: dict[str, int] = field(default_factory=_Numbering)
 
     def write(self, lines: Iterable[str], tag: str | None, units: IO[bytes], lengths: IO[bytes]) -> None:
-        """Number the units of encoded lines and append them to the two files."""
+        """Number the units of lines in the encoding of `_Cutter` and append them to the two files."""
         first = [] if tag is None else [self.numbers[TAG + tag]]
         flat: list[int] = []
         sizes: list[int] = []
@@ -70,7 +70,7 @@ class Units:
 
 @dataclass(frozen=True)
 class _Cutter:
-    """Tokenises a chunk of pairs; it travels to other processes."""
+    """Split a chunk of pairs into units; it is pickled and sent to worker processes."""
 
     source: Tokenizer
     target: Tokenizer
@@ -82,7 +82,8 @@ class _Cutter:
         return sources, targets
 
     def _cut(self, tokenizer: Tokenizer, line: str) -> str:
-        # No tokenizer makes fewer tokens than words: a line of 100,000 need not be cut to be dropped.
+        # No tokenizer produces fewer tokens than words, so that a line with too many words will be dropped
+        # in any case and need not be tokenized.
         if len(line) > self.longest and len(split_at_spaces(line)) > self.longest:
             return _LONG
         return _BETWEEN.join(tokenizer.pretokenize(line))
@@ -100,24 +101,24 @@ def number_units(
     raw: bool,
     tick: Callable[[int], None],
 ) -> list[int]:
-    """Tokenise the corpora of a split and write their units.
+    """Tokenize the corpora of a split and write their units.
 
     Args:
-        corpora: The files, in order.
-        tokenizers: Source and target.
-        units: Source and target numbering; grows.
-        folder: Where `SPLIT.SIDE.units` and `SPLIT.SIDE.sizes` are written; the lines in `SPLIT.SIDE.raw`.
-        split: The split's name.
-        longest: Lines with more words are recorded as too long.
-        processes: How many tokenise.
-        raw: Whether the lines themselves are kept.
-        tick: Called with the number of pairs done since the last call.
+        corpora: The corpora, in order.
+        tokenizers: The source and the target tokenizer.
+        units: The source and the target numbering; new units are added.
+        folder: Directory for the files `SPLIT.SIDE.units`, `SPLIT.SIDE.sizes` and `SPLIT.SIDE.raw`.
+        split: Name of the split.
+        longest: Maximum number of words; longer lines are recorded as too long.
+        processes: Number of worker processes.
+        raw: Whether to write the lines themselves to `SPLIT.SIDE.raw`.
+        tick: Called with the number of pairs processed since the last call.
 
     Returns:
         The number of pairs of each corpus.
 
     Raises:
-        DataError: if a line is not of the form its tokenizer reads; names file and line.
+        DataError: if a line does not have the format of its tokenizer. The message gives file and line.
     """
     paths = {
         (side, kind): folder / f"{split}.{side}.{kind}"
@@ -143,7 +144,7 @@ def number_units(
 
 
 def _checked(corpus: CorpusConfig, tokenizers: tuple[Tokenizer, Tokenizer]) -> Iterator[tuple[str, str]]:
-    """The pairs of a corpus, all of the form that the tokenizers read."""
+    """Yield the pairs of a corpus after checking that they have the format of the tokenizers."""
     for number, pair in enumerate(read_pairs(corpus), 1):
         for tokenizer, line, name in zip(tokenizers, pair, (corpus.source, corpus.target), strict=True):
             problem = tokenizer.problem(line)
