@@ -106,9 +106,9 @@ def test_an_array_of_prepared_text_is_sealed(tmp_path):
     path = tmp_path / "counted.fertilities"
     write_array(path, np.arange(5, dtype=np.int32))
     np.testing.assert_array_equal(read_array(path, "int32", 5), np.arange(5))
-    with pytest.raises(DataError, match=r"of shape \(5,\), expected \(6\); remove"):
+    with pytest.raises(DataError, match=r"shape \(5,\), expected \(6\); remove"):
         read_array(path, "int32", 6)
-    with pytest.raises(DataError, match="numbers of type int32, expected float32"):
+    with pytest.raises(DataError, match="dtype int32, expected float32"):
         read_array(path, "float32", 5)
     whole = bytearray(path.read_bytes())
     for place in range(0, len(whole), 3):

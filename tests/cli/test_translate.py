@@ -325,7 +325,7 @@ def test_fertilities_that_leave_less_than_one_unit_are_named_where_there_is_no_s
     bounded = save_model(tmp_path / "bounded", fertility=2.0, sink=False)
     lines, out = tmp_path / "fertilities.txt", tmp_path / "out.txt"
     lines.write_text("- - -\n0 0.5 0\n")
-    with pytest.raises(DataError, match=r"line 2: its tokens may receive 0\.5"):
+    with pytest.raises(DataError, match=r"line 2: the fertilities sum to 0\.5"):
         translate(bounded, "--fertility", lines, "--output", out, input="a b c\na b c\n")
     assert not out.exists()
 

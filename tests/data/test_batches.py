@@ -68,7 +68,7 @@ def test_sorting_in_pools_leaves_little_padding():
 
 
 def test_lengths_of_different_numbers_are_refused():
-    with pytest.raises(UsageError, match="2 sources and 3 targets"):
+    with pytest.raises(UsageError, match="2 source lengths but 3 target lengths"):
         batches([1, 2], [1, 2, 3], BatchConfig(), 0, 0)
 
 

@@ -48,7 +48,7 @@ def test_a_field_a_word_goes_to_each_of_its_pieces() -> None:
     found = read_fertilities("2 0 1:", [0, 0, 1, 2, 2], "here")
     assert found[:3] == ((0.0, 2.0), (0.0, 2.0), (0.0, 0.0))
     assert [least for least, _ in found[3:]] == [1.0, 1.0]
-    with pytest.raises(DataError, match="4 fertilities, and the sentence has 3 words in 5 tokens"):
+    with pytest.raises(DataError, match="4 fertilities, but the sentence has 3 words in 5 tokens"):
         read_fertilities("1 1 1 1", [0, 0, 1, 2, 2], "here")
 
 
@@ -63,18 +63,18 @@ def test_bounds_of_less_than_one_unit_are_refused_without_a_sink() -> None:
     budget = Budget.constant(ConstantFertilityConfig(value=2.0), 7)
     budget.check([EIN, HUND], given, 1, "here")
     budget.check([EIN, HUND], read_fertilities("0.5 0.5", [0, 1], "here"), 0, "here")
-    with pytest.raises(DataError, match=r"here: its tokens may receive 0\.9 of attention in all"):
+    with pytest.raises(DataError, match=r"here: the fertilities sum to 0\.9"):
         budget.check([EIN, HUND], given, 0, "here")
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1 2", "2 fertilities, and the sentence has 3 tokens"),
+        ("1 2", "2 fertilities, but the sentence has 3 tokens"),
         ("1 2 -3", "'-3'"),
         ("1 x 2", "'x'"),
-        ("1 3:2 2", "at least 3 and at most 2"),
-        ("1 inf: 2", "endless amount"),
+        ("1 3:2 2", "minimum of 3, above its maximum of 2"),
+        ("1 inf: 2", "infinite minimum"),
     ],
 )
 def test_wrong_fertilities_are_one_clear_message_with_the_line(line, message) -> None:

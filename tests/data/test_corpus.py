@@ -145,7 +145,7 @@ def test_settings_that_do_not_fit_together_are_refused():
     data = {"train": [FILES], "valid": FILES}
     with pytest.raises(ConfigError, match="joint"):
         from_dict(DataConfig, {**data, "source_tokenizer": {"kind": "bpe"}})
-    with pytest.raises(ConfigError, match="one size"):
+    with pytest.raises(ConfigError, match="same value"):
         from_dict(DataConfig, {**data, "joint_vocabulary": True, "source_size": 5})
     with pytest.raises(ConfigError, match="language"):
         from_dict(DataConfig, {**data, "source_tokenizer": {"kind": "moses", "language": "German"}})
@@ -167,7 +167,7 @@ def test_a_line_that_is_too_long_is_empty_and_named_and_the_rest_keeps_its_numbe
     content = b"one\n" + b"y" * LONGEST + b"\n" + most + b"\nfour\n" + b"z" * (3 * LONGEST)
     path.write_bytes(gzip.compress(content, 1) if packed else content)
     assert list(read_lines(path)) == ["one", "", most.decode(), "four", ""]
-    assert f"long: line 2 has {LONGEST + 1} bytes, more than the {LONGEST}" in caplog.text
+    assert f"long: line 2 has {LONGEST + 1} bytes, more than the maximum of {LONGEST}" in caplog.text
     assert f"long: line 5 has {3 * LONGEST} bytes" in caplog.text
     path.write_bytes(b"y" * 20 + b"\na\xff\n")
     with pytest.raises(DataError, match=r"line 2, byte 2: not UTF-8 \(0xff, byte 23 of the text\)"):

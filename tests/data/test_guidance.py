@@ -70,13 +70,13 @@ def test_lengths_and_order_are_those_of_the_split(made) -> None:
 @pytest.mark.parametrize(
     ("links", "message"),
     [
-        (["3-0", *LINKS[1:]], r"links, line 1: link 3-0, and the pair has 3 source and 2 target tokens"),
-        (["0-2", *LINKS[1:]], r"links, line 1: link 0-2, and the pair has 3 source and 2 target tokens"),
-        ([*LINKS[:2], "2-0", ""], r"links, line 3: link 2-0, and the pair has 2 source and 3 target tokens"),
+        (["3-0", *LINKS[1:]], r"links, line 1: link 3-0, but the pair has 3 source and 2 target tokens"),
+        (["0-2", *LINKS[1:]], r"links, line 1: link 0-2, but the pair has 3 source and 2 target tokens"),
+        ([*LINKS[:2], "2-0", ""], r"links, line 3: link 2-0, but the pair has 2 source and 3 target tokens"),
         ([*LINKS[:3], f"{10**30}-0"], r"links, line 4: '10+-0': the position has more than 7 digits"),
         ([LINKS[0], "0:1", *LINKS[2:]], r"links, line 2: '0:1' is not a link"),
-        (LINKS[:3], r"links: 3 lines, expected 4: one for each training pair"),
-        ([*LINKS, "0-0"], r"links: 5 lines, expected 4: one for each training pair"),
+        (LINKS[:3], r"links: 3 lines, expected 4: one per training pair"),
+        ([*LINKS, "0-0"], r"links: 5 lines, expected 4: one per training pair"),
     ],
 )
 def test_links_that_do_not_fit_are_refused_naming_the_line(made, links, message) -> None:
@@ -110,5 +110,5 @@ def test_links_of_words_are_those_of_each_of_their_subwords(tmp_path: Path) -> N
     torch.testing.assert_close(first, torch.tensor([[0, 0, 0, 0, 0, 0, 1], word, word, [0] * 7]))
     torch.testing.assert_close(found.batch([1]).links[0, :3], torch.tensor([[0, 0, third, third, third]] * 3))
     (tmp_path / "links").write_text("0-1 3-0\n1-0\n", encoding="utf-8")
-    with pytest.raises(DataError, match="line 1: link 3-0, and the pair has 3 source and 2 target words"):
+    with pytest.raises(DataError, match="line 1: link 3-0, but the pair has 3 source and 2 target words"):
         SplitLinks.read(tmp_path / "links", split, [True], "words")

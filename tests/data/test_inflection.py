@@ -145,7 +145,7 @@ def test_a_feature_that_training_never_saw_is_unknown_and_told_of_once(caplog):
     with caplog.at_level(logging.WARNING):
         assert side.encode("Ei\tDU;PL")[2] == UNK
         side.encode("Ei\tDU;PL")
-    assert caplog.text.count("+DU: not known from the training text; read as <unk>") == 1
+    assert caplog.text.count("+DU: does not occur in the training text; replaced by <unk>") == 1
     assert "+PL" not in caplog.text
 
 

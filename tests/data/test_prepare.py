@@ -244,7 +244,7 @@ def test_pieces_leave_no_token_unknown_and_report_characters_written_as_bytes(da
         prepared = prepare(config)
     about = prepared.manifest["splits"]["valid"]["unknown"]["source"]
     assert about["unknown"] == 0 and about["characters"] == {"\u65e5": 2, "\u672c": 1}
-    assert "most frequent characters written as bytes: 日 (2) 本 (1);" in caplog.text
+    assert "most frequent characters encoded as bytes: 日 (2) 本 (1);" in caplog.text
     split = prepared.split("valid")
     source = prepared.text.source
     found = [source.decode(split.example(row)[0]) for row in range(len(split))]

@@ -64,7 +64,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_the_data_of_before(tmp_path, 
     old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
     try:
-        with pytest.raises(DataError, match=r"prepared: cannot prepare.*File too large; nothing was kept"):
+        with pytest.raises(DataError, match=r"prepared: cannot write preprocessed.*File too large; no files were kept"):
             prepare(config)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -56,8 +56,8 @@ def test_saving_and_loading_changes_nothing(tmp_path_factory, counts):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"a\nb\n", "starts with"),
-        ("\n".join(SPECIALS).encode(), "cut off"),
+        (b"a\nb\n", "must start with"),
+        ("\n".join(SPECIALS).encode(), "truncated"),
         (b"\xff\n", "byte 1"),
         ("".join(f"{t}\n" for t in (*SPECIALS, "a", "a")).encode(), "twice"),
         ("".join(f"{t}\n" for t in (*SPECIALS, "", "a")).encode(), "empty"),

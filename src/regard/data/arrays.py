@@ -1,6 +1,7 @@
-"""The second half of preparing: numbered units to the arrays of token ids that training reads.
+"""The second half of preprocessing: numbered units are converted to the arrays of token ids for training.
 
-Everything goes by chunks of rows, read from the temporary files of `units` and appended to the final ones.
+Rows are processed in chunks, which are read from the temporary files of `regard.data.units` and appended to
+the final files.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,18 +18,18 @@ from regard.data.vocabulary import EOS
 __all__ = ["Kept", "Segments", "count_units", "kept_tokens", "write_split"]
 
 ROWS = 10_000
-"""Rows handled at a time."""
+"""Number of rows in a chunk."""
 SIDES = ("source", "target")
 
 
 @dataclass(frozen=True)
 class Segments:
-    """The tokens of every distinct unit, flat.
+    """The tokens of every distinct unit, as flat arrays.
 
     Attributes:
         tokens: The distinct tokens.
-        flat: For each unit in turn, the numbers of its tokens in `tokens`.
-        starts: Where each unit starts in `flat`; one more at the end.
+        flat: The indices of the tokens of all units in `tokens`, concatenated.
+        starts: [units + 1], the offset of each unit in `flat`.
     """
 
     tokens: list[str]
@@ -37,7 +38,7 @@ class Segments:
 
     @classmethod
     def of(cls, units: Sequence[str], tokenizer: Tokenizer) -> "Segments":
-        """Segment every unit once; a tag is its own token."""
+        """Segment every unit once; a tag is a single token."""
         numbers: dict[str, int] = {}
         flat: list[int] = []
         starts = [0]
@@ -48,10 +49,10 @@ class Segments:
         return cls(list(numbers), np.array(flat, dtype=np.int32), np.array(starts, dtype=np.int64))
 
     def spelled(self, spell: Callable[[str], Sequence[str]]) -> "Segments":
-        """The same text in other tokens.
+        """Return a copy in which each token is replaced by a sequence of tokens.
 
         Args:
-            spell: The tokens that stand for a token, most often itself alone.
+            spell: Returns the replacement of a token, usually the token itself.
         """
         numbers: dict[str, int] = {}
         parts = [[numbers.setdefault(p, len(numbers)) for p in spell(token)] for token in self.tokens]
@@ -66,7 +67,8 @@ class Segments:
         return np.diff(self.starts)
 
     def expand(self, units: np.ndarray) -> np.ndarray:
-        """The tokens of a run of units."""
+        """Return the token indices of a sequence of units, concatenated."""
+        # Vectorized form of concatenating flat[starts[u] : starts[u + 1]] over all units u.
         sizes = self.sizes[units]
         ends = np.cumsum(sizes)
         shift = np.repeat(self.starts[units] - (ends - sizes), sizes)
@@ -75,7 +77,7 @@ class Segments:
 
 @dataclass(frozen=True)
 class _Rows:
-    """A chunk of rows of one side: units, units a row, and tokens a row once segmented."""
+    """A chunk of rows of one side: the units, the number of units per row, the number of tokens per row."""
 
     units: np.ndarray
     sizes: np.ndarray
@@ -99,7 +101,7 @@ def _rows(folder: Path, split: str, side: str, segments: Segments | None) -> Ite
 
 
 def count_units(folder: Path, split: str, side: str, units: int) -> np.ndarray:
-    """How often each unit stands in a split."""
+    """Return the number of occurrences of each unit in a split."""
     counts = np.zeros(units, dtype=np.int64)
     for rows in _rows(folder, split, side, None):
         counts += np.bincount(rows.units, minlength=units)
@@ -108,12 +110,12 @@ def count_units(folder: Path, split: str, side: str, units: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Kept:
-    """Which rows of a chunk stay.
+    """Boolean arrays that mark the kept and dropped rows.
 
     Attributes:
-        keep: True where the pair stays.
-        empty: Pairs with an empty side.
-        long: Pairs with a side that is too long.
+        keep: True if the pair is kept.
+        empty: True if a side is empty.
+        long: True if a side is too long.
     """
 
     keep: np.ndarray
@@ -137,7 +139,7 @@ def _pairs(folder: Path, split: str, segments: tuple[Segments, Segments]) -> Ite
 def kept_tokens(
     folder: Path, split: str, segments: tuple[Segments, Segments], longest: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How often each source and each target token stands in the pairs of a split that stay."""
+    """Return the number of occurrences of each source and target token in the kept pairs of a split."""
     counts = tuple(np.zeros(len(side.tokens), dtype=np.int64) for side in segments)
     for pair in _pairs(folder, split, segments):
         kept = _decide(*pair, longest)
@@ -159,17 +161,17 @@ def write_split(
     """Write the final arrays of a split: tokens, offsets and line numbers.
 
     Args:
-        folder: Where the temporary files are.
-        split: The split's name.
+        folder: Directory of the temporary files.
+        split: Name of the split.
         segments: The tokens of the units of each side.
         ids: The id of each token of `segments`, for each side.
-        longest: Pairs with more tokens on a side are dropped.
-        into: Where `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64, one more than rows) and
-            `SPLIT.lines` (int64, the place in the corpora of each row, from 0) are written.
-        unknown: What counts the tokens of each side.
+        longest: Maximum number of tokens on a side; longer pairs are dropped.
+        into: Directory for the files `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64, [rows + 1])
+            and `SPLIT.lines` (int64, line number of each row over all corpora, from 0).
+        unknown: Counters of unknown tokens for each side.
 
     Returns:
-        What became of every pair of the corpora.
+        The kept and dropped pairs of the corpora.
     """
     decisions: list[Kept] = []
     totals = [0, 0]
@@ -200,7 +202,7 @@ def write_split(
 
 
 def _final(tokens: np.ndarray, sizes: np.ndarray, end: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of the rows that stay, and how many each has, with `EOS` after each on request."""
+    """Append `EOS` to each row if `end` is true; return the ids and the row lengths."""
     if end:
         tokens = np.insert(tokens, np.cumsum(sizes), EOS)
         sizes = sizes + 1

@@ -1,4 +1,4 @@
-"""Batches: sentences as padded tensors, and which sentences go together in which order."""
+"""Batching: padding of sentences into tensors, and length-bucketed sampling of the batches of an epoch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,37 +17,37 @@ __all__ = ["Batch", "BatchConfig", "Sequences", "batches", "collate"]
 
 @dataclass(frozen=True)
 class Sequences:
-    """Token sequences of a batch.
+    """Padded token sequences of a batch.
 
     Attributes:
-        tokens: Ids, padded with `PAD` on the right.
-        lengths: How many ids of each row are real.
+        tokens: [B, S], token ids, padded with `PAD` on the right.
+        lengths: [B], length of each row without padding.
     """
 
     tokens: Int[Tensor, "B S"]
     lengths: Int[Tensor, "B"]
 
     def __len__(self) -> int:
-        """The number of sequences."""
+        """Return the number of sequences."""
         return self.tokens.shape[0]
 
     @property
     def mask(self) -> Bool[Tensor, "B S"]:
-        """True at real tokens."""
+        """A mask that is True at tokens and False at padding."""
         positions = torch.arange(self.tokens.shape[1], device=self.tokens.device)
         return positions < self.lengths[:, None]
 
     @property
     def words(self) -> Bool[Tensor, "B S"]:
-        """True at real words: neither padding nor a sink."""
+        """A mask that is True at tokens of the text and False at padding and sinks."""
         return self.mask & (self.tokens != SINK)
 
     @classmethod
     def of(cls, sentences: Sequence[Ids]) -> "Sequences":
-        """Pad sentences.
+        """Pad sentences to the same length.
 
         Args:
-            sentences: The ids of each.
+            sentences: The token ids of each sentence.
         """
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         tokens = np.full((len(sentences), int(lengths.max(initial=0))), PAD, dtype=np.int64)
@@ -56,22 +56,24 @@ class Sequences:
         return cls(torch.from_numpy(tokens), torch.from_numpy(lengths))
 
     def to(self, device: torch.device | str) -> "Sequences":
-        """The same on another device."""
+        """Return a copy on another device."""
         return Sequences(self.tokens.to(device), self.lengths.to(device))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs, or source sentences alone.
+    """A batch of sentence pairs, or of source sentences only.
 
     Attributes:
-        source: The source sentences, without start or end.
-        target: The target sentences, ending in `EOS`, without start.
-        rows: Which sentences these are: their numbers in the split, or among the lines translated.
-        upper: The most attention each source token may receive (its fertility), inf at a sink; or none.
-        lower: The least it must receive; or none.
-        links: For each target token a distribution over the source words it is linked to, zeros where there
-            is none, to guide attention by; or none.
+        source: The source sentences, without `BOS` and `EOS`.
+        target: The target sentences, with `EOS` and without `BOS`; None in translation.
+        rows: [B], the index of each sentence in the split or in the input.
+        upper: [B, S], maximum total attention of each source token (its fertility); inf at a sink. None means
+            no limit.
+        lower: [B, S], minimum total attention of each source token, or None.
+        links: [B, T, S], for guided alignment: for each target token a uniform distribution over the source
+            tokens that are linked to it, or zeros if there are none. None without guided
+            alignment.
     """
 
     source: Sequences
@@ -82,19 +84,19 @@ class Batch:
     links: Float[Tensor, "B T S"] | None = None
 
     def __len__(self) -> int:
-        """The number of sentences."""
+        """Return the number of sentences."""
         return len(self.source)
 
     @property
     def target_tokens(self) -> int:
-        """The number of tokens to predict, each `EOS` included."""
+        """The number of target tokens, including `EOS`."""
         return 0 if self.target is None else int(self.target.lengths.sum())
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same on another device."""
+        """Return a copy on another device."""
         target = None if self.target is None else self.target.to(device)
-        beside = (None if one is None else one.to(device) for one in (self.upper, self.lower, self.links))
-        return Batch(self.source.to(device), target, self.rows.to(device), *beside)
+        optional = (None if one is None else one.to(device) for one in (self.upper, self.lower, self.links))
+        return Batch(self.source.to(device), target, self.rows.to(device), *optional)
 
 
 def collate(
@@ -108,10 +110,10 @@ def collate(
 
     Args:
         sources: The ids of each source sentence.
-        targets: The ids of each target sentence, ending in `EOS`; none when translating.
-        rows: The number of each sentence.
-        upper: The most attention each source token may receive.
-        lower: The least it must receive.
+        targets: The ids of each target sentence, ending in `EOS`. None in translation.
+        rows: The index of each sentence.
+        upper: Maximum total attention of each source token, per sentence.
+        lower: Minimum total attention of each source token, per sentence.
     """
     target = None if targets is None else Sequences.of(targets)
     bounds = (None if one is None else _pad_numbers(one) for one in (upper, lower))
@@ -127,16 +129,17 @@ def _pad_numbers(sentences: Sequence[np.ndarray]) -> Float[Tensor, "B S"]:
 
 @config
 class BatchConfig:
-    """How sentences are put into batches."""
+    """Size and bucketing of batches."""
 
-    size: int = option(default=64, help="How much goes into a batch, in units.", ge=1, le=1_000_000)
+    size: int = option(default=64, help="Batch size, in the unit of `unit`.", ge=1, le=1_000_000)
     unit: Literal["sentences", "tokens"] = option(
         default="sentences",
-        help="What size counts: sentences, or tokens with padding on the side that has more.",
+        help="Unit of the batch size: sentences, or tokens including padding, on the longer side.",
     )
     pool: int = option(
         default=100,
-        help="Sort by length within this many batches at a time; 1: hardly at all.",
+        help="Number of batches whose sentences are sorted by length together. Higher values reduce padding; "
+        "1 makes batches almost random.",
         ge=1,
         le=100_000,
     )
@@ -145,23 +148,28 @@ class BatchConfig:
 def batches(
     lengths_source: Ids, lengths_target: Ids, config: BatchConfig, seed: int, epoch: int
 ) -> list[np.ndarray]:
-    """Which rows make up each batch of an epoch, in order.
+    """Return the row indices of each batch of an epoch, in order.
 
-    The rows are shuffled, then sorted by length within pools of `config.pool` batches, so that a batch has
-    little padding; then the batches are shuffled. Every row comes once. A row longer than a batch of
-    tokens may be is a batch of its own.
+    The rows are shuffled, then sorted by length within pools of `config.pool` batches to reduce padding. Then
+    the batches are shuffled. Each row occurs once. A row that exceeds the batch size in tokens forms its own
+    batch.
 
     Args:
         lengths_source: The length of each source sentence.
         lengths_target: The length of each target sentence.
-        config: Size and kind of the batches.
-        seed: The run's seed.
-        epoch: The epoch's number: the order is a function of seed and epoch alone.
+        config: Size and unit of the batches.
+        seed: The seed of the run.
+        epoch: The number of the epoch. The order depends only on seed and epoch.
+
+    Raises:
+        UsageError: if the numbers of source and target lengths differ.
     """
     source = np.asarray(lengths_source, dtype=np.int64)
     target = np.asarray(lengths_target, dtype=np.int64)
     if source.shape != target.shape:
-        raise UsageError(f"lengths of {len(source)} sources and {len(target)} targets; expected as many")
+        raise UsageError(
+            f"{len(source)} source lengths but {len(target)} target lengths: the numbers must be equal"
+        )
     random = np.random.default_rng([seed, epoch])
     order = random.permutation(len(source))
     widest = np.maximum(source, target)
@@ -173,7 +181,7 @@ def batches(
 
 
 def _pools(order: np.ndarray, widest: np.ndarray, config: BatchConfig) -> list[np.ndarray]:
-    """The shuffled rows cut into pools of about `config.pool` batches."""
+    """Split the shuffled rows into pools of about `config.pool` batches."""
     room = config.size * config.pool
     weight = np.ones(len(order), dtype=np.int64) if config.unit == "sentences" else widest[order]
     filled = np.cumsum(weight) - weight
@@ -182,12 +190,13 @@ def _pools(order: np.ndarray, widest: np.ndarray, config: BatchConfig) -> list[n
 
 
 def _cut(pool: np.ndarray, source: np.ndarray, target: np.ndarray, config: BatchConfig) -> list[np.ndarray]:
-    """A sorted pool cut into batches."""
+    """Split a sorted pool into batches."""
     if config.unit == "sentences":
         return np.split(pool, range(config.size, len(pool), config.size))
     starts, start, width = [], 0, 0
     for position, row in enumerate(pool):
         width = max(width, int(source[row]), int(target[row]))
+        # Width times number of rows is the size of the padded tensor.
         if position > start and width * (position - start + 1) > config.size:
             starts.append(position)
             start, width = position, max(int(source[row]), int(target[row]))

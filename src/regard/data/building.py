@@ -1,7 +1,8 @@
-"""Making a folder of prepared data: survey, tokenise, learn, count, write; then one rename.
+"""The preprocessing pipeline: check the input, tokenize, train subword models, count, and write arrays.
 
-The text is read twice (three times where SentencePiece learns): once to check it whole and count its lines
-before any slow work, once to tokenise it. Memory holds the distinct words, never the corpus.
+The text is read twice, or three times to train SentencePiece: first to check all files and count their lines
+before any slow work, then to tokenize it. Memory holds the distinct words, not the corpus. The result is
+written to a temporary directory, which is renamed at the end.
 """
 
 import json
@@ -40,27 +41,27 @@ __all__ = ["build"]
 _log = logging.getLogger(__name__)
 
 EVALUATION_LENGTH = 1024
-"""The longest sentence of a validation or test corpus, in tokens, unless training admits longer ones."""
+"""Maximum number of tokens of a validation or test sentence, if `max_length` of training is not higher."""
 EXAMINED = 10_000
-"""The lines of a training corpus that tell whether its punctuation stands apart from words."""
+"""Number of lines per training corpus that are examined for the format of the text; see `FormCounter`."""
 FEW_LINES = 20_000
-"""Fewer pairs are not worth starting processes."""
+"""Number of pairs up to which tokenization uses one process: starting more would take longer."""
 
 
 def build(
     config: DataConfig, folder: Path, manifest: dict[str, Any], progress: Progress, processes: int | None
 ) -> None:
-    """Prepare into `folder`, replacing prepared data that is there.
+    """Preprocess the corpora into `folder`, replacing earlier preprocessed data there.
 
     Args:
         config: Corpora, tokenizers, vocabularies.
-        folder: The folder to make.
-        manifest: What is known of the manifest already: `wanted` and `inputs`.
-        progress: Called with stage, pairs done, pairs in all.
-        processes: How many tokenise; none: chosen by the size of the text.
+        folder: The output directory.
+        manifest: The entries `wanted` and `inputs` of the manifest.
+        progress: Called with the stage, the number of processed pairs and the total number of pairs.
+        processes: Number of processes for tokenization. None chooses it by the size of the text.
 
     Raises:
-        DataError: if an input is broken or something cannot be written; nothing is left behind.
+        DataError: if an input is invalid or the output cannot be written. No partial output remains.
     """
     refuse_foreign(folder, MANIFEST, "prepared data")
     try:
@@ -78,11 +79,11 @@ def build(
             write_atomic(into / MANIFEST, text.encode())
     except OSError as error:
         reason = error.strerror or error
-        raise DataError(f"{folder}: cannot prepare the data there: {reason}; nothing was kept") from None
+        raise DataError(f"{folder}: cannot write preprocessed data: {reason}; no files were kept") from None
 
 
 class _Builder:
-    """One run of preparing: what the stages share."""
+    """The state of one preprocessing run, shared by its stages."""
 
     def __init__(
         self, config: DataConfig, scratch: Path, into: Path, progress: Progress, processes: int | None
@@ -98,13 +99,14 @@ class _Builder:
             self.corpora["test"] = (config.test,)
 
     def run(self) -> dict[str, Any]:
-        """Go through the stages; returns the manifest's part on splits."""
+        """Run all stages and return the entry `splits` of the manifest."""
         pairs = self._survey()
         texts = (self._sample(0, pairs["train"]), self._sample(1, pairs["train"]))
         tokenizers = start_tokenizers(self.config.source_tokenizer, self.config.target_tokenizer, texts)
         units = (Units(), Units())
         for split, corpora in self.corpora.items():
             self._tokenize(split, corpora, pairs[split], tokenizers, units)
+        # Byte pair encoding is learned from the unit counts, so that the text need not be read again.
         names = (list(units[0].numbers), list(units[1].numbers))
         counts = tuple(
             count_units(self.scratch, "train", side, len(units[i].numbers)) for i, side in enumerate(SIDES)
@@ -114,6 +116,7 @@ class _Builder:
         text = self._vocabularies(tokenizers, segments)
         text.save(self.into)
         sides = (text.source, text.target)
+        # Tokens outside the vocabulary are replaced by smaller tokens, such as characters and bytes.
         segments = (segments[0].spelled(sides[0].spell), segments[1].spelled(sides[1].spell))
         ids = tuple(
             np.array(side.vocabulary.ids(s.tokens), dtype=np.int32)
@@ -137,9 +140,9 @@ class _Builder:
         return longest if split == "train" else max(longest, EVALUATION_LENGTH)
 
     def _survey(self) -> dict[str, list[int]]:
-        """Read everything once: broken input is found before any slow work. Returns pairs a corpus.
+        """Read all corpora to find invalid input before any slow work; return the pairs of each corpus.
 
-        The first lines of each training corpus tell how the text is written.
+        The first lines of each training corpus are also used to detect the format of the text.
         """
         counts: dict[str, list[int]] = {}
         for split, corpora in self.corpora.items():
@@ -154,7 +157,7 @@ class _Builder:
         return counts
 
     def _forms(self) -> tuple[TextForm, TextForm]:
-        """How the training text of each side is written."""
+        """Return the format of the source and the target training text."""
         tokenizers = (self.config.source_tokenizer, self.config.target_tokenizer)
         source, target = (
             text_form(counter, tokenizer, [getattr(corpus, side) for corpus in self.config.train])
@@ -162,11 +165,11 @@ class _Builder:
         )
         for side, form in zip(SIDES, (source, target), strict=True):
             if form.tokenized:
-                _log.info("the %s text is tokenised: plain text that comes in will be tokenised, too", side)
+                _log.info("the %s text is tokenized: input to the model will be tokenized, too", side)
         return source, target
 
     def _sample(self, side: int, pairs: list[int]) -> Iterator[str]:
-        """Evenly spread lines of the training text for a tokenizer to learn from, read when asked for."""
+        """Yield evenly spaced lines of the training text, from which SentencePiece is learned."""
         tokenizer = (self.config.source_tokenizer, self.config.target_tokenizer)[side]
         most = tokenizer.sample if isinstance(tokenizer, SentencePieceConfig) else 0
         total, most = sum(pairs), min(most, sum(pairs))
@@ -190,7 +193,7 @@ class _Builder:
         def tick(more: int) -> None:
             nonlocal done
             done += more
-            self.progress(f"tokenising {split}", done, sum(pairs))
+            self.progress(f"tokenizing {split}", done, sum(pairs))
 
         chosen = self.processes or (available_processors() if sum(pairs) > FEW_LINES else 1)
         counted = number_units(
@@ -198,12 +201,12 @@ class _Builder:
             longest=self._longest(split), processes=chosen, raw=split != "train", tick=tick,
         )  # fmt: skip
         if counted != pairs:
-            raise DataError(f"the {split} corpora changed while they were read")
+            raise DataError(f"the {split} corpora changed during preprocessing; run it again")
 
     def _vocabularies(
         self, tokenizers: tuple[Tokenizer, Tokenizer], segments: tuple[Segments, Segments]
     ) -> TextPair:
-        """Count the tokens of the training pairs that stay, and choose the vocabularies."""
+        """Count the tokens of the kept training pairs and build the vocabularies."""
         found = kept_tokens(self.scratch, "train", segments, self.config.max_length)
         counts = [_known(s, c, t) for s, c, t in zip(segments, found, tokenizers, strict=True)]
         tags = tuple(dict.fromkeys(c.tag for cs in self.corpora.values() for c in cs if c.tag is not None))
@@ -233,12 +236,12 @@ class _Builder:
 
 
 def _table(names: Sequence[str], counts: np.ndarray) -> dict[str, int]:
-    """Counts by unit, of those the training text has; tags are no text."""
+    """Return the counts of units that occur in the training text, without tags."""
     return {n: int(c) for n, c in zip(names, counts, strict=True) if c and not n.startswith(TAG)}
 
 
 def _fallback(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """The characters and bytes in which a tokenizer can write any text; none where it cannot."""
+    """Return the character and byte tokens of a tokenizer with byte fallback, else an empty tuple."""
     return tokenizer.always if set(BYTES) <= set(tokenizer.always) else ()
 
 
@@ -247,7 +250,7 @@ def _unknown(segments: Segments, side: Side) -> UnknownCounts:
 
 
 def _known(segments: Segments, counts: np.ndarray, tokenizer: Tokenizer) -> dict[str, int]:
-    """Counts by token, of those that can be known."""
+    """Return the counts of tokens that may enter the vocabulary."""
     inventory = tokenizer.inventory
     pairs = zip(segments.tokens, counts, strict=True)
     return {
@@ -258,26 +261,26 @@ def _known(segments: Segments, counts: np.ndarray, tokenizer: Tokenizer) -> dict
 def _vocabulary(
     listed: tuple[str, ...] | None, counts: dict[str, int], *, always: Sequence[str], **rules: Any
 ) -> Vocabulary:
-    """The vocabulary that a tokenizer brings, or else one that is counted.
+    """Return the vocabulary of a pre-trained tokenizer, or else build one from counts.
 
     Raises:
-        DataError: if a tag is none of the tokens that are brought.
+        DataError: if a tag is not a token of the pre-trained tokenizer.
     """
     if listed is None:
         return Vocabulary.build(counts, always=always, **rules)
     unknown = sorted(set(always) - set(listed))
     if unknown:
-        raise DataError(f"tag {unknown[0]!r}: not one of the tokens of the pre-trained tokenizer")
+        raise DataError(f"tag {unknown[0]!r}: not a token of the pre-trained tokenizer")
     return Vocabulary((*SPECIALS, *listed))
 
 
 def _report(
     split: str, corpora: Sequence[CorpusConfig], pairs: list[int], kept: Kept, longest: int
 ) -> list[dict[str, Any]]:
-    """What became of each corpus, for the manifest and the log.
+    """Log the number of kept and dropped pairs per corpus, and return them for the manifest.
 
     Raises:
-        DataError: if no pair of the split stays.
+        DataError: if no pair of the split is kept.
     """
     report = []
     start = 0
@@ -301,7 +304,7 @@ def _report(
     if not kept.keep.any():
         names = ", ".join(corpus_name(corpus) for corpus in corpora)
         raise DataError(
-            f"{names}: no {split} pair is left: every one has an empty side or more than {longest} tokens"
+            f"{names}: no {split} pair is left: each has an empty side or more than {longest} tokens"
         )
     return report
 

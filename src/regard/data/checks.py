@@ -1,7 +1,7 @@
-"""Checks of arrays that come from files, once, before compiled loops index with them unchecked.
+"""Validation of arrays that were read from files, before compiled loops use them as indices.
 
-A compiled loop does not look at bounds: an index beyond an array reads foreign memory or ends the process.
-Each check raises a `DataError` that names the array; who reads the file puts its name before it.
+Compiled loops do not check bounds: an index out of range would read foreign memory or crash the process. Each
+check raises a `DataError` with the name of the array; the caller adds the file name.
 """
 
 import numpy as np
@@ -11,54 +11,57 @@ from regard.errors import DataError
 __all__ = ["MOST_COUNTED", "check_array", "check_offsets", "check_range"]
 
 MOST_COUNTED = 1e30
-"""More than anything can be counted, but finite."""
+"""Upper limit for counts in files: finite, but higher than any real count."""
 
 
 def check_array(name: str, array: np.ndarray, dtype: str, *shape: int | None) -> None:
-    """Check the type of numbers and the shape.
+    """Check the dtype and the shape of an array.
 
     Args:
-        name: The array's.
+        name: Name of the array, for messages.
         array: The array.
-        dtype: The numpy type that it must have, such as `int64`.
-        *shape: Its dimensions; none: any number.
+        dtype: The expected NumPy dtype, such as `int64`.
+        *shape: The expected shape. None allows any size of a dimension.
 
     Raises:
-        DataError: if it is of another type or shape.
+        DataError: if the array has another dtype or shape.
     """
     if array.dtype != np.dtype(dtype):
-        raise DataError(f"{name}: numbers of type {array.dtype}, expected {dtype}")
+        raise DataError(f"{name}: dtype {array.dtype}, expected {dtype}")
     fits = len(array.shape) == len(shape) and all(
         want is None or have == want for have, want in zip(array.shape, shape, strict=True)
     )
     if not fits:
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
-        raise DataError(f"{name}: of shape {array.shape}, expected ({wanted})")
+        raise DataError(f"{name}: shape {array.shape}, expected ({wanted})")
 
 
 def check_range(name: str, array: np.ndarray, low: float, high: float) -> None:
-    """Check that every number lies between two, both included; so none is NaN.
+    """Check that all values are in the closed interval from `low` to `high`; NaN is rejected.
 
     Raises:
-        DataError: if one does not.
+        DataError: if a value is out of range.
     """
+    # NaN makes min and max NaN, and every comparison with NaN is false.
     if array.size and not (np.min(array) >= low and np.max(array) <= high):
-        raise DataError(f"{name}: holds {np.min(array)} to {np.max(array)}, expected {low} to {high}")
+        raise DataError(
+            f"{name}: values from {np.min(array)} to {np.max(array)}, expected values from {low} to {high}"
+        )
 
 
 def check_offsets(name: str, array: np.ndarray, rows: int, end: int, start: int = 0) -> None:
-    """Check where rows start in another array: they follow one another and fill it.
+    """Check the offsets of rows in a flat array: they must be sorted and cover the array.
 
     Args:
-        name: The array's.
-        array: int64 [rows + 1].
-        rows: How many rows there are.
-        end: Where the last one ends.
-        start: Where the first one starts.
+        name: Name of the array, for messages.
+        array: int64 [rows + 1], the offsets.
+        rows: The expected number of rows.
+        end: The expected last offset.
+        start: The expected first offset.
 
     Raises:
-        DataError: if it is not so.
+        DataError: if the offsets are invalid.
     """
     check_array(name, array, "int64", rows + 1)
     if array[0] != start or array[-1] != end or (np.diff(array) < 0).any():
-        raise DataError(f"{name}: its rows do not go in order from {start} to {end}")
+        raise DataError(f"{name}: the offsets are not sorted from {start} to {end}")

@@ -1,9 +1,9 @@
-"""Parallel text in files: plain or gzip, two files or one tab-separated file, one sentence a line.
+"""Reading of parallel text: two files or one tab-separated file, plain or gzip, with one sentence per line.
 
-Lines end in a line feed and nothing else, so that line N is what every other tool calls line N; Windows
-line ends and a byte order mark are accepted; a line of more than 1 MiB is taken as an empty one, with a
-warning. Control characters (C0 but the tab, DEL, C1) become spaces: dropping them would join words, keeping
-them would put them into the vocabulary; how many is logged.
+Lines end with a line feed only, not with Unicode line separators, so that line numbers agree with other
+tools. Windows line endings and a byte order mark are accepted. A line of more than 1 MiB is replaced by an
+empty line, with a warning. Control characters (C0 except the tab, DEL, C1) are replaced by spaces, since
+removing them would join words and keeping them would add them to the vocabulary; their number is logged.
 """
 
 import gzip
@@ -38,105 +38,124 @@ __all__ = [
 _log = logging.getLogger(__name__)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 LONGEST = 1 << 20
-"""The most bytes of a line of text: 1 MiB. A file of a few megabytes may unpack to a line of gigabytes."""
+"""Maximum length of a line in bytes: 1 MiB. A small compressed file could contain a line of gigabytes."""
 _BOM = b"\xef\xbb\xbf"
 
 
 @config
 class CorpusConfig:
-    """One parallel corpus: two files, or one tab-separated file.
+    """A parallel corpus: two files, or one tab-separated file.
 
-    Paths that are not absolute start at the current folder. A name that ends in `.gz` is no must: gzip is
-    recognised by its first bytes.
+    Relative paths start at the current directory. Gzip files are recognized by their first bytes, not by
+    their names.
     """
 
-    source: str | None = option(default=None, help="The file of source sentences, plain or gzip.")
-    target: str | None = option(default=None, help="The file of their translations, line by line.")
-    tsv: str | None = option(default=None, help="One tab-separated file instead of the two.")
+    source: str | None = option(default=None, help="File of source sentences, plain or gzip.")
+    target: str | None = option(default=None, help="File of target sentences, parallel to `source`.")
+    tsv: str | None = option(default=None, help="Tab-separated file, instead of `source` and `target`.")
     columns: tuple[Annotated[int, Field(le=1_000)], ...] = option(
         default=(1, 2),
-        help="Its columns, from 1: the last is the target, the others joined by a tab the source.",
+        help="Columns of the file `tsv`, counted from 1. The last one is the target. The others are the "
+        "source, joined with tabs.",
         min_length=2,
     )
     weight: float = option(
         default=1.0,
-        help="How often its pairs are seen in an epoch: 2.0 twice, 0.5 half of them.",
+        help="Number of times that each pair is used per epoch. 2.0 uses each pair twice, 0.5 uses a random "
+        "half of the pairs.",
         gt=0,
         le=1e4,
     )
-    tag: str | None = option(default=None, help="A word put before every source sentence, such as `<bt>`.")
+    tag: str | None = option(
+        default=None, help="Token that is prepended to each source sentence, such as `<bt>`. Default: none."
+    )
 
     def __post_init__(self) -> None:
-        """Refuse a corpus that is neither two files nor one."""
+        """Check that the corpus is either two files or one tab-separated file."""
         if (self.tsv is None) == (self.source is None) or (self.source is None) != (self.target is None):
-            raise ValueError("a corpus is either `source` and `target`, or `tsv`")
+            raise ValueError("a corpus needs either `source` and `target`, or `tsv`")
         if any(column < 1 for column in self.columns):
-            raise ValueError("`columns` count from 1")
+            raise ValueError("`columns` are counted from 1")
         if len(set(self.columns)) < len(self.columns):
-            raise ValueError("`columns` names a column twice")
+            raise ValueError("`columns` contains a column twice")
         if self.tag is not None and (not self.tag or split_at_spaces(self.tag) != [self.tag]):
-            raise ValueError("`tag` is one word")
+            raise ValueError("`tag` must be one word without spaces")
 
 
 @config
 class DataConfig:
-    """The text a model learns from, and how it is cut and counted.
+    """Corpora, tokenizers and vocabularies.
 
-    Paths that are not absolute start at the current folder.
+    Relative paths start at the current directory.
     """
 
     folder: str | None = option(
         default=None,
-        help="Where the prepared arrays are kept; none: `prepared/` and the name of the config's file.",
+        help="Directory of the preprocessed data. Default: `prepared/` and the name of the configuration "
+        "file.",
     )
-    train: tuple[CorpusConfig, ...] = option(help="The training corpora.", min_length=1)
-    valid: CorpusConfig = option(help="The validation corpus.")
-    test: CorpusConfig | None = option(default=None, help="The test corpus.")
-    source_tokenizer: TokenizerConfig = option(default=WordsConfig, help="How source text is cut.")
-    target_tokenizer: TokenizerConfig = option(default=WordsConfig, help="How target text is cut.")
+    train: tuple[CorpusConfig, ...] = option(help="Training corpora.", min_length=1)
+    valid: CorpusConfig = option(help="Validation corpus.")
+    test: CorpusConfig | None = option(default=None, help="Test corpus.")
+    source_tokenizer: TokenizerConfig = option(default=WordsConfig, help="Source tokenizer.")
+    target_tokenizer: TokenizerConfig = option(default=WordsConfig, help="Target tokenizer.")
     source_size: int | None = option(
-        default=None, help="The most frequent source tokens kept; none: all.", ge=1, le=10_000_000
+        default=None,
+        help="Maximum size of the source vocabulary, without special symbols. Default: no limit.",
+        ge=1,
+        le=10_000_000,
     )
     target_size: int | None = option(
-        default=None, help="The most frequent target tokens kept; none: all.", ge=1, le=10_000_000
+        default=None,
+        help="Maximum size of the target vocabulary, without special symbols. Default: no limit.",
+        ge=1,
+        le=10_000_000,
     )
     min_count: int = option(
-        default=1, help="Tokens seen less often in the training text are unknown.", ge=1, le=1_000_000_000
+        default=1,
+        help="Minimum frequency of a token in the training text. Rarer tokens are unknown.",
+        ge=1,
+        le=1_000_000_000,
     )
     joint_vocabulary: bool = option(
-        default=False, help="One vocabulary for both sides, as tied embeddings need."
+        default=False, help="Use one vocabulary for source and target, as tied embeddings require."
     )
     max_length: int = option(
-        default=200, help="Training pairs with more tokens on a side are dropped.", ge=1, le=100_000
+        default=200,
+        help="Maximum number of tokens in a source or target sentence. Training pairs with longer sentences "
+        "are dropped.",
+        ge=1,
+        le=100_000,
     )
     fertility: FertilityConfig | None = option(
-        default=None, help="How much attention each source token may receive; none: any amount, and no sink."
+        default=None,
+        help="Maximum amount of attention that each source token may receive. Default: no limit and no sink.",
     )
 
     def __post_init__(self) -> None:
-        """Refuse settings of the two sides that do not fit together."""
+        """Check that the settings of source and target are compatible."""
         check_joint(self.source_tokenizer, self.target_tokenizer)
         if self.joint_vocabulary and self.source_size != self.target_size:
-            raise ValueError("a joint vocabulary has one size: set source_size and target_size to the same")
+            raise ValueError("joint_vocabulary requires the same value for source_size and target_size")
         for side in ("source", "target"):
             given = isinstance(getattr(self, f"{side}_tokenizer"), PretrainedTokenizerConfig)
             if given and (self.joint_vocabulary or getattr(self, f"{side}_size") is not None):
                 raise ValueError(
-                    f"{side}_tokenizer.kind = 'pretrained' brings its vocabulary: leave out joint_vocabulary "
+                    f"{side}_tokenizer.kind = 'pretrained' has its own vocabulary: remove joint_vocabulary "
                     f"and {side}_size"
                 )
 
 
 def corpus_name(corpus: CorpusConfig) -> str:
-    """The files of a corpus, for messages."""
+    """Return the files of a corpus, for messages."""
     return corpus.tsv if corpus.tsv is not None else f"{corpus.source} and {corpus.target}"
 
 
 def clean_line(text: str) -> tuple[str, int]:
-    """A line without its line end and with spaces for control characters.
+    """Remove the line ending and replace control characters by spaces.
 
     Returns:
-        The text and the number of characters replaced.
+        The text and the number of replaced characters.
     """
     return _CONTROL.subn(" ", text.removesuffix("\n").removesuffix("\r"))
 
@@ -146,12 +165,12 @@ def _decode_line(raw: bytes, name: str, number: int, offset: int = 0) -> str:
 
     Args:
         raw: The line's bytes.
-        name: The file, for the message.
-        number: The line's number, from 1; a byte order mark is removed from line 1.
-        offset: Where the line starts in the file, in bytes.
+        name: The file name, for the message.
+        number: The line number, from 1. A byte order mark is removed from line 1.
+        offset: Position of the line in the file, in bytes.
 
     Raises:
-        DataError: if it is not UTF-8; names file, line and byte.
+        DataError: if the line is not UTF-8. The message gives file, line and byte.
     """
     mark = len(_BOM) if number == 1 and raw.startswith(_BOM) else 0
     try:
@@ -165,15 +184,15 @@ def _decode_line(raw: bytes, name: str, number: int, offset: int = 0) -> str:
 
 
 def read_lines(path: Path | str, longest: int = LONGEST) -> Iterator[str]:
-    """The lines of a text file, plain or gzip, without line ends.
+    """Yield the lines of a text file, plain or gzip, without line endings.
 
     Args:
         path: A regular file.
-        longest: The most bytes of a line; see `decode_lines`.
+        longest: Maximum length of a line in bytes; see `decode_lines`.
 
     Raises:
-        DataError: if the file is missing, a folder, a device, a named pipe, empty, damaged or not UTF-8;
-            names file, line and byte.
+        DataError: if the file is missing, not a regular file, empty, damaged or not UTF-8. The message gives
+            file, line and byte.
     """
     empty = True
     with _open(path) as file:
@@ -185,18 +204,18 @@ def read_lines(path: Path | str, longest: int = LONGEST) -> Iterator[str]:
 
 
 def decode_lines(file: IO[bytes], name: str, longest: int = LONGEST) -> Iterator[str]:
-    """The lines of an open file, plain or gzip, without line ends; there may be none.
+    """Yield the lines of an open binary file without line endings; the file may be empty.
 
-    A line that is too long for memory's sake is refused: it comes out empty, so that the lines after it keep
-    their numbers, and a warning names it.
+    A line that is too long is replaced by an empty line, so that later lines keep their numbers, and a
+    warning is logged. This limits the memory.
 
     Args:
         file: The file.
-        name: What to call it in messages.
-        longest: The most bytes of a line, its end included.
+        name: The file name, for messages.
+        longest: Maximum length of a line in bytes, including the line ending.
 
     Raises:
-        DataError: if it cannot be read, is damaged or not UTF-8; names file, line and byte.
+        DataError: if the file cannot be read, is damaged or not UTF-8. The message gives file, line and byte.
     """
     number = replaced = offset = 0
     try:
@@ -204,7 +223,7 @@ def decode_lines(file: IO[bytes], name: str, longest: int = LONGEST) -> Iterator
             offset, start = offset + size, offset
             if size > len(raw):
                 _log.warning(
-                    "%s: line %d has %d bytes, more than the %d that are read: taken as an empty line",
+                    "%s: line %d has %d bytes, more than the maximum of %d: replaced by an empty line",
                     name,
                     number,
                     size,
@@ -220,11 +239,11 @@ def decode_lines(file: IO[bytes], name: str, longest: int = LONGEST) -> Iterator
     except OSError as error:
         raise DataError(f"{name}: {error.strerror or error}") from None
     if replaced:
-        _log.warning("%s: %d control characters read as spaces", name, replaced)
+        _log.warning("%s: replaced %d control characters by spaces", name, replaced)
 
 
 def _limited(file: IO[bytes], longest: int) -> Iterator[tuple[bytes, int]]:
-    """The lines of a file, and the size of each; of one that is too long nothing but its size."""
+    """Yield the content and the size of each line; the content of a line that is too long is empty."""
     while raw := file.readline(longest + 1):
         size = len(raw)
         if size <= longest:
@@ -237,10 +256,10 @@ def _limited(file: IO[bytes], longest: int) -> Iterator[tuple[bytes, int]]:
 
 
 def _open(path: Path | str) -> IO[bytes]:
-    """A regular file opened for reading bytes, through gzip where it starts like one (text cannot)."""
+    """Open a regular file for reading bytes; decompress it if it starts with the magic number of gzip."""
     file = open_regular(path)
     try:
-        zipped = file.peek(2)[:2] == b"\x1f\x8b"
+        zipped = file.peek(2)[:2] == b"\x1f\x8b"  # never the start of UTF-8 text
     except OSError as error:
         file.close()
         raise DataError(f"{path}: {error.strerror or error}") from None
@@ -251,7 +270,7 @@ def _open(path: Path | str) -> IO[bytes]:
 
 
 class _Gzip(gzip.GzipFile):
-    """A compressed file that closes the file it reads from."""
+    """A gzip file that also closes its underlying file."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         super().__init__(fileobj=file, mode="rb")
@@ -263,11 +282,11 @@ class _Gzip(gzip.GzipFile):
 
 
 def read_pairs(corpus: CorpusConfig) -> Iterator[tuple[str, str]]:
-    """The sentence pairs of a corpus, in order; a tag is not put in here.
+    """Yield the sentence pairs of a corpus in order; the tag of the corpus is not added.
 
     Raises:
-        DataError: as `read_lines` does; if the two files differ in their number of lines (names both
-            numbers), or a line lacks a column (names the line).
+        DataError: as in `read_lines`; also if the two files have different numbers of lines, or a line of a
+            tab-separated file has too few columns.
     """
     if corpus.tsv is not None:
         yield from _read_columns(corpus.tsv, corpus.columns)
@@ -288,7 +307,7 @@ def read_pairs(corpus: CorpusConfig) -> Iterator[tuple[str, str]]:
     if more[0] != more[1]:
         raise DataError(
             f"{corpus.source} has {more[0]} lines but {corpus.target} has {more[1]}: "
-            f"line N of one must translate line N of the other"
+            f"parallel files must have the same number of lines"
         )
 
 

@@ -1,7 +1,7 @@
-"""Fertility: how much attention each source token may receive over a sentence.
+"""Fertilities: upper bounds on the total attention that each source token receives over a sentence.
 
-A budget belongs to the text a model reads: with it the batcher gives every source token its fertility, and
-appends `<sink>`, whose fertility is infinite, after the last word (Malaviya et al. 2018, Section 4).
+With a budget, each batch contains the fertility of every source token. The token `<sink>`, whose fertility is
+infinite, is appended after the last word (Malaviya et al., 2018, Section 4).
 """
 
 import math
@@ -34,52 +34,67 @@ __all__ = [
 FEASIBLE = 1e-6  # rounding of bounds that sum to one
 
 Fertilities = Sequence[tuple[float, float]] | np.ndarray
-"""For each token of a sentence the least and the most attention; NaN for the most leaves the budget's, or the
-least where that is more."""
+"""Minimum and maximum attention of each token of a sentence. If the maximum is NaN, the budget's fertility
+is used, or the minimum if that is higher."""
 
 
 @config
 class ConstantFertilityConfig:
     """The same fertility for every token."""
 
-    kind: Literal["constant"] = option(default="constant", help="The same for every token.")
-    value: float = option(default=2.0, help="How much attention each source token may receive.", gt=0, le=1e6)
-    sink: bool = option(default=True, help="Append a token that may receive any amount of attention.")
+    kind: Literal["constant"] = option(default="constant", help="The same fertility for every token.")
+    value: float = option(
+        default=2.0,
+        help="Fertility: maximum total attention of each source token over a sentence.",
+        gt=0,
+        le=1e6,
+    )
+    sink: bool = option(
+        default=True, help="Append a sink token, whose attention is unlimited, to each source sentence."
+    )
 
 
 @config
 class GuidedFertilityConfig:
-    """Each word's largest fertility in the word-aligned training text; 1 for a word that is never aligned."""
+    """The maximum fertility of each token in the word-aligned training text; 1 if it is never aligned."""
 
     kind: Literal["guided"] = option(
-        default="guided", help="The token's largest fertility in the word-aligned training text."
+        default="guided", help="The maximum fertility of each token in the word-aligned training text."
     )
-    sink: bool = option(default=True, help="Append a token that may receive any amount of attention.")
+    sink: bool = option(
+        default=True, help="Append a sink token, whose attention is unlimited, to each source sentence."
+    )
 
 
 @config
 class PredictedFertilityConfig:
-    """What a tagger expects of each token where it stands, trained on the word-aligned training text.
+    """The fertility of each token in its context, predicted by a BiLSTM tagger.
 
-    A model is trained with the fertilities that the alignment itself gives (ACTUAL), and validated and used
-    with the expected ones (PREDICTED, Malaviya et al. 2018, Section 4).
+    The tagger is trained on the word-aligned training text. The translation model is trained with the actual
+    fertilities of the alignment (ACTUAL), and validated and used with the predicted ones (PREDICTED; Malaviya
+    et al., 2018, Section 4).
     """
 
     kind: Literal["predicted"] = option(
-        default="predicted", help="Of the word-aligned text in training, a tagger's expectation afterwards."
+        default="predicted",
+        help="The fertilities of the word alignment in training, and those of a trained tagger in decoding.",
     )
-    extra: float = option(default=1.0, help="Slack, added to every fertility.", ge=0, le=1e6)
+    extra: float = option(default=1.0, help="Slack that is added to every fertility.", ge=0, le=1e6)
     width: int = option(
-        default=256, help="Width of the tagger's embeddings, and of its states.", ge=1, le=16_384
+        default=256, help="Size of the embeddings and of the hidden states of the tagger.", ge=1, le=16_384
     )
-    epochs: int = option(default=10, help="How long the tagger is trained at most.", ge=1, le=1_000_000)
+    epochs: int = option(
+        default=10, help="Maximum number of training epochs of the tagger.", ge=1, le=1_000_000
+    )
     patience: int = option(
         default=2,
-        help="The tagger's training stops after this many epochs in a row without better F1.",
+        help="Number of consecutive epochs without a better F1 after which training of the tagger stops.",
         ge=1,
         le=1_000_000,
     )
-    sink: bool = option(default=True, help="Append a token that may receive any amount of attention.")
+    sink: bool = option(
+        default=True, help="Append a sink token, whose attention is unlimited, to each source sentence."
+    )
 
 
 FertilityConfig = Annotated[
@@ -88,21 +103,21 @@ FertilityConfig = Annotated[
 
 
 class Predictor(Protocol):
-    """What says of a sentence how many target words each of its tokens will be translated into."""
+    """Interface of fertility predictors: the expected number of target words of each source token."""
 
     def predict(self, sentences: Sequence[Ids]) -> list[np.ndarray]:
-        """The expected fertility of each token; the sentences are ids of the source vocabulary."""
+        """Return the expected fertility of each token of sentences, given as source ids."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Budget:
-    """What source tokens may receive: always the same of a token, or what is expected of it where it stands.
+    """The fertilities of source tokens, from a table by token or from a predictor that uses the context.
 
     Attributes:
-        config: Where it comes from.
-        table: [V], the fertility of each token id, without a predictor.
-        predictor: What expects fertilities, to which `config.extra` is added.
+        config: The settings.
+        table: [V], the fertility of each token id. None with a predictor.
+        predictor: The fertility predictor; `config.extra` is added to its results.
     """
 
     config: FertilityConfig
@@ -110,7 +125,7 @@ class Budget:
     predictor: Predictor | None = None
 
     def __eq__(self, other: object) -> bool:
-        """Whether tokens may receive the same."""
+        """Return whether two budgets give the same fertilities."""
         if not isinstance(other, Budget):
             return NotImplemented
         alike = self.config == other.config and self.predictor == other.predictor
@@ -119,7 +134,7 @@ class Budget:
         return alike and np.array_equal(self.table, other.table)
 
     def most(self, sentences: Sequence[Ids]) -> list[np.ndarray]:
-        """What each token of sentences may receive, without a sink."""
+        """Return the fertility of each token of sentences, without sinks."""
         if self.table is not None:
             return [self.table[np.asarray(ids, dtype=np.int64)] for ids in sentences]
         assert self.predictor is not None and isinstance(self.config, PredictedFertilityConfig)
@@ -127,7 +142,7 @@ class Budget:
 
     @classmethod
     def constant(cls, config: ConstantFertilityConfig, size: int) -> "Budget":
-        """The same for every token of a vocabulary of some size."""
+        """Return a budget with the same fertility for all tokens of a vocabulary of the given size."""
         return cls(config, np.full(size, config.value, dtype=np.float32))
 
     def bounds(
@@ -136,20 +151,20 @@ class Budget:
         given: Sequence[Fertilities | None] | None = None,
         sinks: int | None = None,
     ) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
-        """What each token of such sentences may receive, and must; the sink's included.
+        """Return upper and lower bounds on the attention of each token, including sinks.
 
         Args:
-            sentences: Token ids, without a sink.
-            given: Bounds in the place of these, for the sentences that have them.
-            sinks: How many sinks a model reads after each; none: as the config says.
+            sentences: Token ids, without sinks.
+            given: User-specified bounds per sentence, which replace those of the budget.
+            sinks: Number of sinks after each sentence. Default: 1 or 0, as in the config.
 
         Returns:
-            The most each token may receive, and the least it must; none where nothing is demanded.
+            The upper and the lower bounds of each sentence. The lower bounds are None if all are zero.
         """
         end = np.full(int(self.config.sink) if sinks is None else sinks, math.inf, dtype=np.float32)
         chosen: Sequence[Fertilities | None] = [None] * len(sentences) if given is None else given
         wanted = [None if own is None else np.array(own, dtype=np.float32).reshape(-1, 2) for own in chosen]
-        # A predictor is asked once, and only of sentences of which not everything is given.
+        # The predictor is called once, and only for sentences without complete user-specified bounds.
         asked = [row for row, own in enumerate(wanted) if own is None or np.isnan(own[:, 1]).any()]
         known = dict(zip(asked, self.most([sentences[row] for row in asked]), strict=True))
         upper: list[np.ndarray] = []
@@ -160,33 +175,35 @@ class Budget:
                 least = np.zeros_like(most)
             else:
                 least, most = own[:, 0], own[:, 1]
-                # Where only the least is given it goes before the budget's own most.
+                # A user-specified minimum takes precedence over the fertility of the budget.
                 most = np.where(np.isnan(most), np.maximum(known[row], least), most) if row in known else most
             upper.append(np.concatenate([most, end]))
             lower.append(np.concatenate([least, np.zeros_like(end)]))
         return upper, lower if any(least.any() for least in lower) else None
 
     def check(self, ids: Ids, given: Fertilities, sinks: int, where: str) -> None:
-        """See that bounds given for a sentence leave one unit of attention, which every step gives out.
+        """Check that the user-specified bounds of a sentence allow at least one target token.
+
+        Each target token distributes one unit of attention, so the upper bounds must sum to at least 1.
 
         Args:
-            ids: Its token ids, without a sink.
-            given: Its bounds.
-            sinks: How many sinks a model reads after it.
+            ids: The token ids, without sinks.
+            given: The bounds.
+            sinks: Number of sinks after the sentence.
             where: File and line, for messages.
 
         Raises:
-            DataError: if they do not.
+            DataError: if the upper bounds sum to less than 1.
         """
         (upper,), _ = self.bounds([ids], [given], sinks)
         if upper.sum() < 1 - FEASIBLE:
             raise DataError(
-                f"{where}: its tokens may receive {upper.sum():g} of attention in all, less than the one "
-                "unit that each target token is read with, and the model has no sink"
+                f"{where}: the fertilities sum to {upper.sum():g}, less than the one unit of attention that "
+                "each target token needs, and the model has no sink; increase them"
             )
 
     def save(self, path: Path, vocabulary: Vocabulary) -> None:
-        """Write a table as lines of token, tab, fertility, which a person may read and change.
+        """Write the table as lines of token, tab, fertility; the file may be edited.
 
         Raises:
             DataError: if the file cannot be written.
@@ -197,14 +214,16 @@ class Budget:
 
     @classmethod
     def load(cls, path: Path, config: FertilityConfig, vocabulary: Vocabulary) -> "Budget":
-        """Read what `save` wrote.
+        """Load a table that was written by `save`.
 
         Raises:
-            DataError: if the file is missing or broken; names the line.
+            DataError: if the file is missing or invalid. The message gives the line.
         """
         lines = read_bytes(path).decode().removesuffix("\n").split("\n")
         if len(lines) != len(vocabulary):
-            raise DataError(f"{path}: {len(lines)} lines, expected {len(vocabulary)}: one a token")
+            raise DataError(
+                f"{path}: {len(lines)} lines, expected {len(vocabulary)}: one per token of the vocabulary"
+            )
         values = []
         for number, (line, token) in enumerate(zip(lines, vocabulary.tokens, strict=True), 1):
             word, _, value = line.rpartition("\t")
@@ -215,7 +234,7 @@ class Budget:
 
 
 def _number(text: str, where: str) -> float:
-    """A fertility: a number from 0 to inf."""
+    """Parse a fertility, a number from 0 to inf."""
     try:
         value = float(text)
     except ValueError:
@@ -226,38 +245,38 @@ def _number(text: str, where: str) -> float:
 
 
 def read_fertilities(line: str, word_ids: Sequence[int], where: str) -> tuple[tuple[float, float], ...]:
-    """The fertilities of a sentence's tokens, from a line such as `2 - 1:3 0`.
+    """Parse the fertilities of the tokens of a sentence from a line such as `2 - 1:3 0`.
 
     Args:
-        line: A field for each token, or for each word, each of whose pieces gets it: the most attention it
-            may receive; `LEAST:MOST`; `LEAST:`, at least so much; or `-`, as the model has it.
-        word_ids: For each token the number of its word, counted from 0.
+        line: One field per token, or one per word, which then applies to each subword token of the word. A
+            field is `MAX`, `MIN:MAX`, `MIN:` (only a minimum), or `-` (the fertility of the model).
+        word_ids: The word index of each token, from 0.
         where: File and line, for messages.
 
     Raises:
-        DataError: Another number of fields than the sentence has tokens or words, or a field that is no
-            fertility.
+        DataError: if the number of fields is neither the number of tokens nor the number of words, or a
+            field is not a fertility.
     """
     fields = split_at_spaces(line)
     tokens, words = len(word_ids), len(set(word_ids))
     if len(fields) not in (tokens, words):
         parts = f"{tokens} tokens" if tokens == words else f"{words} words in {tokens} tokens"
-        raise DataError(f"{where}: {len(fields)} fertilities, and the sentence has {parts}")
+        raise DataError(f"{where}: {len(fields)} fertilities, but the sentence has {parts}")
     bounds = [read_bounds(field, where) for field in fields]
     return tuple(bounds if len(fields) == tokens else (bounds[word] for word in word_ids))
 
 
 def read_bounds(field: str, where: str) -> tuple[float, float]:
-    """The least and the most attention from `MOST`, `LEAST:MOST`, `LEAST:` or `-`; NaN for a most not given.
+    """Parse `MAX`, `MIN:MAX`, `MIN:` or `-` into minimum and maximum; a missing maximum is NaN.
 
     Raises:
-        DataError: if it is none of these; says where.
+        DataError: if the field has another form. The message starts with `where`.
     """
     least, colon, most = field.rpartition(":")
     low = _number(least, where) if colon else 0.0
     if low == math.inf:
-        raise DataError(f"{where}: {field!r} asks for an endless amount of attention")
+        raise DataError(f"{where}: {field!r} has an infinite minimum; the minimum must be finite")
     high = math.nan if most == "-" or (colon and not most) else _number(most, where)
     if low > high:
-        raise DataError(f"{where}: {field!r} asks for at least {low:g} and at most {high:g}")
+        raise DataError(f"{where}: {field!r} has a minimum of {low:g}, above its maximum of {high:g}")
     return low, high

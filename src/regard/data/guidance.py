@@ -1,8 +1,9 @@
-"""Word links of training pairs, to teach attention by (guided alignment, Chen et al. 2016).
+"""Word alignment links of training pairs as supervision of attention (guided alignment; Chen et al., 2016).
 
-Links come from a Pharaoh file (see `regard.data.links`), a line for every pair of the training corpora in
-their order, counted on words, each of whose subwords gets the links, or on the tokens a model reads; without
-sink, end symbol or a corpus's tag. A batch gets them as a distribution over the source for each target token.
+The links are read from a Pharaoh file (see `regard.data.links`) with one line for each pair of the training
+corpora, in their order. Positions count words, whose links then apply to all their subword tokens, or tokens
+of the model; sinks, end symbols and tags are not counted. In a batch, the links are a distribution over the
+source tokens for each target token.
 """
 
 import dataclasses
@@ -27,18 +28,18 @@ from regard.types import Float, Tensor
 __all__ = ["GuidedSplit", "SplitLinks", "Units"]
 
 Units = Literal["words", "tokens"]
-"""What links count: words, or the tokens a model reads."""
+"""Unit of the positions in links: words, or tokens of the model."""
 
-Positions = list[list[int]]  # of each unit of a sentence its tokens
+Positions = list[list[int]]  # the token positions of each word or token of a sentence
 
 
 @dataclass(frozen=True)
 class SplitLinks:
-    """The links of a split's rows.
+    """The links of all rows of a split.
 
     Attributes:
-        pairs: [N, 2], source and target token of every link, row after row.
-        offsets: [rows + 1], where each row's links start.
+        pairs: [N, 2], the source and target positions of the links of all rows, concatenated.
+        offsets: [rows + 1], the offset of each row in `pairs`.
     """
 
     pairs: np.ndarray
@@ -48,20 +49,20 @@ class SplitLinks:
     def read(
         cls, path: Path | str, split: Split, tagged: Sequence[bool] | None = None, units: Units = "tokens"
     ) -> "SplitLinks":
-        """Read the links of a split; sure and possible links (`.talp`) count alike.
+        """Read the links of a split; sure and possible links (`.talp`) are treated alike.
 
-        Subwords that the vocabulary lacks do not tell where words end: a pair that has some, and words of
-        several tokens, gets no links of words.
+        Unknown subword tokens have no word boundaries. A pair with unknown tokens and words of several
+        tokens therefore gets no links if the links count words.
 
         Args:
             path: The file, plain or gzip.
             split: The split.
-            tagged: Whether each of its corpora has a tag, which then is the first source token.
-            units: What the links count.
+            tagged: For each corpus, whether it has a tag, which is then the first source token.
+            units: Unit of the positions in the links.
 
         Raises:
-            DataError: Another number of lines than the corpora have pairs, a field that is no link, or a link
-                beyond the words or tokens of its pair; names the line.
+            DataError: if the number of lines differs from the number of pairs of the corpora, a field is not
+                a link, or a link is out of range. The message gives the line.
         """
         counts = [int(corpus["pairs"]) for corpus in split.corpora]
         shifts = np.repeat(np.array(tagged or [False] * len(counts), dtype=np.int64), counts).tolist()
@@ -74,12 +75,12 @@ class SplitLinks:
             if number - 1 != line_of_row:
                 continue  # a pair that was dropped for its length
             found = place(row, shifts[number - 1])
-            # No words where they cannot be told, and then no links.
+            # Without word boundaries, the pair gets no links.
             source, target = ([], []) if found is None else found
             for i, j in () if found is None else sorted(links):
                 if i >= len(source) or j >= len(target):
                     raise DataError(
-                        f"{path}, line {number}: link {i}-{j}, and the pair has {len(source)} source and "
+                        f"{path}, line {number}: link {i}-{j}, but the pair has {len(source)} source and "
                         f"{len(target)} target {units} ({split.where(row)})"
                     )
                 for pair in itertools.product(source[i], target[j]):
@@ -87,22 +88,22 @@ class SplitLinks:
             ends.append(len(flat) // 2)
             row, line_of_row = row + 1, next(coming)
         if number != len(shifts):
-            raise DataError(f"{path}: {number} lines, expected {len(shifts)}: one for each training pair")
+            raise DataError(f"{path}: {number} lines, expected {len(shifts)}: one per training pair")
         return cls(np.array(flat, dtype=np.int32).reshape(-1, 2), np.array(ends))
 
     def of(self, row: int) -> list[tuple[int, int]]:
-        """The links of a row."""
+        """Return the links of a row as pairs of source and target position."""
         return [(i, j) for i, j in self.pairs[self.offsets[row] : self.offsets[row + 1]].tolist()]
 
     def distributions(
         self, rows: Sequence[int] | np.ndarray, steps: int, size: int
     ) -> Float[Tensor, "B T S"]:
-        """For each target token an equal share for each of its source tokens; zeros where it has none.
+        """Return for each target token a uniform distribution over its linked source tokens, or zeros.
 
         Args:
             rows: The rows of the batch.
-            steps: T.
-            size: S.
+            steps: T, the padded target length.
+            size: S, the padded source length.
         """
         made = np.zeros((len(rows), steps, size), dtype=np.float32)
         for place, row in enumerate(rows):
@@ -125,27 +126,27 @@ class GuidedSplit:
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The source and target lengths of every row; see `Split.lengths`."""
+        """The source and target length of every row; see `Split.lengths`."""
         return self.split.lengths
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        """The rows of each batch of an epoch; see `Split.batches`."""
+        """Return the rows of each batch of an epoch; see `Split.batches`."""
         return self.split.batches(config, seed, epoch)
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
-        """The rows as a padded batch, with their links."""
+        """Return rows as a padded batch with links."""
         batch = self.split.batch(rows)
         assert batch.target is not None
         steps, size = batch.target.tokens.shape[1], batch.source.tokens.shape[1]
         return dataclasses.replace(batch, links=self.links.distributions(rows, steps, size))
 
     def where(self, row: int) -> str:
-        """The file and line a row comes from; see `Split.where`."""
+        """Return the file and line of a row; see `Split.where`."""
         return self.split.where(row)
 
 
 def _tokens(split: Split) -> Callable[[int, int], tuple[Positions, Positions]]:
-    """Of a row and the length of its tag the positions of its tokens, the end symbol's left out."""
+    """Return a function from a row and its tag length to the positions of its tokens, without `EOS`."""
 
     def place(row: int, shift: int) -> tuple[Positions, Positions]:
         source, target = int(split.source_lengths[row]), int(split.target_lengths[row]) - 1
@@ -155,7 +156,10 @@ def _tokens(split: Split) -> Callable[[int, int], tuple[Positions, Positions]]:
 
 
 def _words(split: Split) -> Callable[[int, int], tuple[Positions, Positions] | None]:
-    """Of a row and the length of its tag the positions of its words; none where these cannot be told."""
+    """Return a function from a row and its tag length to the token positions of its words.
+
+    The function returns None if the word boundaries are not known.
+    """
 
     def place(row: int, shift: int) -> tuple[Positions, Positions] | None:
         source, target = split.example(row)
@@ -166,6 +170,7 @@ def _words(split: Split) -> Callable[[int, int], tuple[Positions, Positions] | N
             for position, word in enumerate(side.tokenizer.word_ids(tokens), first):
                 words += [[] for _ in range(word + 1 - len(words))]
                 words[word].append(position)
+            # An unknown token has lost the mark that shows where a word begins or ends.
             if len(words) < len(tokens) and (ids == UNK).any():
                 return None
             sides.append(words)

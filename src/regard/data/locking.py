@@ -37,7 +37,7 @@ def claimed(folder: Path) -> Iterator[None]:
     try:
         descriptor = _lock(folder)
     except OSError as error:
-        raise CheckpointError(f"{folder}: cannot write to this directory: {error.strerror or error}") from None
+        raise CheckpointError(f"{folder}: cannot write to it: {error.strerror or error}") from None
     try:
         with suppress(OSError):
             for place in (folder, *(path for path in folder.iterdir() if path.is_dir())):

@@ -1,8 +1,8 @@
-"""Everything a model needs to read and write text: a tokenizer and a vocabulary for each side.
+"""Text processing of a model: a tokenizer and a vocabulary for the source and for the target language.
 
-`TextPair.save` puts it into a folder as plain files that a person can read: `text.json` (kinds, settings,
-checksums), `SIDE.vocabulary` (a token a line) and what a tokenizer learned
-(`SIDE.bpe`, `SIDE.sentencepiece`), or the files of a tokenizer of another library (`SIDE.pretrained`).
+`TextPair.save` writes it to a directory: `text.json` (tokenizer types, settings, checksums),
+`SIDE.vocabulary` (one token per line), and the learned parameters of the tokenizers (`SIDE.bpe`,
+`SIDE.sentencepiece`) or the files of a Hugging Face tokenizer (`SIDE.pretrained`).
 """
 
 import dataclasses
@@ -43,14 +43,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Side:
-    """The text handling of one language.
+    """Text processing of one language.
 
     Attributes:
-        tokenizer: Text to tokens.
-        vocabulary: Tokens to ids.
-        tags: Words that, at the start of a line, are tokens as they stand (`<2de>`); source side only.
-        apart: Whether every token counts as a word, whatever the tokenizer says.
-        form: How its training text is written; plain text that comes in is written so, too.
+        tokenizer: Converts text to tokens and back.
+        vocabulary: Converts tokens to ids and back.
+        tags: Words that become a single token at the start of a line (`<2de>`). Source side only.
+        apart: Whether every token counts as a word, regardless of `Tokenizer.word_ids`.
+        form: The format of the training text; input text is converted to it.
     """
 
     tokenizer: Tokenizer
@@ -60,10 +60,11 @@ class Side:
     form: TextForm = PLAIN
 
     def tokenize(self, line: str) -> list[str]:
-        """The tokens of a line, its tag kept whole; symbols that are not known are told of, once each.
+        """Return the tokens of a line; log a warning once for each unknown symbol.
 
-        The one place where text comes in: where the training text is tokenised, the punctuation of a plain
-        line is set apart before; see `regard.data.punctuation`.
+        A tag at the start of the line is kept as one token. All input text passes through this method. If the
+        training text is tokenized, the punctuation of an untokenized line is separated first; see
+        `regard.data.punctuation`.
         """
         tag, rest = self._tag(line)
         tokens = self.tokenizer.encode(set_apart(rest, self.form, self._known))
@@ -71,33 +72,33 @@ class Side:
         return [*tag, *(part for token in tokens for part in self.spell(token))]
 
     def spell(self, token: str) -> Sequence[str]:
-        """Return the token, or smaller tokens for the same text where the vocabulary lacks it."""
+        """Return the token, or smaller tokens for the same text if it is not in the vocabulary."""
         return (token,) if token in self.vocabulary else self.tokenizer.spell(token)
 
     def _known(self, word: str) -> bool:
         return word in self.vocabulary or SPACE + word in self.vocabulary
 
     def problem(self, line: str) -> str | None:
-        """Why a line is not text of the tokenizer's form; none where it is."""
+        """Return the reason why a line does not have the tokenizer's format, or None if it does."""
         return self.tokenizer.problem(self._tag(line)[1])
 
     def tell_unknown(self, tokens: Sequence[str]) -> None:
-        """Warn of the tokenizer's symbols that the vocabulary lacks, of each once."""
+        """Log a warning, once per symbol, for symbols of the tokenizer that are not in the vocabulary."""
         for symbol in self.tokenizer.symbols(tokens):
             if symbol not in self.vocabulary:
                 _tell_unknown(symbol)
 
     def encode(self, line: str) -> list[int]:
-        """The ids of a line: neither start, nor end, nor padding."""
+        """Return the ids of a line, without `BOS`, `EOS` and padding."""
         return self.vocabulary.ids(self.tokenize(line))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; padding, start, end and sink are dropped, an unknown token stays as `<unk>`."""
+        """Return the text of ids; `PAD`, `BOS`, `EOS` and `SINK` are dropped, `UNK` becomes `<unk>`."""
         words = [number for number in ids if number not in (PAD, BOS, EOS, SINK)]
         return self.tokenizer.decode(self.vocabulary.strings(words))
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
-        """Which word each token of `tokenize` belongs to, counted from 0; a tag is a word."""
+        """Return the word index, from 0, of each token of `tokenize`; a tag counts as a word."""
         if self.apart:
             return list(range(len(tokens)))
         if tokens and tokens[0] in self.tags:
@@ -114,7 +115,8 @@ class Side:
 
 @lru_cache(maxsize=10_000)
 def _tell_unknown(symbol: str) -> None:
-    _log.warning("%s: not known from the training text; read as %s", symbol, SPECIALS[UNK])
+    # The cache of this function makes sure that each symbol is reported once.
+    _log.warning("%s: does not occur in the training text; replaced by %s", symbol, SPECIALS[UNK])
 
 
 @config
@@ -123,23 +125,24 @@ class _TextConfig:
 
     source: TokenizerConfig = option(default=WordsConfig, help="The source tokenizer.")
     target: TokenizerConfig = option(default=WordsConfig, help="The target tokenizer.")
-    tags: tuple[str, ...] = option(default=(), help="Tag words of the source side.")
-    source_form: TextForm = option(default=TextForm, help="How the source training text is written.")
-    target_form: TextForm = option(default=TextForm, help="How the target training text is written.")
-    fertility: FertilityConfig | None = option(default=None, help="What source tokens may receive.")
-    sha256: dict[str, str] = option(default=dict, help="The checksum of each file beside this one.")
+    tags: tuple[str, ...] = option(default=(), help="Tags of source sentences.")
+    source_form: TextForm = option(default=TextForm, help="Format of the source training text.")
+    target_form: TextForm = option(default=TextForm, help="Format of the target training text.")
+    fertility: FertilityConfig | None = option(default=None, help="Fertility of the source tokens.")
+    sha256: dict[str, str] = option(default=dict, help="SHA-256 checksums of the other files.")
 
 
 @dataclass(frozen=True)
 class TextPair:
-    """The text handling of a source and a target language.
+    """Text processing of a source and a target language.
 
-    What predicts fertilities is a model and none of it: see `regard.training.fertility`.
+    A fertility predictor is a model and not part of this class: see `regard.training.fertility`.
 
     Attributes:
         source: The source side.
-        target: The target side; every token of it a word where every one of the source is (inflection).
-        budget: What source tokens may receive of attention; none: any amount.
+        target: The target side. If each source token counts as a word, as in inflection, so does each target
+            token.
+        budget: Fertilities of the source tokens, or None if attention is not limited.
     """
 
     source: Side
@@ -147,16 +150,16 @@ class TextPair:
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        """Characters that stand over against characters are not put together to words."""
+        """Count each target token as a word if the source tokenizer demands it."""
         if self.source.tokenizer.apart and not self.target.apart:
             object.__setattr__(self, "target", dataclasses.replace(self.target, apart=True))
 
     @property
     def sink(self) -> tuple[str, ...]:
-        """What a model reads beside the source tokens: `<sink>`, or nothing.
+        """The tokens that the model attends to in addition to the source tokens: `<sink>`, or none.
 
-        Where its tokenizer puts symbols of its own around a line, these are what may receive any amount of
-        attention, each a sink that stands after the line here.
+        If the tokenizer adds symbols of its own around a line, these serve as sinks: they may receive any
+        amount of attention. Here they all follow the line.
         """
         if self.source.tokenizer.around:
             return self.source.tokenizer.around
@@ -164,11 +167,11 @@ class TextPair:
 
     @property
     def sink_words(self) -> tuple[int, ...]:
-        """The word that each token of `sink` is part of: -1 for `<sink>`, -2 for a symbol around the line."""
+        """The word index of each token of `sink`: -1 for `<sink>`, -2 for a symbol of the tokenizer."""
         return (-2 if self.source.tokenizer.around else -1,) * len(self.sink)
 
     def as_written(self) -> "TextPair":
-        """The same for text that is written as the training text is: its lines are taken as they stand."""
+        """Return a copy for text in the format of the training text, which is not converted."""
         source, target = (
             dataclasses.replace(side, form=dataclasses.replace(side.form, tokenized=False))
             for side in (self.source, self.target)
@@ -182,13 +185,13 @@ class TextPair:
         rows: Ids,
         fertilities: Sequence[Fertilities | None] | None = None,
     ) -> Batch:
-        """Sentences as a model reads them, with a sink and bounds where there is a budget.
+        """Return sentences as a padded batch, with sinks and attention bounds if there is a budget.
 
         Args:
             sources: The ids of each source sentence.
-            targets: The ids of each target sentence, ending in `EOS`; none when translating.
+            targets: The ids of each target sentence, ending in `EOS`. None in translation.
             rows: The number of each sentence.
-            fertilities: Those of a sentence's tokens, in the place of the budget's.
+            fertilities: User-specified bounds per sentence; None entries use the budget.
         """
         sinks = len(self.sink)
         end = np.full(sinks, SINK, dtype=np.int64)
@@ -198,7 +201,9 @@ class TextPair:
         return collate(read, targets, rows, *self.budget.bounds(sources, fertilities, sinks))
 
     def save(self, folder: Path | str) -> None:
-        """Write it into an existing folder; `text.json`, which vouches for the other files, comes last.
+        """Write the text processing to an existing directory.
+
+        `text.json`, which contains the checksums of the other files, is written last.
 
         Raises:
             DataError: if a file cannot be written.
@@ -223,16 +228,16 @@ class TextPair:
 
     @classmethod
     def load(cls, folder: Path | str) -> "TextPair":
-        """Read what `save` wrote.
+        """Load a text pair that was written by `save`.
 
         Raises:
-            DataError: if a file is missing, truncated or altered; names it.
+            DataError: if a file is missing, truncated or altered. The message names the file.
         """
         folder = Path(folder)
         try:
             settings = read_json(own_file(folder, FILE), _TextConfig)
         except NotJson as error:
-            raise DataError(f"{folder / FILE}: not the description of a model's text: {error}") from None
+            raise DataError(f"{folder / FILE}: not the description of text processing: {error}") from None
         check_seal(folder, settings.sha256, _files(folder), FILE)
         sides = [
             Side(load_tokenizer(config, folder, name), Vocabulary.load(folder / f"{name}.vocabulary"))
@@ -244,7 +249,7 @@ class TextPair:
 
 
 def _files(folder: Path) -> list[str]:
-    """The names of the files that `save` writes beside `text.json`."""
+    """Return the names of the existing files of `save`, except `text.json`."""
     kinds = ("vocabulary", "bpe", "sentencepiece", "pretrained", "fertility")
     names = [f"{side}.{kind}" for side in ("source", "target") for kind in kinds]
     return [name for name in names if (folder / name).exists()]

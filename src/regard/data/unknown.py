@@ -1,7 +1,7 @@
-"""Which tokens and characters of a text a model's vocabulary lacks, counted while data is prepared.
+"""Statistics of unknown tokens and characters, counted during preprocessing.
 
-An unknown token is replaced by `<unk>`. A character is unknown where no token of the vocabulary holds it, or
-where it is written as bytes.
+An unknown token is replaced by `<unk>`. A character counts as unknown if no token of the vocabulary contains
+it, or if it is encoded as bytes.
 """
 
 import logging
@@ -21,16 +21,16 @@ _LISTED = 10
 
 
 class UnknownCounts:
-    """The unknown tokens and characters of one side of a split.
+    """Counts the unknown tokens and characters in one language of a split.
 
     Args:
-        tokens: The distinct tokens of the side, by number.
-        vocabulary: The side's vocabulary.
-        byte_fallback: Whether tokens such as `<0xC3>` stand for bytes.
+        tokens: The distinct tokens; the numbers passed to `add` are indices into this sequence.
+        vocabulary: The vocabulary of the language.
+        byte_fallback: Whether tokens such as `<0xC3>` represent bytes.
     """
 
     def __init__(self, tokens: Sequence[str], vocabulary: Vocabulary, byte_fallback: bool) -> None:
-        """Start with no text."""
+        """Initialize all counts with zero."""
         self._tokens = tokens
         self._vocabulary = vocabulary
         self._counts = np.zeros(len(tokens), dtype=np.int64)
@@ -39,15 +39,16 @@ class UnknownCounts:
         self._spelled: Counter[str] = Counter()
 
     def add(self, numbers: np.ndarray) -> None:
-        """Count the tokens of whole sentences."""
+        """Add the tokens of complete sentences to the counts."""
         self._counts += np.bincount(numbers, minlength=len(self._counts))
         bytes_of = self._bytes[numbers]
-        # The bytes of a character follow each other, and no byte of one can be mistaken for another's.
+        # The bytes of a character are adjacent, and UTF-8 is self-synchronizing: decoding the concatenated
+        # byte tokens of many sentences gives the characters that were encoded as bytes.
         spelled = bytes_of[bytes_of >= 0].astype(np.uint8).tobytes().decode(errors="replace")
         self._spelled.update(spelled)
 
     def describe(self) -> dict[str, Any]:
-        """Return the number of tokens, of unknown tokens, and the most frequent unknown characters."""
+        """Return the number of tokens, the number of unknown tokens, and the top unknown characters."""
         known = set[str]().union(*self._vocabulary.tokens[len(SPECIALS) :])
         characters = Counter(self._spelled)
         unknown = 0
@@ -62,7 +63,7 @@ class UnknownCounts:
 
 
 def report_unknown(splits: Mapping[str, Mapping[str, Any]]) -> None:
-    """Log the share of unknown tokens, and the most frequent unknown characters, of each split."""
+    """Log the percentage of unknown tokens and the top unknown characters of each split."""
     for name, split in splits.items():
         sides = [_sentence(side, about) for side, about in split["unknown"].items()]
         worst = max(about["unknown"] for about in split["unknown"].values())
@@ -77,6 +78,6 @@ def _sentence(side: str, about: Mapping[str, Any]) -> str:
     if about["characters"]:
         listed = " ".join(f"{character} ({count:,})" for character, count in about["characters"].items())
         text += (
-            f", most frequent {'unknown characters' if unknown else 'characters written as bytes'}: {listed}"
+            f", most frequent {'unknown characters' if unknown else 'characters encoded as bytes'}: {listed}"
         )
     return text

@@ -1,8 +1,9 @@
-"""The vocabulary: which tokens a model knows, and their numbers.
+"""The vocabulary: a bijection between tokens and ids.
 
-The first five ids never change: padding, unknown token, start and end of sentence, and the sink, a source
-position that takes the attention no word wants. Text is never mistaken for them: the word `<s>` in a
-corpus is an ordinary word, known under an id of its own or unknown.
+The first five ids are fixed: padding, unknown token, start of sentence, end of sentence, and the sink. The
+sink is an additional source position that receives the attention not spent on words (Malaviya et al., 2018).
+Text cannot contain these symbols: the word `<s>` in a corpus is an ordinary word with an id of its own, or
+unknown.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from regard.errors import DataError
 __all__ = ["BOS", "EOS", "PAD", "SINK", "SPECIALS", "UNK", "Ids", "Vocabulary"]
 
 Ids = Sequence[int] | np.ndarray
-"""The tokens of a sentence by their numbers."""
+"""The token ids of a sentence."""
 
 PAD, UNK, BOS, EOS, SINK = 0, 1, 2, 3, 4
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>", "<sink>")
@@ -25,26 +26,27 @@ SPECIALS = ("<pad>", "<unk>", "<s>", "</s>", "<sink>")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Tokens in the order of their ids, the five specials first. Immutable.
+    """An immutable list of tokens in the order of their ids, starting with the five special symbols.
 
     Attributes:
-        tokens: Every token; `tokens[i]` has the id `i`.
+        tokens: All tokens; `tokens[i]` has the id `i`.
     """
 
     tokens: tuple[str, ...]
     _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check the specials and number the rest."""
+        """Check the tokens and build the index."""
         if self.tokens[: len(SPECIALS)] != SPECIALS:
             raise DataError(
-                f"a vocabulary starts with {' '.join(SPECIALS)}; got {self.tokens[: len(SPECIALS)]}"
+                f"a vocabulary must start with {' '.join(SPECIALS)}; got {self.tokens[: len(SPECIALS)]}"
             )
+        # Special symbols are left out of the index, so that text never maps to them.
         index = {token: number for number, token in enumerate(self.tokens) if number >= len(SPECIALS)}
         if len(index) != len(self.tokens) - len(SPECIALS):
-            raise DataError("a vocabulary holds each token once; some stand in it twice")
+            raise DataError("the vocabulary contains a token twice")
         if "" in index or any("\n" in token for token in index):
-            raise DataError("a token of a vocabulary is not empty and has no line break")
+            raise DataError("the vocabulary contains an empty token or a token with a line break")
         object.__setattr__(self, "_index", index)
 
     @classmethod
@@ -56,13 +58,15 @@ class Vocabulary:
         min_count: int = 1,
         always: Iterable[str] = (),
     ) -> "Vocabulary":
-        """The most frequent tokens, by count and then by code points, so that it is always the same.
+        """Build a vocabulary from token frequencies.
+
+        Tokens are sorted by descending count, then by code points, so that the result is deterministic.
 
         Args:
-            counts: How often each token was seen.
-            size: At most this many tokens, the five specials and `always` not counted; none: no limit.
-            min_count: Leave out tokens seen less often.
-            always: Tokens taken whatever their count, right after the specials.
+            counts: The frequency of each token.
+            size: Maximum number of tokens, special symbols and `always` not counted. None means no limit.
+            min_count: Minimum frequency; rarer tokens are dropped.
+            always: Tokens that are included at any frequency, directly after the special symbols.
         """
         first = tuple(dict.fromkeys(always))
         known = set(first)
@@ -73,25 +77,25 @@ class Vocabulary:
         return cls((*SPECIALS, *first, *ranked[:size]))
 
     def __len__(self) -> int:
-        """The number of ids, specials included."""
+        """Return the number of ids, including the special symbols."""
         return len(self.tokens)
 
     def __contains__(self, token: str) -> bool:
-        """Whether the token has an id of its own."""
+        """Return whether the token is in the vocabulary; special symbols are not."""
         return token in self._index
 
     def ids(self, tokens: Sequence[str]) -> list[int]:
-        """The id of each token, `UNK` where it has none."""
+        """Return the id of each token; unknown tokens get `UNK`."""
         index = self._index
         return [index.get(token, UNK) for token in tokens]
 
     def strings(self, ids: Iterable[int]) -> list[str]:
-        """The token of each id, specials by their names."""
+        """Return the token of each id, including special symbols."""
         tokens = self.tokens
         return [tokens[number] for number in ids]
 
     def save(self, path: Path | str) -> None:
-        """Write the tokens, one a line, in UTF-8.
+        """Write the tokens to a UTF-8 file with one token per line.
 
         Raises:
             DataError: if the file cannot be written.
@@ -99,21 +103,21 @@ class Vocabulary:
         write_atomic(Path(path), self.content())
 
     def content(self) -> bytes:
-        """Return what `save` writes: one token per line."""
+        """Return the content of the file that `save` writes."""
         return "".join(f"{token}\n" for token in self.tokens).encode()
 
     @classmethod
     def load(cls, path: Path | str) -> "Vocabulary":
-        """Read what `save` wrote.
+        """Load a vocabulary that was written by `save`.
 
         Raises:
-            DataError: if the file is missing or not a vocabulary; names it.
+            DataError: if the file is missing or not a vocabulary. The message names the file.
         """
         content = read_bytes(Path(path))
         try:
             lines = content.decode().split("\n")
             if lines.pop() != "":
-                raise DataError("its last line is cut off")
+                raise DataError("the last line has no line break; the file is truncated")
             return cls(tuple(lines))
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: not a vocabulary: not UTF-8 at byte {error.start + 1}") from None

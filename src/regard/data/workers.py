@@ -1,8 +1,8 @@
-"""Tokenising in several processes, results in order.
+"""A parallel, ordered map over worker processes, used for tokenization.
 
-The processes are fresh interpreters spoken to through pipes. `multiprocessing` would fork a process whose
-torch has threads (unsafe), or import the caller's script again (which a script without a main guard, and
-text piped into Python, do not survive).
+The workers are new Python interpreters that communicate through pipes. `multiprocessing` is not used: with
+`fork` it would copy a process in which PyTorch has threads, which is unsafe. With `spawn` it would import the
+main script again, which fails for scripts without a main guard and for programs read from standard input.
 """
 
 import pickle
@@ -23,15 +23,15 @@ _START = "import sys; sys.path[:] = {path!r}; from regard.data.workers import se
 
 
 def ordered_map(function: Callable[[Any], Any], items: Iterable[Any], processes: int) -> Iterator[Any]:
-    """Apply a function to items, in several processes, yielding results in the order of the items.
+    """Apply a function to items in several processes and yield the results in the order of the items.
 
     Args:
-        function: What to apply; it, the items and the results can be pickled.
-        items: Read as they are needed, a few ahead.
-        processes: How many; 1: in this process.
+        function: The function. The function, the items and the results must be picklable.
+        items: The items, which are consumed lazily, a few ahead of the results.
+        processes: Number of processes. 1 runs the function in this process.
 
     Raises:
-        RegardError: if a process died.
+        RegardError: if a worker process died.
     """
     if processes <= 1:
         yield from map(function, items)
@@ -53,6 +53,7 @@ def ordered_map(function: Callable[[Any], Any], items: Iterable[Any], processes:
     try:
         for item in items:
             waiting.append(pool.submit(work, item))
+            # At most two items per worker are in progress, which limits the memory.
             if len(waiting) > 2 * processes:
                 yield waiting.popleft().result()
         while waiting:
@@ -64,7 +65,7 @@ def ordered_map(function: Callable[[Any], Any], items: Iterable[Any], processes:
 
 
 class _Worker:
-    """A fresh interpreter that applies one function."""
+    """A new interpreter that applies one function to items."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         command = [sys.executable, "-P", "-c", _START.format(path=sys.path)]
@@ -89,7 +90,9 @@ class _Worker:
 
     def _fail(self) -> None:
         status = self._process.wait()
-        raise RegardError(f"a tokenizing process ended with status {status}; is there enough memory?")
+        raise RegardError(
+            f"a tokenizer process ended with status {status}; if memory is short, use fewer processes"
+        )
 
     def close(self) -> None:
         """End the process and wait for it."""
@@ -98,11 +101,11 @@ class _Worker:
 
 
 def serve() -> None:
-    """The life of a process: read a function, then items; write results, until the input ends."""
-    # Ctrl-C reaches every process of the terminal; the first one ends these.
+    """Run the main loop of a worker: read a function, then items, and write results until the input ends."""
+    # Ctrl-C is sent to all processes of the terminal. The main process handles it and ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers: IO[bytes] = sys.stdout.buffer
-    # Whatever a library prints must not stand among the answers.
+    results: IO[bytes] = sys.stdout.buffer
+    # Output that libraries print must not be mixed with the pickled results.
     sys.stdout = sys.stderr
     function = pickle.load(sys.stdin.buffer)
     while True:
@@ -110,5 +113,5 @@ def serve() -> None:
             item = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
-        pickle.dump(function(item), answers, protocol=5)
-        answers.flush()
+        pickle.dump(function(item), results, protocol=5)
+        results.flush()
