@@ -184,7 +184,7 @@ def test_gzip_and_tab_separated_text_give_the_same_arrays(tmp_path, data):
 def test_progress_is_told(data):
     told = []
     prepare(configure(data), progress=lambda *what: told.append(what))
-    assert ("tokenising train", 60, 60) in told and ("tokenising valid", 7, 7) in told
+    assert ("tokenizing train", 60, 60) in told and ("tokenizing valid", 7, 7) in told
 
 
 def test_memory_grows_with_the_vocabulary_not_with_the_corpus(tmp_path, data, monkeypatch):

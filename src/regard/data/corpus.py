@@ -239,7 +239,7 @@ def decode_lines(file: IO[bytes], name: str, longest: int = LONGEST) -> Iterator
     except OSError as error:
         raise DataError(f"{name}: {error.strerror or error}") from None
     if replaced:
-        _log.warning("%s: replaced %d control characters by spaces", name, replaced)
+        _log.warning("%s: %d control characters replaced by spaces", name, replaced)
 
 
 def _limited(file: IO[bytes], longest: int) -> Iterator[tuple[bytes, int]]:
