@@ -34,7 +34,7 @@ def test_bad_input_is_one_clear_error_and_leaves_nothing(tmp_path, data, name):
 @pytest.mark.parametrize("path", ["absent", "."])
 def test_missing_input_and_folders_are_named(tmp_path, data, path):
     data["train"][0]["source"] = str(tmp_path / path)
-    with pytest.raises(DataError, match=r"No such file|a folder"):
+    with pytest.raises(DataError, match=r"No such file|a directory"):
         prepare(configure(data))
 
 
@@ -105,7 +105,7 @@ def test_data_that_was_replaced_meanwhile_is_not_mixed_with_what_was_opened(data
     Path(data["valid"]["source"]).write_text(Path(data["valid"]["source"]).read_text().upper())
     prepare(configure(data))
     for read in (lambda: opened.split("train"), valid.raw):
-        with pytest.raises(DataError, match="other data was prepared into it meanwhile"):
+        with pytest.raises(DataError, match="other data was written to this directory"):
             read()
 
 

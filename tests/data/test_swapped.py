@@ -47,7 +47,7 @@ def test_swapped_text_is_told_and_text_in_order_is_not(
     assert looks_swapped(prepared, "valid") and not looks_swapped(prepared, "test")
     with caplog.at_level(logging.WARNING):
         tell_swapped(prepared)
-    told = [record.getMessage() for record in caplog.records if "look swapped" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "seem to be swapped" in record.getMessage()]
     assert len(told) == 1 and "valid.en and" in told[0] and "data.valid" in told[0]
 
 
@@ -88,5 +88,5 @@ def test_training_tells_of_swapped_validation_files_and_of_a_single_pair(tmp_pat
     for number in range(2):  # the second run finds the text prepared
         caplog.clear()
         train(from_dict(RunConfig, content), tmp_path / f"model{number}")
-        assert "train.en and " in caplog.text and "source and target look swapped" in caplog.text
+        assert "train.en and " in caplog.text and "source and target seem to be swapped" in caplog.text
         assert "the training text of 1 sentences is less than an update takes" in caplog.text

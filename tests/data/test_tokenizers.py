@@ -214,7 +214,7 @@ def test_moses_gives_lines_of_any_spaced_script_back(language, line):
 @pytest.mark.parametrize("kind", ["moses", "bpe"])
 @pytest.mark.parametrize("language", ["ja", "zh", "th"])
 def test_moses_refuses_languages_without_spaces(kind, language):
-    with pytest.raises(ConfigError, match="has none between words: use kind 'sentencepiece'"):
+    with pytest.raises(ConfigError, match="has no spaces between words: use kind 'sentencepiece'"):
         from_dict(DataConfig, {**DATA, "source_tokenizer": {"kind": kind, "language": language}})
     words = {"kind": "bpe", "language": language, "tokenized": True, "joint": False}
     assert from_dict(DataConfig, {**DATA, "source_tokenizer": words}).source_tokenizer.language == language

@@ -76,11 +76,11 @@ def test_what_a_folder_lacks_is_named(folder: Folder, tmp_path: Path) -> None:
     bare = copied(folder("bart"), tmp_path / "bare")
     for path in bare.glob("tokenizer*"):
         path.unlink()
-    with pytest.raises(CheckpointError, match="bare: there are no files of a tokenizer"):
+    with pytest.raises(CheckpointError, match="bare: the directory contains no tokenizer files"):
         load_model(bare, "cpu")
     broken = copied(folder("bart"), tmp_path / "broken")
     (broken / "config.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"broken/config\.json: truncated or not JSON"):
+    with pytest.raises(CheckpointError, match=r"broken/config\.json: truncated or not a JSON"):
         load_model(broken, "cpu")
     resized = copied(folder("bart"), tmp_path / "resized")
     content = json.loads((resized / "config.json").read_text()) | {"d_model": 32}

@@ -1,7 +1,7 @@
-"""Folders of Hugging Face's library: what is in them, and the library, which is imported when it is needed.
+"""Safe access to Hugging Face model directories and lazy import of the `transformers` library.
 
-Nothing is ever fetched from the network, no code of a folder is run, and weights are read from safetensors
-alone: other files of weights are pickles, which run code when they are opened.
+No files are downloaded, no code from a model directory is executed, and weights are read from safetensors
+files only. Other weight files are pickles, which can execute code when they are loaded.
 """
 
 import io
@@ -35,7 +35,7 @@ __all__ = [
 
 HF_CONFIG = "config.json"
 MOST_LAYERS, MOST_SIZE = 1_000, 1 << 24
-"""The most layers, and the highest of other sizes, that a `config.json` may ask for."""
+"""Maximum number of layers and maximum value of other sizes in a `config.json`."""
 _OURS = "config.toml"
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
@@ -43,13 +43,13 @@ _TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm", "*.bpe", "merges.txt"
 _TEXTS = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab")
 _NO_TEXTS = ("index.json", "trainer_state.json", "requirements.txt", "README.txt")
 _LARGEST = 64 << 20
-"""The most bytes of all files of a tokenizer: those of 250,000 tokens have some 40 MB."""
+"""Maximum total size of the files of a tokenizer in bytes. One with 250,000 tokens has about 40 MB."""
 _FIRST = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in an archive, so that the same files make the same archive."""
+"""Fixed modification time of the files in an archive, so that the same files give the same archive."""
 
 
 def import_transformers() -> Any:
-    """The package `transformers`.
+    """Import and return the package `transformers`.
 
     Raises:
         UsageError: if it is not installed.
@@ -58,18 +58,19 @@ def import_transformers() -> Any:
         import transformers
     except ImportError:
         raise UsageError(
-            "transformers is not installed, which Hugging Face folders need: pip install 'regard[hf]'"
+            "Hugging Face models require the package transformers, which is not installed: run "
+            "pip install 'regard[hf]'"
         ) from None
     return transformers
 
 
 @contextmanager
 def library_errors(kind: type[RegardError], message: str) -> Iterator[None]:
-    """A context in which whatever one of the library's hundreds of classes raises is one of our errors.
+    """Return a context manager that converts any exception of the library into an error of this package.
 
     Args:
-        kind: Which.
-        message: What it says; the first line of the library's own follows.
+        kind: Class of the raised error.
+        message: Start of the message; the first line of the original message is appended.
     """
     try:
         yield
@@ -79,21 +80,21 @@ def library_errors(kind: type[RegardError], message: str) -> Iterator[None]:
 
 
 def open_tokenizer(folder: Path, where: str) -> Any:
-    """The library's tokenizer of a folder.
+    """Load the Hugging Face tokenizer of a directory.
 
     Args:
-        folder: The folder.
-        where: What to call it in messages.
+        folder: The directory.
+        where: Name of the directory in messages.
 
     Raises:
-        DataError: if there is no such folder, or none in it that the library can read.
+        DataError: if the directory does not exist or has no tokenizer that the library can load.
     """
-    # Without files the library makes an empty tokenizer of the model's kind.
+    # Without tokenizer files, the library would return an empty tokenizer of the model type.
     if folder.is_dir() and not any(path for kind in _TOKENIZERS for path in folder.glob(kind)):
-        raise DataError(f"{where}: there are no files of a tokenizer beside the model's")
+        raise DataError(f"{where}: the directory contains no tokenizer files")
     with (
         quiet() as transformers,
-        library_errors(DataError, f"{where}: transformers can read no tokenizer"),
+        library_errors(DataError, f"{where}: transformers cannot load a tokenizer"),
     ):
         return transformers.AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
@@ -102,7 +103,7 @@ def open_tokenizer(folder: Path, where: str) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[Any]:
-    """The package, silent meanwhile: neither its log nor its progress bars; what is wrong is raised."""
+    """Yield the package `transformers` with its log messages and progress bars disabled during the block."""
     transformers = import_transformers()
     log = transformers.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
@@ -117,7 +118,7 @@ def quiet() -> Iterator[Any]:
 
 
 def is_hf_folder(folder: Path) -> bool:
-    """Whether a folder is one of the library's, and no model folder of ours."""
+    """Return whether a directory is a Hugging Face model directory, and not one of this package."""
     if (folder / _OURS).exists() or not (folder / HF_CONFIG).is_file():
         return False
     try:
@@ -127,76 +128,79 @@ def is_hf_folder(folder: Path) -> bool:
 
 
 def read_hf_config(folder: Path) -> dict[str, Any]:
-    """The content of a folder's `config.json`.
+    """Return the content of the file `config.json` of a model directory.
 
     Raises:
-        CheckpointError: if the folder or the file is missing, or it is not such a file.
+        CheckpointError: if the directory or the file is missing, or the file is not a model configuration.
     """
     if not folder.is_dir():
-        raise CheckpointError(f"{folder}: no such folder; Hugging Face models are read from local folders")
+        raise CheckpointError(
+            f"{folder}: no such directory; Hugging Face models are only loaded from local directories"
+        )
     path = folder / HF_CONFIG
     try:
         content = read_json(own_file(folder, HF_CONFIG), dict[str, Any], _LARGEST)
     except DataError as error:
-        raise CheckpointError(f"{error}: not a Hugging Face model folder") from None
+        raise CheckpointError(f"{error}: not a Hugging Face model directory") from None
     except NotJson as error:
-        raise CheckpointError(f"{path}: truncated or not JSON of a model: {error}") from None
+        raise CheckpointError(f"{path}: truncated or not a JSON object: {error}") from None
     if not isinstance(content.get("model_type"), str):
-        raise CheckpointError(f"{path}: has no model_type: not of a Hugging Face model")
+        raise CheckpointError(f"{path}: has no model_type: not the configuration of a Hugging Face model")
     _check_settings(content, path)
     return content
 
 
 def _check_settings(content: Mapping[str, Any], path: Path) -> None:
-    """Refuse sizes that no machine has, and code of other places, before the library makes a model of them.
+    """Reject extreme sizes and references to remote code before the library constructs a model.
 
     Raises:
-        CheckpointError: if a setting asks for it; names the setting.
+        CheckpointError: if a setting is rejected. The message names the setting.
     """
     for name, value in content.items():
         if isinstance(value, Mapping):
             _check_settings(value, path)
         most = MOST_LAYERS if name.endswith(("layers", "n_layer")) else MOST_SIZE
         if isinstance(value, int) and abs(value) > most and not name.endswith("length"):
-            raise CheckpointError(f"{path}: {name} = {value}, and {most:,} is the most that is taken")
+            raise CheckpointError(f"{path}: {name} = {value}; the maximum is {most:,}")
+        # The library interprets a value such as `user/kernel` as the name of code to download.
         if "attn_implementation" in name and isinstance(value, str) and "/" in value:
-            raise CheckpointError(f"{path}: {name} = {value!r} names code of another place, which is not run")
+            raise CheckpointError(f"{path}: {name} = {value!r} refers to remote code, which is not executed")
 
 
 def _parts(index: Path) -> set[str]:
-    """The files that the index of weights in several files names: each in the same folder."""
+    """Return the names of the weight files in an index, after checking that they are in its directory."""
     try:
         names = set(read_json(index, _Index, _LARGEST).weight_map.values())
         for name in names:
             own_file(index.parent, name, index)
     except NotJson as error:
-        raise CheckpointError(f"{index}: not an index of weights: {error}") from None
+        raise CheckpointError(f"{index}: not an index of weight files: {error}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
     return names
 
 
 class _Index(BaseModel):
-    """What an index of weights says; all else is passed over."""
+    """The used part of an index of weight files; other entries are ignored."""
 
     weight_map: dict[str, str]
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files of a folder's weights, in safetensors.
+    """Return the safetensors files of a model directory.
 
     Raises:
-        CheckpointError: if an index names something else than files of the folder.
+        CheckpointError: if an index contains other names than files of the directory.
     """
     single, index = (folder / name for name in _WEIGHTS)
     return [single] if single.is_file() else [folder / name for name in sorted(_parts(index))]
 
 
 def check_weights(folder: Path) -> None:
-    """Refuse a folder without weights in safetensors.
+    """Check that a model directory contains weights as safetensors.
 
     Raises:
-        CheckpointError: if there are none, or pickled ones alone; names them.
+        CheckpointError: if it contains no weights, or only pickled weights.
     """
     single, index = (folder / name for name in _WEIGHTS)
     if single.is_file() or (index.is_file() and all(name.endswith(".safetensors") for name in _parts(index))):
@@ -204,33 +208,35 @@ def check_weights(folder: Path) -> None:
     pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern))
     if pickled:
         raise CheckpointError(
-            f"{folder}: its weights are pickled ({pickled[0]}), which is refused: a pickle runs code when it "
-            "is opened; have it saved as safetensors (model.safetensors)"
+            f"{folder}: the weights are pickled ({pickled[0]}), which is not supported, since a pickle can "
+            "execute code when it is loaded; save the model as safetensors (model.safetensors)"
         )
-    raise CheckpointError(f"{folder}: holds no weights (model.safetensors)")
+    raise CheckpointError(f"{folder}: contains no weights (model.safetensors)")
 
 
 def text_files(folder: Path) -> list[Path]:
-    """The files that a tokenizer may be made of: neither weights nor code.
+    """Return the files of a directory that may belong to a tokenizer, without weights and code.
 
     Raises:
-        DataError: if there is no such folder.
+        DataError: if the directory does not exist.
     """
     if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; Hugging Face tokenizers are read from local folders")
+        raise DataError(
+            f"{folder}: no such directory; Hugging Face tokenizers are only loaded from local directories"
+        )
     found = (path for path in folder.iterdir() if path.is_file() and path.suffix in _TEXTS)
     return sorted(path for path in found if not path.name.endswith(_NO_TEXTS))
 
 
 def pack_texts(folder: Path) -> bytes:
-    """The files of a tokenizer as one archive, the same for the same files.
+    """Return the files of a tokenizer as a zip archive; the same files give the same bytes.
 
     Raises:
-        DataError: if there is no such folder, or a file cannot be read.
+        DataError: if the directory does not exist, or a file cannot be read.
     """
     buffer = io.BytesIO()
     files = text_files(folder)
-    _check_sizes((path.stat().st_size for path in files), f"{folder}: its files of text")
+    _check_sizes((path.stat().st_size for path in files), f"{folder}: the tokenizer files")
     with zipfile.ZipFile(buffer, "w") as archive:
         for path in files:
             content = read_limited(own_file(folder, path.name), _LARGEST)
@@ -239,29 +245,29 @@ def pack_texts(folder: Path) -> bytes:
 
 
 def _check_sizes(sizes: Iterable[int], what: str) -> None:
-    """Refuse more than the files of any tokenizer, before memory is taken for them."""
+    """Check the total size of tokenizer files before memory is allocated for them."""
     total = sum(sizes)
     if total > _LARGEST:
-        raise DataError(f"{what} unpack to {total:,} bytes; those of a tokenizer to {_LARGEST:,} at most")
+        raise DataError(f"{what} have {total:,} bytes in total; the maximum is {_LARGEST:,}")
 
 
 def unpack_texts(content: bytes, folder: Path, where: str) -> None:
-    """Write the files of an archive into a folder.
+    """Extract an archive of `pack_texts` into a directory.
 
     Args:
-        content: What `pack_texts` made.
-        folder: An empty folder.
-        where: Where the archive comes from, for messages.
+        content: The archive.
+        folder: An empty directory.
+        where: Name of the archive in messages.
 
     Raises:
-        DataError: if it is not such an archive.
+        DataError: if the content is not such an archive.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
-            _check_sizes((one.file_size for one in entries), f"{where}: the files of its archive")
+            _check_sizes((one.file_size for one in entries), f"{where}: the extracted files")
             for one in entries:
-                # Nothing is unpacked beyond the size that the entry states.
+                # `zipfile` never extracts more than the size that the entry states.
                 own_file(folder, one.filename, where).write_bytes(archive.read(one))
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, OSError, ValueError):
-        raise DataError(f"{where}: truncated, or not the files of a Hugging Face tokenizer") from None
+        raise DataError(f"{where}: truncated, or not an archive of a Hugging Face tokenizer") from None

@@ -1,8 +1,8 @@
-"""The manifest of a folder of prepared data: what it was made from and what it holds.
+"""The manifest of preprocessed data: its inputs, settings and files.
 
-`manifest.json` is written last, so that a folder with a manifest is whole. What decides whether the data
-must be prepared again is its `wanted` part: settings, versions of the tokenizers' libraries, and for each
-input file its size and checksum.
+`manifest.json` is written last, so that a directory with a manifest is complete. The data is preprocessed
+again if the entry `wanted` (settings and versions of the tokenizer libraries) or the entry `inputs` (size and
+checksum of each input file) has changed.
 """
 
 import json
@@ -34,14 +34,14 @@ __all__ = ["MANIFEST", "describe_inputs", "describe_settings", "is_current", "re
 MANIFEST = "manifest.json"
 FORMAT = 2
 RACY = 2_000_000_000
-"""Nanoseconds after a change in which a file may change again without a new time stamp."""
+"""Time in nanoseconds after a change in which a file could change again with the same time stamp."""
 
 
 def describe_settings(config: DataConfig) -> dict[str, Any]:
-    """Everything but the inputs' content that decides what the prepared arrays are.
+    """Return the settings and library versions that determine the preprocessed arrays.
 
-    Folder, paths, weights and fertility are left out: data that moved, is to be seen more often or attended
-    otherwise, stays as it is.
+    The output directory, the paths, the sampling weights and the fertility settings are left out, since they
+    do not change the arrays.
     """
     settings = to_dict(config)
     settings.pop("folder", None)
@@ -63,22 +63,23 @@ def describe_settings(config: DataConfig) -> dict[str, Any]:
 
 
 def _version(library: str) -> str:
-    """Its version; who needs one that is absent says so better."""
+    """Return the installed version of a library, or `absent`."""
     try:
         return version(library)
     except PackageNotFoundError:
-        return "absent"
+        return "absent"  # the tokenizer raises a helpful error when it needs the library
 
 
 def describe_inputs(config: DataConfig, known: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    """Path, size, time of change and checksum of every input file, by its role (`train.0.source`).
+    """Return path, size, modification time and checksum of each input file by its role (`train.0.source`).
 
     Args:
         config: The corpora.
-        known: Descriptions from an earlier manifest; where path, size and time agree its checksum is taken.
+        known: Descriptions from an earlier manifest. If path, size and time of a file agree, its checksum is
+            reused.
 
     Raises:
-        DataError: if a file is missing or not a file.
+        DataError: if a file is missing or not a regular file.
     """
     inputs = {}
     for role, path in _roles(config):
@@ -88,9 +89,9 @@ def describe_inputs(config: DataConfig, known: dict[str, Any] | None = None) -> 
             raise DataError(f"{path}: {error.strerror}") from None
         if not Path(path).is_file():
             raise DataError(
-                f"{path}: {'a folder' if Path(path).is_dir() else 'not a file'}, expected a text file"
+                f"{path}: {'a directory' if Path(path).is_dir() else 'not a file'}, expected a text file"
             )
-        # A file changed just now may change again within the same time stamp: its time vouches for nothing.
+        # A file that changed just now may change again with the same time stamp: do not store the time.
         settled = time.time_ns() - state.st_mtime_ns > RACY
         found = {
             "path": os.path.abspath(path),
@@ -104,10 +105,11 @@ def describe_inputs(config: DataConfig, known: dict[str, Any] | None = None) -> 
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a prepared folder, once every file it names is found to have its size.
+    """Read the manifest of a directory and check that each file exists and has the right size.
 
     Raises:
-        DataError: if the folder is not one, or a file in it is missing or truncated; names the file.
+        DataError: if the directory does not contain preprocessed data, or a file is missing or truncated. The
+            message names the file.
     """
     path = folder / MANIFEST
     try:
@@ -115,10 +117,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         known = parse_json(json.dumps(manifest), _Manifest)
     except NotJson as error:
         raise DataError(
-            f"{path}: not the manifest of prepared data ({error}); prepare again into another folder"
+            f"{path}: not the manifest of preprocessed data ({error}); prepare again into another directory"
         ) from None
     if known.wanted.get("format") != FORMAT:
-        raise DataError(f"{folder}: prepared by another version of regard; prepare again")
+        raise DataError(f"{folder}: preprocessed by another version of regard; prepare again")
     for name, about in known.files.items():
         file = own_file(folder, name, path)
         try:
@@ -131,14 +133,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 class _File(BaseModel):
-    """What the manifest says of a file: of the folder, or of an input."""
+    """The entry of an output or input file."""
 
     size: int = Field(ge=0)
     sha256: str
 
 
 class _Manifest(BaseModel):
-    """What is read of `manifest.json`."""
+    """The validated part of `manifest.json`."""
 
     files: dict[str, _File]
     wanted: dict[str, Any]
@@ -147,13 +149,13 @@ class _Manifest(BaseModel):
 
 
 class _Split(BaseModel):
-    """What the manifest says of a split."""
+    """The entry of a split."""
 
     corpora: list["_Corpus"]
 
 
 class _Corpus(BaseModel):
-    """What the manifest says of a corpus."""
+    """The entry of a corpus."""
 
     name: str
     pairs: int = Field(ge=0)
@@ -162,21 +164,21 @@ class _Corpus(BaseModel):
 
 
 def verify(folder: Path, manifest: dict[str, Any]) -> None:
-    """Compare every file's content with its checksum.
+    """Compare the content of each file with its checksum.
 
     Raises:
-        DataError: if a file was altered; names it.
+        DataError: if a file was altered. The message names the file.
     """
     for name, about in manifest["files"].items():
         if file_digest(folder / name) != about["sha256"]:
             raise DataError(
-                f"{folder / name}: altered: its checksum is not the one in {MANIFEST}; "
+                f"{folder / name}: altered: its checksum differs from the one in {MANIFEST}; "
                 f"remove {folder} and prepare again"
             )
 
 
 def is_current(manifest: dict[str, Any], wanted: dict[str, Any], inputs: dict[str, dict[str, Any]]) -> bool:
-    """Whether prepared data is what would be prepared now."""
+    """Return whether existing data agrees with the current settings and inputs."""
     return manifest["wanted"] == wanted and _content(manifest["inputs"]) == _content(inputs)
 
 

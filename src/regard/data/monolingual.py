@@ -1,9 +1,9 @@
-"""Text of one language as training data of a language model: ids of its tokenizer, some of them hidden.
+"""Monolingual training data for masked and causal language models, with Hugging Face tokenizers.
 
-Masked: of each line 15 % of the tokens are to be found again, at least one; 80 % of these are hidden by the
-mask symbol, 10 % by a random token, 10 % stay as they are (Devlin et al. 2019, Section 3.1). What is hidden
-is drawn anew in each epoch, and is a function of seed, epoch and line. Causal: each token, and the end, after
-those before it.
+In masked language modeling, 15 % of the tokens of each line, and at least one, are predicted. Of these, 80 %
+are replaced by the mask token, 10 % by a random token, and 10 % are unchanged (Devlin et al., 2019, Section
+3.1). The positions are sampled in each epoch as a function of seed, epoch and line. In causal language
+modeling, each token and the end symbol are predicted from the preceding tokens.
 """
 
 import hashlib
@@ -28,16 +28,16 @@ CHUNK = 1000
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Sentences with hidden tokens as sources, and these tokens, in their order, as targets.
+    """A batch for masked language modeling: sentences with masked tokens as source, these tokens as target.
 
     Attributes:
-        hidden: [B, S], True where a token is to be found again; as many as the target has tokens.
+        hidden: [B, S], True at the positions to predict. Each row has one True per target token.
     """
 
     hidden: Bool[Tensor, "B S"] | None = None
 
     def to(self, device: torch.device | str) -> "MaskedBatch":
-        """The same on another device."""
+        """Return a copy on another device."""
         assert self.target is not None and self.hidden is not None
         parts = (self.source.to(device), self.target.to(device), self.rows.to(device))
         return MaskedBatch(*parts, hidden=self.hidden.to(device))
@@ -45,40 +45,40 @@ class MaskedBatch(Batch):
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines as ids, without the symbols around them.
+    """Lines as token ids, without the special tokens around them.
 
     Attributes:
-        ids: Flat.
-        ends: Where each line ends.
+        ids: The ids of all lines, concatenated.
+        ends: The end offset of each line in `ids`.
     """
 
     ids: np.ndarray
     ends: np.ndarray
 
     def __len__(self) -> int:
-        """The number of lines."""
+        """Return the number of lines."""
         return len(self.ends)
 
     def line(self, row: int) -> np.ndarray:
-        """The ids of a line."""
+        """Return the ids of a line."""
         return self.ids[self.ends[row - 1] if row else 0 : self.ends[row]]
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the ids."""
+        """The SHA-256 checksum of the ids."""
         return hashlib.sha256(self.ids.tobytes() + self.ends.tobytes()).hexdigest()
 
 
 def read_monolingual(paths: Sequence[str], tokenizer: Any, longest: int) -> Lines:
-    """Tokenise files, empty lines left out, long ones cut.
+    """Tokenize files; empty lines are skipped, long lines are truncated.
 
     Args:
         paths: The files, plain or gzip.
-        tokenizer: A tokenizer of Hugging Face's library.
-        longest: The most tokens of a line.
+        tokenizer: A Hugging Face tokenizer.
+        longest: Maximum number of tokens of a line.
 
     Raises:
-        DataError: if a file is missing or broken, or there is no line.
+        DataError: if a file is missing or invalid, or the files contain no text.
     """
     flat: list[np.ndarray] = []
     ends: list[int] = []
@@ -90,7 +90,7 @@ def read_monolingual(paths: Sequence[str], tokenizer: Any, longest: int) -> Line
                 flat.append(np.array(ids[:longest], dtype=np.int32))
                 ends.append(total := total + len(flat[-1]))
     if not ends:
-        raise DataError(f"{', '.join(paths)}: holds no text")
+        raise DataError(f"{', '.join(paths)}: contains no text")
     return Lines(np.concatenate(flat), np.array(ends, dtype=np.int64))
 
 
@@ -101,72 +101,72 @@ def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def hidden_count(length: int) -> int:
-    """How many tokens of a line of some length are to be found again."""
+    """Return the number of tokens to predict in a line of the given length."""
     return max(1, round(SHARE * length))
 
 
 def hide(
     ids: np.ndarray, random: np.random.Generator, mask: int, others: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Hide tokens of a line.
+    """Mask tokens of a line (Devlin et al., 2019, Section 3.1).
 
     Args:
-        ids: The line.
-        random: What is drawn from.
-        mask: The mask symbol.
-        others: The ids that a random token is one of.
+        ids: The token ids of the line.
+        random: The random number generator.
+        mask: The id of the mask token.
+        others: The ids from which random tokens are sampled.
 
     Returns:
-        The line as it is read, and the places, in order, whose tokens are to be found again.
+        The masked line, and the sorted positions of the tokens to predict.
     """
-    places = np.sort(random.permutation(len(ids))[: hidden_count(len(ids))])
-    way = random.random(len(places))
-    read = ids.copy()
-    drawn = random.choice(others, len(places))
-    read[places] = np.where(way < MASKED, mask, np.where(way < MASKED + RANDOM, drawn, ids[places]))
-    return read, places
+    positions = np.sort(random.permutation(len(ids))[: hidden_count(len(ids))])
+    way = random.random(len(positions))
+    masked = ids.copy()
+    sampled = random.choice(others, len(positions))
+    masked[positions] = np.where(way < MASKED, mask, np.where(way < MASKED + RANDOM, sampled, ids[positions]))
+    return masked, positions
 
 
 class CausalLines:
-    """Examples of a causal language model.
+    """Training examples of a causal language model.
 
     Args:
         lines: The text.
-        start: The id that stands before every line.
-        end: The id that stands after it.
+        start: The id before every line.
+        end: The id after every line.
     """
 
     def __init__(self, lines: Lines, start: int, end: int) -> None:
-        """Keep the text."""
+        """Store the text and compute the lengths."""
         self.text, self.start, self.end = lines, start, end
         self._lengths = np.diff(lines.ends, prepend=0) + 1
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens of every line and its end, twice."""
+        """The source and target length of every line, which are equal, including the end symbol."""
         return self._lengths, self._lengths
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        """The rows of each batch of an epoch."""
+        """Return the rows of each batch of an epoch."""
         return batches(*self.lengths, config, seed, epoch)
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
-        """The rows as a batch."""
+        """Return rows as a padded batch."""
         lines = [self.text.line(int(row)) for row in rows]
         sources = [np.concatenate([[self.start], line]) for line in lines]
         return collate(sources, [np.concatenate([line, [self.end]]) for line in lines], rows)
 
 
 class MaskedLines:
-    """Examples of a masked language model.
+    """Training examples of a masked language model.
 
     Args:
         lines: The text.
-        tokenizer: The library's tokenizer: its symbols around a line, its mask, its other tokens.
+        tokenizer: The Hugging Face tokenizer, which defines the mask token and other special tokens.
     """
 
     def __init__(self, lines: Lines, tokenizer: Any) -> None:
-        """Keep the text."""
+        """Store the text and compute the lengths."""
         self.text, self._drawn = lines, (0, 0)
         self.mask: int = tokenizer.mask_token_id
         self.before, self.after = _around(tokenizer)
@@ -178,16 +178,16 @@ class MaskedLines:
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens of every line, and how many of them are hidden."""
+        """The length of every line, including special tokens, and its number of masked tokens."""
         return self._lengths, self._hidden
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        """The rows of each batch of an epoch; batches made from then on hide what this epoch hides."""
+        """Return the rows of each batch of an epoch, and use the masks of this epoch from now on."""
         self._drawn = (seed, epoch)
         return batches(*self.lengths, config, seed, epoch)
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> MaskedBatch:
-        """The rows as a batch."""
+        """Return rows as a padded batch with masked tokens."""
         sources, targets = [], []
         length = int(max(self._lengths[int(row)] for row in rows))
         hidden = np.zeros((len(rows), length), dtype=bool)
@@ -204,7 +204,8 @@ class MaskedLines:
 
 
 def _around(tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
-    """What the tokenizer puts before and after a line."""
+    """Return the ids of the special tokens that the tokenizer adds before and after a line."""
+    # Compare the tokens of a short text with and without special tokens.
     bare, whole = (tokenizer("a", add_special_tokens=one)["input_ids"] for one in (False, True))
     first = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
     return np.array(whole[:first], dtype=np.int64), np.array(whole[first + len(bare) :], dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Prepared data: the folder of memory-mapped arrays that training reads, and how it is made.
+"""Preprocessed data: a directory of memory-mapped arrays for training.
 
-`prepare` makes the folder from a `DataConfig`, or finds that it is there and current; `Prepared.open` opens
-it, a `Split` hands out examples and batches.
+`prepare` creates the directory from a `DataConfig` unless it exists and is up to date. `Prepared.open` opens
+an existing directory. A `Split` provides examples and batches.
 """
 
 import dataclasses
@@ -33,13 +33,13 @@ _log = logging.getLogger(__name__)
 
 
 class Split:
-    """One split of prepared data: pairs of id sequences, memory-mapped.
+    """One split of preprocessed data: memory-mapped pairs of id sequences.
 
     Attributes:
         name: `train`, `valid` or `test`.
-        text: How its two sides are written.
-        source_lengths: The number of source tokens of each row.
-        target_lengths: The number of target tokens of each row, `EOS` included.
+        text: Tokenizers and vocabularies.
+        source_lengths: [rows], number of source tokens.
+        target_lengths: [rows], number of target tokens, including `EOS`.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Split:
         """Map the arrays of a split.
 
         Args:
-            folder: Where they are.
-            name: The split's name.
-            about: Its part of the manifest.
-            text: How its two sides are written.
-            fertilities: What each of its source tokens may receive; none: what the text's budget says.
-            files: What the manifest tells of the folder's files.
+            folder: The directory of the data.
+            name: Name of the split.
+            about: The entry of the split in the manifest.
+            text: Tokenizers and vocabularies.
+            fertilities: The fertility of each source token of the split. Default: those of `text.budget`.
+            files: The entries of the files in the manifest.
         """
         self._files = files or {}
         self.name = name
@@ -75,54 +75,54 @@ class Split:
         self.target_lengths = np.diff(target_offsets)
 
     def __len__(self) -> int:
-        """The number of pairs."""
+        """Return the number of pairs."""
         return len(self.source_lengths)
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The source and target lengths of every row, the target's `EOS` included."""
+        """The source and target lengths of all rows, the target lengths including `EOS`."""
         return self.source_lengths, self.target_lengths
 
     def counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """How often each id occurs in the source and in the target text, ends of sentences included."""
+        """Return the frequency of each id in the source and in the target text, including `EOS`."""
         sides = (self._source, self.text.source), (self._target, self.text.target)
         source, target = (np.bincount(ids, minlength=len(side.vocabulary)) for ids, side in sides)
         return source, target
 
     @property
     def corpora(self) -> list[dict[str, Any]]:
-        """What the manifest says of each corpus: `name`, `pairs`, `kept`, `weight`..."""
+        """The entry of each corpus in the manifest: `name`, `pairs`, `kept`, `weight` and others."""
         return self._corpora
 
     @property
     def lines(self) -> np.ndarray:
-        """The line each row comes from, counted from 0 over the corpora one after the other."""
+        """The line number of each row, counted from 0 over all corpora in order."""
         return np.asarray(self._lines)
 
     def example(self, row: int) -> tuple[np.ndarray, np.ndarray]:
-        """The source ids and the target ids, `EOS` included, of a row."""
+        """Return the source ids and the target ids of a row, the target ids including `EOS`."""
         source = self._source[self._source_offsets[row] : self._source_offsets[row + 1]]
         target = self._target[self._target_offsets[row] : self._target_offsets[row + 1]]
         return source, target
 
     def batch(self, rows: Any) -> Batch:
-        """The rows as a padded batch."""
+        """Return rows as a padded batch."""
         examples = [self.example(int(row)) for row in rows]
         given = None if self._fertilities is None else [self._bounds(int(row)) for row in rows]
         sources, targets = ([example[side] for example in examples] for side in (0, 1))
         return self.text.batch(sources, targets, rows, given)
 
     def _bounds(self, row: int) -> np.ndarray:
-        """The least, 0, and the most that each source token of a row may receive."""
+        """Return lower bounds (zero) and upper bounds on the attention of each source token, [S, 2]."""
         assert self._fertilities is not None
         most = self._fertilities[self._source_offsets[row] : self._source_offsets[row + 1]]
         return np.stack([np.zeros_like(most), most], axis=-1)
 
     def epoch(self, seed: int, epoch: int) -> np.ndarray:
-        """The rows of an epoch, in order, each corpus as often as its weight says.
+        """Return the rows of an epoch, with each corpus repeated according to its weight.
 
-        A weight of 2.5 gives every row of its corpus twice, and a random half of them once more: a
-        function of seed and epoch.
+        With a weight of 2.5, each row of the corpus occurs twice, and a random half of the rows once more.
+        The random choice is a function of seed and epoch.
         """
         chosen = []
         start = 0
@@ -136,13 +136,13 @@ class Split:
         return np.concatenate(chosen)
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        """The rows of each batch of an epoch, in order, corpora by their weights: see `batch.batches`."""
+        """Return the rows of each batch of an epoch, with weighted corpora; see `batch.batches`."""
         rows = self.epoch(seed, epoch)
         made = batches(self.source_lengths[rows], self.target_lengths[rows], config, seed, epoch)
         return [rows[batch] for batch in made]
 
     def where(self, row: int) -> str:
-        """The file and line a row comes from, for messages."""
+        """Return the file and line number of a row, for messages."""
         line = int(self._lines[row])
         for corpus in self._corpora:
             if line < corpus["pairs"]:
@@ -151,14 +151,14 @@ class Split:
         raise IndexError(row)
 
     def raw(self) -> tuple[list[str], list[str]]:
-        """The source and target lines of every row as they stood in the files.
+        """Return the original source and target lines of all rows.
 
         Raises:
-            DataError: for the training split, whose text is not kept; or if other data was prepared into the
-                folder since it was opened.
+            DataError: for the training split, whose text is not stored; also if other data was written to
+                the directory since it was opened.
         """
         if self.name == "train":
-            raise DataError("the text of the training split is not kept with the prepared data")
+            raise DataError("the text of the training split is not stored with the preprocessed data")
         names = [f"{self.name}.{side}.txt" for side in ("source", "target")]
         sides = [read_bytes(self._folder / name) for name in names]
         for name, content in zip(names, sides, strict=True):
@@ -170,8 +170,8 @@ class Split:
 
 def _replaced(folder: Path) -> DataError:
     return DataError(
-        f"{folder}: other data was prepared into it meanwhile; give each run with other data settings a "
-        "data.folder of its own"
+        f"{folder}: other data was written to this directory in the meantime; use a separate data.folder for "
+        "each run with different data settings"
     )
 
 
@@ -181,20 +181,20 @@ def _arrays(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
         offsets = np.memmap(folder / f"{name}.offsets", dtype="<i8", mode="r")
         check_offsets("offsets", np.asarray(offsets), len(offsets) - 1, len(tokens))
     except (OSError, ValueError, DataError) as error:
-        raise DataError(f"{folder / name}: not the arrays of prepared text: {error}; prepare again") from None
-    # As plain arrays: slicing the subclass takes several times as long.
+        raise DataError(f"{folder / name}: not arrays of preprocessed text: {error}; prepare again") from None
+    # Convert to plain arrays, since slicing np.memmap is several times slower.
     return np.asarray(tokens), np.asarray(offsets)
 
 
 class Prepared:
-    """An opened folder of prepared data.
+    """An open directory of preprocessed data.
 
     Attributes:
-        folder: Where it is.
+        folder: The directory.
         text: Tokenizers and vocabularies.
-        manifest: What it was made from and what it holds.
-        fertilities: By the name of a split what each of its source tokens may receive, where that is not
-            what `text.budget` says.
+        manifest: The content of the manifest.
+        fertilities: The fertilities of the source tokens of a split, by its name, for splits that do not use
+            `text.budget`.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class Prepared:
         manifest: dict[str, Any],
         fertilities: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        """Put together what `open` and `prepare` read."""
+        """Store the loaded data; use `open` or `prepare` to load it."""
         self.folder = folder
         self.text = text
         self.manifest = manifest
@@ -212,45 +212,46 @@ class Prepared:
 
     @classmethod
     def open(cls, folder: Path | str) -> "Prepared":
-        """Open a folder that `prepare` made.
+        """Open a directory that was written by `prepare`.
 
         Raises:
-            DataError: if it is not one, or a file is missing, truncated or altered; names the file.
+            DataError: if it does not contain preprocessed data, or a file is missing, truncated or altered.
         """
         folder = Path(folder)
         manifest = read_manifest(folder)
         return cls(folder, TextPair.load(folder), manifest)
 
     def verify(self) -> None:
-        """Compare the content of every file with its checksum, which `open` leaves out for the time it takes.
+        """Compare the content of each file with its checksum; `open` does not do this to save time.
 
         Raises:
-            DataError: if a file was altered; names it.
+            DataError: if a file was altered. The message names the file.
         """
         verify(self.folder, self.manifest)
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of what is trained and validated on, in hexadecimal."""
+        """The SHA-256 checksum of the training and validation data, in hexadecimal."""
         files = {n: about for n, about in self.manifest["files"].items() if not n.startswith("test.")}
         return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the splits."""
+        """Iterate over the names of the splits."""
         return iter(self.manifest["splits"])
 
     def split(self, name: str) -> Split:
-        """The split `train`, `valid` or, where there is one, `test`.
+        """Return the split `train`, `valid` or `test`.
 
         Raises:
-            DataError: if there is no such split, or other data was prepared into the folder meanwhile.
+            DataError: if the split does not exist, or other data was written to the directory.
         """
         splits = self.manifest["splits"]
         if name not in splits:
-            raise DataError(f"{self.folder}: no split {name!r}; there are {', '.join(splits)}")
+            raise DataError(f"{self.folder}: no split {name!r}; available: {', '.join(splits)}")
         fertilities, files = self.fertilities.get(name), self.manifest["files"]
         split = Split(self.folder, name, splits[name], self.text, fertilities, files)
-        # The folder is exchanged at once: arrays that are mapped while the manifest stays are the manifest's.
+        # The directory is replaced atomically. If the manifest is unchanged after the arrays were mapped,
+        # the arrays belong to it.
         if read_manifest(self.folder)["files"] != files:
             raise _replaced(self.folder)
         return split
@@ -258,7 +259,7 @@ class Prepared:
     def within(
         self, budget: Budget | None, fertilities: Mapping[str, np.ndarray] | None = None
     ) -> "Prepared":
-        """The same data, its source tokens with a budget of attention; see the attribute `fertilities`."""
+        """Return the same data with a budget of attention; see the attribute `fertilities`."""
         text = dataclasses.replace(self.text, budget=budget)
         return Prepared(self.folder, text, self.manifest, fertilities)
 
@@ -269,37 +270,39 @@ def prepare(
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> Prepared:
-    """Tokenise, count and store the text of a configuration, or open what is stored already.
+    """Preprocess the corpora of a configuration, or open existing data that is up to date.
 
-    It is done again only when the settings, a tokenizer's library or the content of an input file changed.
-    The folder appears whole or not at all.
+    The data is preprocessed again only if the settings, the version of a tokenizer library or the content of
+    an input file have changed. The directory is written atomically.
 
     Args:
         config: Corpora, tokenizers, vocabularies.
-        folder: Where to keep it; `config.folder` by default.
-        progress: Called with a stage's name, the pairs done in it and how many there are.
-        processes: How many tokenise; by default as many as there are processors, fewer for little text.
-            The result does not depend on it.
+        folder: The output directory. Default: `config.folder`.
+        progress: Called with the name of a stage, the number of processed pairs and the total number.
+        processes: Number of processes for tokenization; the result does not depend on it. Default: the number
+            of processors, or 1 for small corpora.
 
     Raises:
-        DataError: if an input is missing or broken, or the folder cannot be written.
+        ConfigError: if no output directory is given.
+        DataError: if an input is missing or invalid, or the directory cannot be written.
     """
     chosen = config.folder if folder is None else folder
     if chosen is None:
-        raise ConfigError("data.folder is not set: where shall the prepared arrays be kept?")
+        raise ConfigError("data.folder is not set: set it to a directory for the preprocessed data")
     folder = Path(chosen)
     remove_leftovers_of(folder)
     wanted = describe_settings(config)
     manifest = _known(folder)
     inputs = describe_inputs(config, None if manifest is None else manifest["inputs"])
     if manifest is not None and is_current(manifest, wanted, inputs):
+        # Sampling weights do not affect the arrays: take them from the current configuration.
         weights = [corpus.weight for corpus in config.train]
         for corpus, weight in zip(manifest["splits"]["train"]["corpora"], weights, strict=True):
             corpus["weight"] = weight
         try:
             prepared = Prepared(folder, TextPair.load(folder), manifest)
         except DataError as error:
-            _log.warning("%s; preparing again", error)
+            _log.warning("%s; the data is preprocessed again", error)
         else:
             report_unknown(manifest["splits"])
             return prepared

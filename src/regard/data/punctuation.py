@@ -1,12 +1,12 @@
-"""Text that comes in is written as the training text was: punctuation apart from words, or as people type it.
+"""Conversion of input text to the format of the training text: tokenized or plain punctuation.
 
-A model of text that is tokenised already (`Der Hund schläft .`) has `.` among its words, but not `schläft.`.
-`prepare` finds out how the training text is written (`FormCounter`) and records it with the vocabularies
-(`TextForm`). Wherever a line comes in, `Side.tokenize` then sets the punctuation of plain text apart, by the
-rules of Moses (Koehn et al. 2007). Tokenised text is left as it is:
+If the training text is tokenized (`Der Hund schläft .`), its vocabulary contains `.` but not `schläft.`.
+`prepare` detects the format of the training text (`FormCounter`) and stores it with the vocabularies
+(`TextForm`). `Side.tokenize` then separates the punctuation of plain input lines with the rules of Moses
+(Koehn et al., 2007). Tokenized input is not changed:
 
-- a line in which a full stop, a comma or another mark stands by itself is tokenised already;
-- a word that the vocabulary holds stays whole: `Mr.`, `U.S.`, `don't`.
+- A line that contains a full stop, a comma or another punctuation mark as a separate word is tokenized.
+- A word of the vocabulary is never split: `Mr.`, `U.S.`, `don't`.
 """
 
 import re
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["PLAIN", "FormCounter", "TextForm", "set_apart"]
 
 _STOPS = frozenset(".,。、؟،।॥۔")
-"""Marks that no script puts a space before in plain text."""
+"""Punctuation marks that never follow a space in plain text, in any script."""
 _ALONE = _STOPS.union('?!:;()"“”„«»', ["``", "''"])
-"""What stands by itself in tokenised text; French alone writes some of it so in plain text, too."""
+"""Punctuation marks that are separate words in tokenized text. Plain French has some of them, too."""
 _FRENCH = frozenset("?!:;«»")
 _CLITIC = re.compile(r"(?:'|&apos;)(?:s|ll|re|ve|d|m|t)|n(?:'|&apos;)t", re.IGNORECASE)
 _ESCAPE = re.compile(r"&(?:apos|quot|amp|lt|gt|#91|#93|#124);")
@@ -37,28 +37,30 @@ _WHITE = re.compile(r"\s+")
 
 @config
 class TextForm:
-    """How the training text of a side is written."""
+    """Format of the training text of one language."""
 
-    tokenized: bool = option(default=False, help="Punctuation stands apart from words.")
-    escaped: bool = option(default=False, help="Quotes and brackets are written as Moses escapes: &quot;")
+    tokenized: bool = option(default=False, help="Whether punctuation is separated from words.")
+    escaped: bool = option(
+        default=False, help="Whether quotes and brackets are escaped as in Moses, such as &quot;."
+    )
     language: str | None = option(
-        default=None, help="Its language, a two-letter code; null: not known.", pattern="^[a-z]{2,3}$"
+        default=None, help="Language as a two-letter code, or null if unknown.", pattern="^[a-z]{2,3}$"
     )
 
 
 PLAIN = TextForm()
-"""Plain text, of a language that is not known."""
+"""Plain text in an unknown language."""
 
 
 class FormCounter:
-    """Counts, line by line, how the punctuation of a text is written."""
+    """Counts separate and attached punctuation to detect the format of a text."""
 
     def __init__(self) -> None:
-        """Start with no line."""
+        """Initialize all counts with zero."""
         self.alone = self.attached = self.escapes = 0
 
     def add(self, line: str) -> None:
-        """Count the full stops and commas of a line that stand by themselves, and those that end a word."""
+        """Count the full stops and commas of a line that are separate words and those that end a word."""
         for word in split_at_spaces(line):
             if word in _STOPS:
                 self.alone += 1
@@ -68,17 +70,17 @@ class FormCounter:
                 self.escapes += 1
 
     def form(self, language: str | None) -> TextForm:
-        """Return the form of the text; tokenised where most full stops and commas stand by themselves."""
+        """Return the format of the text: tokenized if most full stops and commas are separate words."""
         return TextForm(tokenized=self.alone > self.attached, escaped=self.escapes > 0, language=language)
 
 
 def set_apart(line: str, form: TextForm, known: Callable[[str], bool]) -> str:
-    """Return a line written as the training text is.
+    """Convert a line to the format of the training text.
 
     Args:
-        line: The line, plain or tokenised.
-        form: The form of the training text; a line of another is returned as it is.
-        known: Whether the training text has a word.
+        line: The line, plain or tokenized.
+        form: The format of the training text. If it is not tokenized, the line is returned unchanged.
+        known: Returns whether a word is in the vocabulary.
     """
     words = split_at_spaces(line)
     doubtful = {word for word in words if len(word) > 1 and not word.isalnum() and not known(word)}
@@ -90,10 +92,11 @@ def set_apart(line: str, form: TextForm, known: Callable[[str], bool]) -> str:
     written: list[str] = []
     cut = _cut(words, moses)
     if cut[-1] == [words[-1]] and words[-1].endswith(".") and known(write(words[-1][:-1])):
-        cut[-1] = [words[-1][:-1], "."]  # an initial or ordinal to the rules, but the line ends: `Plan B.`
+        # Moses keeps the full stop of initials and ordinals, but here it ends the sentence: `Plan B.`.
+        cut[-1] = [words[-1][:-1], "."]
     for word, tokens in zip(words, cut, strict=True):
         tokens = [write(token) for token in tokens]
-        # In plain text unknown words may part, as in `Fritzchen's`, but at marks that the training text has.
+        # In plain text, an unknown word such as `Fritzchen's` is split if the vocabulary has its marks.
         parts = all(known(token) for token in tokens if not (plain and token.isalnum()))
         if word in doubtful and (parts or _has_edge(word)):
             written += tokens
@@ -103,13 +106,13 @@ def set_apart(line: str, form: TextForm, known: Callable[[str], bool]) -> str:
 
 
 def _is_tokenized(words: Sequence[str], language: str | None) -> bool:
-    """Whether a mark or an English clitic stands by itself, or something is escaped as Moses does."""
+    """Return whether a line has separate punctuation or English clitics, or Moses escapes."""
     marks = _ALONE - _FRENCH if language == "fr" else _ALONE
     return any(word in marks or _CLITIC.fullmatch(word) or _ESCAPE.search(word) for word in words)
 
 
 def _has_edge(word: str) -> bool:
-    """Whether a word of letters or digits starts or ends with a mark that text sets apart."""
+    """Return whether a word with letters or digits starts or ends with a mark that tokenizers separate."""
     if not any(character.isalnum() for character in word):
         return False
     first, last = (unicodedata.category(word[place]) for place in (0, -1))
@@ -120,7 +123,7 @@ def _has_edge(word: str) -> bool:
 
 @lru_cache(maxsize=16)
 def _rules(language: str) -> "MosesTokenizer":
-    # Imported here: the library compiles hundreds of patterns at import.
+    # Imported here, because the library compiles hundreds of patterns on import.
     from sacremoses import MosesTokenizer
 
     return MosesTokenizer(lang=language)
@@ -132,14 +135,14 @@ def _tokens(moses: "MosesTokenizer", line: str) -> list[str]:
 
 
 def _cut(words: Sequence[str], moses: "MosesTokenizer") -> list[list[str]]:
-    """Cut each word of a line into Moses tokens, which depend on its neighbours."""
+    """Split each word of a line into Moses tokens, which depend on the neighboring words."""
     tokens = iter(_tokens(moses, " ".join(words)))
     found: list[list[str]] = []
     for word in words:
         whole, own = _WHITE.sub("", word), []
         while sum(map(len, own)) < len(whole) and (token := next(tokens, None)) is not None:
             own.append(token)
-        if "".join(own) != whole:  # the rules dropped a character
+        if "".join(own) != whole:  # Moses dropped a character, so the tokens cannot be aligned to words
             return [_tokens(moses, each) or [each] for each in words]
         found.append(own)
     return found

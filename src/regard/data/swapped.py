@@ -1,9 +1,9 @@
-"""Whether source and target of validation or test text look swapped.
+"""Detection of validation or test sets whose source and target are swapped.
 
-Text of one language fits the other language's side of the training text badly: most of its words are unknown
-there, or are cut into many rare subword tokens. How well a line fits a side is its probability under the
-smoothed unigrams of the side; a token that is unknown is as rare as can be. The measure needs no list of
-languages, and works with words, subword tokens and joint vocabularies.
+Text in one language fits the training text of the other language badly: most of its words are unknown there,
+or are split into many rare subword tokens. The fit is measured by the probability of the text under a
+smoothed unigram model of each side; unknown tokens get the lowest probability. This needs no list
+of languages, and it works with words, subword tokens and shared vocabularies.
 """
 
 import logging
@@ -17,36 +17,36 @@ from regard.data.vocabulary import UNK
 __all__ = ["looks_swapped", "tell_swapped"]
 
 SAMPLE = 1000
-"""How many lines of a text are looked at, at most, evenly spread."""
+"""Maximum number of lines that are examined, evenly spaced."""
 CLEARLY = 0.9
-"""The text is swapped where the other side costs less than this share of its own side's nats, both ways."""
+"""Both sides must have a cost in nats under the other side of less than this fraction of their own."""
 LEAST = 5.0
-"""And less by so many nats: a word or two are no evidence."""
+"""Minimum difference of the costs in nats, since one or two words are not sufficient evidence."""
 ADDED = 0.1
-"""Added to the number of times that each token occurs."""
+"""Constant of additive smoothing of the unigram counts."""
 
 _log = logging.getLogger(__name__)
 
 
 def tell_swapped(prepared: Prepared) -> None:
-    """Warn of validation and test text whose source and target look swapped."""
+    """Log a warning for validation and test sets whose source and target seem to be swapped."""
     for name in prepared:
         if name != "train" and looks_swapped(prepared, name):
             names = " and ".join(corpus["name"] for corpus in prepared.split(name).corpora)
             _log.warning(
-                "%s: source and target look swapped: the source text fits the target side of the training "
-                "text better, and the target text its source side; check data.%s",
+                "%s: source and target seem to be swapped: the source text fits the target side of the "
+                "training text better, and the target text the source side; check data.%s",
                 names,
                 name,
             )
 
 
 def looks_swapped(prepared: Prepared, name: str) -> bool:
-    """Whether both sides of a split fit the other side of the training text clearly better than their own.
+    """Return whether both sides of a split fit the other side of the training text clearly better.
 
     Args:
-        prepared: The text.
-        name: The split, one whose text is kept: not `train`.
+        prepared: The preprocessed data.
+        name: Name of the split; not `train`, whose text is not stored.
     """
     lines = prepared.split(name).raw()
     counts = prepared.split("train").counts()
@@ -54,7 +54,7 @@ def looks_swapped(prepared: Prepared, name: str) -> bool:
     for own, other in ((0, 1), (1, 0)):
         chosen = lines[own][:: max(1, len(lines[own]) // SAMPLE)]
         if any(sides[other].problem(line) is not None for line in chosen):
-            return False  # such as words where the other side takes actions
+            return False  # the text does not have the format of the other tokenizer, such as inflection
         costs = [_nats(chosen, sides[side], counts[side]) for side in (own, other)]
         if costs[1] > min(CLEARLY * costs[0], costs[0] - LEAST):
             return False
@@ -62,7 +62,7 @@ def looks_swapped(prepared: Prepared, name: str) -> bool:
 
 
 def _nats(lines: list[str], side: Side, counts: np.ndarray) -> float:
-    """Minus the log-probability of lines under the smoothed unigrams of a side."""
+    """Return the negative log-probability of lines under the smoothed unigram model of a side."""
     known = counts + ADDED
     known[UNK] = ADDED
     ids = np.array([i for line in lines for i in side.vocabulary.ids(side.tokenizer.encode(line))], dtype=int)

@@ -1,4 +1,4 @@
-"""The tokenizers a configuration can name, and how they are learned and loaded."""
+"""Training and loading of all tokenizer types that a configuration can select."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,15 +48,15 @@ TokenizerConfig = Annotated[
 
 
 def load_tokenizer(config: TokenizerConfig, folder: Path, side: str) -> Tokenizer:
-    """The tokenizer that `Tokenizer.save` wrote.
+    """Load a tokenizer that was written by `Tokenizer.save`.
 
     Args:
-        config: What it was made with.
-        folder: Where it was saved.
+        config: The configuration of the tokenizer.
+        folder: The directory of its files.
         side: `source` or `target`.
 
     Raises:
-        DataError: if a file is missing or broken.
+        DataError: if a file is missing or invalid.
     """
     match config:
         case WordsConfig():
@@ -78,12 +78,12 @@ def load_tokenizer(config: TokenizerConfig, folder: Path, side: str) -> Tokenize
 
 
 def text_form(counter: FormCounter, config: TokenizerConfig, files: Sequence[str | None]) -> TextForm:
-    """Return how the training text of a side is written.
+    """Return the format of the training text of one side.
 
     Args:
-        counter: It has seen the text.
-        config: The side's tokenizer; one that sets punctuation apart itself takes text as it comes.
-        files: The files of the text, whose endings (`train.de`, `train.de.gz`) name its language.
+        counter: The punctuation counts of the text.
+        config: The tokenizer. If it separates punctuation itself, the text counts as plain.
+        files: The files of the text. Their extensions (`train.de`, `train.de.gz`) give the language.
     """
     names = [Path("" if name is None else name.removesuffix(".gz")) for name in files]
     endings = {name.suffix.removeprefix(".") for name in names}
@@ -99,29 +99,29 @@ def text_form(counter: FormCounter, config: TokenizerConfig, files: Sequence[str
 
 
 def check_joint(source: TokenizerConfig, target: TokenizerConfig) -> None:
-    """Check that what is to be learned jointly has the same settings on both sides, language apart.
+    """Check that a joint tokenizer has the same settings on both sides, except for the language.
 
     Raises:
-        ValueError: if it has not.
+        ValueError: if the settings differ.
     """
     if getattr(source, "joint", False) or getattr(target, "joint", False):
         settings = [{**vars(side), "language": None} for side in (source, target)]
         if settings[0] != settings[1]:
             raise ValueError(
-                "a joint tokenizer is learned on both sides, with the same settings but for the language: "
-                "make the two tables equal, or set joint = false"
+                "a joint tokenizer is trained on both sides with the same settings, except for the language: "
+                "use equal settings for source_tokenizer and target_tokenizer, or set joint = false"
             )
 
 
 def start_tokenizers(
     source: TokenizerConfig, target: TokenizerConfig, texts: tuple[Iterable[str], Iterable[str]]
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Tokenizers that can `pretokenize`: what needs raw text is learned.
+    """Return tokenizers that can `pretokenize`; SentencePiece models are trained on raw text here.
 
     Args:
-        source: The source side's configuration.
-        target: The target side's.
-        texts: The lines of each side to learn from, read only where something is learned.
+        source: Configuration of the source tokenizer.
+        target: Configuration of the target tokenizer.
+        texts: The training lines of each side, which are consumed only if needed.
     """
     if isinstance(source, SentencePieceConfig) and isinstance(target, SentencePieceConfig) and source.joint:
         model = learn_pieces((line for text in texts for line in text), source)
@@ -134,7 +134,7 @@ def _start(config: TokenizerConfig, text: Iterable[str], side: str) -> Tokenizer
         case SentencePieceConfig():
             return SentencePieceTokenizer(config, learn_pieces(text, config))
         case BytePairConfig():
-            return BytePairTokenizer(config, learn_merges({}, 0))
+            return BytePairTokenizer(config, learn_merges({}, 0))  # trained later, by `finish_tokenizers`
         case PretrainedTokenizerConfig():
             return PretrainedTokenizer.of_folder(config, side)
         case _:
@@ -144,11 +144,11 @@ def _start(config: TokenizerConfig, text: Iterable[str], side: str) -> Tokenizer
 def finish_tokenizers(
     tokenizers: tuple[Tokenizer, Tokenizer], counts: tuple[Mapping[str, int], Mapping[str, int]]
 ) -> tuple[Tokenizer, Tokenizer]:
-    """The same tokenizers, now able to `segment`: what needs counts of units is learned.
+    """Return tokenizers that can also `segment`; byte pair encoding is learned from unit counts here.
 
     Args:
-        tokenizers: Source and target, from `start_tokenizers`.
-        counts: How often each unit stands in the training text, for each side.
+        tokenizers: The source and the target tokenizer of `start_tokenizers`.
+        counts: The frequency of each unit in the training text of each side.
     """
     source, target = tokenizers
     if (

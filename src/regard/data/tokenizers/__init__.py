@@ -1,1 +1,1 @@
-"""The tokenizers, one family a file; `regard.data.tokenizer` is their front door."""
+"""The tokenizers, with one module per type; use them through `regard.data.tokenizer`."""

@@ -1,8 +1,8 @@
-"""Actions: text that says, between its characters, where the reader of its source steps on.
+"""The action sequences of hard monotonic attention (Aharoni & Goldberg, 2017).
 
-The target of hard monotonic attention (Aharoni & Goldberg 2017): `K→l→ö→ß→e` writes K, steps to the next
-character of the source, writes l... `regard actions` makes such text of aligned pairs. Decoding leaves the
-steps out, so that what is translated is text again.
+A target sequence consists of characters to write and of steps along the source: `K→l→ö→ß→e` writes K, steps
+to the next source character, writes l, and so on. `regard actions` creates such text from aligned pairs.
+Decoding removes the steps, so that translations are plain text.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ STEP = "→"
 
 @config
 class ActionsConfig:
-    """Characters and steps."""
+    """Characters to write and steps along the source."""
 
     kind: Literal["actions"] = option(
         default="actions", help="Characters to write and steps along the source, for attention `pointer`."
@@ -28,30 +28,30 @@ class ActionsConfig:
 
 
 class ActionsTokenizer(Tokenizer):
-    """Characters, of which the arrow is a step; it has the first id whatever the text holds."""
+    """A character tokenizer in which the arrow `→` is a step; the step always has the same id."""
 
     always = (STEP,)
 
     def __init__(self, config: ActionsConfig) -> None:
-        """Nothing is learned: the configuration is enough."""
+        """Store the configuration."""
         self.config = config
         self._characters = CharactersTokenizer(CharactersConfig())
 
     def pretokenize(self, line: str) -> list[str]:
-        """The actions."""
+        """Return the actions of a line."""
         return self._characters.pretokenize(line)
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """The characters that are written."""
+        """Join the written characters to text."""
         return self._characters.decode([token for token in tokens if token != STEP])
 
     def shown(self, line: str) -> str:
-        """The line without its steps."""
+        """Return a line without its steps."""
         return line.replace(STEP, "")
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
-        """As of characters: a word more at every space; a step is part of the word it stands in."""
+        """Return the word index of each token; a word starts at every space, and steps are part of a word."""
         return self._characters.word_ids(tokens)
 
     def save(self, folder: Path, side: str) -> None:
-        """Nothing was learned, nothing is written."""
+        """Write no files: there are no learned parameters."""

@@ -1,8 +1,8 @@
-"""What a tokenizer is: text to tokens and back, in two stages.
+"""The base class of tokenizers.
 
-A line is first cut into units (`pretokenize`: depends on the whole line), then each unit into tokens
-(`segment`: depends on the unit alone). Preparing a corpus uses the difference: every distinct unit is
-segmented once, however often it stands in the text.
+Tokenization has two stages. `pretokenize` splits a line into units; it depends on the whole line. `segment`
+splits each unit into tokens; it depends on the unit only. Preprocessing therefore segments each distinct unit
+of a corpus only once.
 """
 
 from abc import ABC, abstractmethod
@@ -13,18 +13,19 @@ __all__ = ["Tokenizer"]
 
 
 class Tokenizer(ABC):
-    """Text to tokens and back.
+    """Abstract base class of tokenizers, which convert text to tokens and back.
 
-    Lines have no line breaks; any run of ASCII white space counts as one space. Tokens are never empty and
-    hold no line breaks.
+    Lines contain no line breaks, and a run of ASCII white space is equivalent to one space. Tokens are not
+    empty and contain no line breaks.
 
     Attributes:
-        inventory: The tokens that can be known, where the tokenizer has a closed list; else none.
-        always: Tokens known whatever the text holds, with the first ids after the specials.
-        listed: All tokens, in the order of their ids, where a model was trained with these; else none.
-        around: What models read around every source line beside its tokens, by name.
-        apart: Whether, of such a source, tokens of the other side count as words, for links and maps.
-        subword: Whether words are cut into parts, so that an unknown token need never be generated.
+        inventory: The set of possible tokens, if the tokenizer has a closed inventory, else None.
+        always: Tokens that are always in the vocabulary, with the first ids after the special symbols.
+        listed: All tokens of a pre-trained tokenizer in the order of their ids, else None.
+        around: Names of the special tokens that a pre-trained tokenizer adds around every source line.
+        apart: If this is the source tokenizer, whether each target token counts as a word in alignments and
+            attention maps.
+        subword: Whether words are split into subword tokens, so that no unknown token need be generated.
     """
 
     inventory: frozenset[str] | None = None
@@ -36,50 +37,50 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def pretokenize(self, line: str) -> list[str]:
-        """Cut a line into units; an empty line has none."""
+        """Split a line into units; an empty line has none."""
 
     def segment(self, unit: str) -> Sequence[str]:
-        """Cut a unit into tokens; most tokenizers leave it whole."""
+        """Split a unit into tokens; by default, the unit is one token."""
         return (unit,)
 
     def encode(self, line: str) -> list[str]:
-        """The tokens of a line."""
+        """Return the tokens of a line."""
         return [token for unit in self.pretokenize(line) for token in self.segment(unit)]
 
     def spell(self, token: str) -> Sequence[str]:
-        """Return smaller tokens that stand for the same text, for a token that a vocabulary lacks.
+        """Return smaller tokens for the text of a token that is not in the vocabulary.
 
-        Most tokenizers have none, and return the token itself.
+        By default, this is the token itself.
         """
         return (token,)
 
     @abstractmethod
     def decode(self, tokens: Sequence[str]) -> str:
-        """The text that tokens stand for."""
+        """Convert tokens to text."""
 
     def shown(self, line: str) -> str:
-        """A line as its reader is to see it, which is what decoding gives; most are so already."""
+        """Return a line of a text file in the form in which `decode` returns text."""
         return line
 
     def problem(self, line: str) -> str | None:
-        """Why a line is not text of the tokenizer's form; none where it is. Most take any."""
+        """Return the reason why a line does not have the tokenizer's format; None if it does."""
         return None
 
     def symbols(self, tokens: Sequence[str]) -> Sequence[str]:
-        """Those of some tokens that come from a list the writer of the text knows, such as features.
+        """Return the tokens that belong to a closed set of symbols, such as morphological features.
 
-        One that a vocabulary lacks is more likely a mistake than a rare word.
+        Such a token that is not in the vocabulary is more likely an error than a rare word.
         """
         return ()
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
-        """Which word each token belongs to: counted from 0, never falling, subwords of a word sharing one."""
+        """Return the word index of each token: from 0, non-decreasing, equal for subwords of a word."""
         return list(range(len(tokens)))
 
     @abstractmethod
     def save(self, folder: Path, side: str) -> None:
-        """Write what was learned, if anything, into `folder`, in a file whose name starts with `side`.
+        """Write the learned parameters, if there are any, to a file in `folder` that starts with `side`.
 
         Raises:
-            DataError: if it cannot be written.
+            DataError: if the file cannot be written.
         """

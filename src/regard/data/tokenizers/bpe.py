@@ -1,7 +1,7 @@
-"""Byte pair encoding of words, Sennrich et al. (2016), through their package subword-nmt.
+"""Byte pair encoding (Sennrich et al., 2016), implemented with their package subword-nmt.
 
-On Moses tokens, or on the words of text that is tokenised already; usually learned on source and target
-together, a token that does not end its word marked with `@@`: `low@@ est`.
+It is applied to Moses tokens, or to the words of tokenized text, and by default learned on source and target
+together. A token that does not end its word is marked with `@@`: `low@@ est`.
 """
 
 import contextlib
@@ -23,44 +23,47 @@ __all__ = ["BytePairConfig", "BytePairTokenizer", "learn_merges"]
 
 MARK = "@@"
 LONGEST = 128
-"""Characters segmented at once; a longer word is cut first, since merging takes quadratic time."""
+"""Maximum length of a word in characters. Longer words are split first, since segmentation takes quadratic
+time."""
 CACHED = 200_000
-"""Words whose segmentation is remembered; a server must not grow with what it is sent."""
+"""Maximum number of cached words, which limits the memory of a server."""
 
 
 @config
 class BytePairConfig:
     """Byte pair encoding of words."""
 
-    kind: Literal["bpe"] = option(default="bpe", help="Byte pair encoding of Sennrich et al. (2016).")
+    kind: Literal["bpe"] = option(default="bpe", help="Byte pair encoding (Sennrich et al., 2016).")
     language: str = option(
         default="en",
-        help="The language of the Moses rules, as a two-letter code; one that separates words by spaces.",
+        help="Two-letter code of the language for the Moses tokenizer, which must have spaces between words.",
         pattern="^[a-z]{2,3}$",
     )
-    merges: int = option(default=32_000, help="How many merges to learn.", ge=0, le=1_000_000)
-    joint: bool = option(default=True, help="Learn on source and target together.")
+    merges: int = option(
+        default=32_000, help="Maximum number of merge operations to learn.", ge=0, le=1_000_000
+    )
+    joint: bool = option(default=True, help="Learn the merges on source and target text together.")
     tokenized: bool = option(
         default=False,
-        help="The text is tokenised already: its words are what white space separates, not Moses tokens, and "
-        "translations are written so too.",
+        help="Whether the text is already tokenized. If true, words are split at white space, not by the "
+        "Moses tokenizer, and translations are not detokenized.",
     )
 
     def __post_init__(self) -> None:
-        """Refuse a language that Moses cannot cut, where it is to."""
+        """Check that Moses supports the language, unless the text is tokenized."""
         if not self.tokenized:
             check_language(self.language)
 
 
 def learn_merges(counts: Mapping[str, int], merges: int) -> str:
-    """Learn merges from words and their counts.
+    """Learn merge operations from word frequencies.
 
     Args:
-        counts: How often each word was seen.
-        merges: At most this many; learning stops at pairs seen once.
+        counts: The frequency of each word.
+        merges: Maximum number of merges. Learning stops earlier when all pairs have a frequency of 1.
 
     Returns:
-        The text of a codes file of subword-nmt.
+        The content of a codes file of subword-nmt.
     """
     codes = io.StringIO()
     if not any(len(word) > 1 for word in counts):
@@ -68,19 +71,19 @@ def learn_merges(counts: Mapping[str, int], merges: int) -> str:
     from subword_nmt.learn_bpe import learn_bpe
 
     lines = [f"{word} {count}" for word, count in sorted(counts.items())]
-    # The package draws a progress bar on stderr.
+    # The package writes a progress bar to stderr.
     with contextlib.redirect_stderr(io.StringIO()):
         learn_bpe(lines, codes, merges, is_dict=True)
     return codes.getvalue()
 
 
 class BytePairTokenizer(Tokenizer):
-    """Moses tokens, or words as they stand, cut by learned merges."""
+    """A tokenizer that applies byte pair encoding to Moses tokens or to white space separated words."""
 
     subword = True
 
     def __init__(self, config: BytePairConfig, codes: str) -> None:
-        """Take the merges as a codes file of subword-nmt, as `learn_merges` gives them."""
+        """Initialize from the content of a codes file, as returned by `learn_merges`."""
         from subword_nmt.apply_bpe import BPE
 
         self.config = config
@@ -90,20 +93,20 @@ class BytePairTokenizer(Tokenizer):
             if config.tokenized
             else MosesTokenizer(MosesConfig(language=config.language))
         )
-        # The package would read an empty list of merges as one invalid merge.
+        # The package would interpret an empty list of merges as one invalid merge.
         empty = codes.count("\n") < 2
         self._bpe = None if empty else BPE(io.StringIO(codes), separator=MARK)
 
     def __reduce__(self) -> tuple[type["BytePairTokenizer"], tuple[BytePairConfig, str]]:
-        """Rebuild from the merges, without the cache."""
+        """Pickle the configuration and the merges, without the cache."""
         return BytePairTokenizer, (self.config, self.codes)
 
     def pretokenize(self, line: str) -> list[str]:
-        """The words of the line."""
+        """Return the words of a line."""
         return self._words.pretokenize(line)
 
     def segment(self, unit: str) -> Sequence[str]:
-        """The subwords of a word, all but the last marked."""
+        """Return the subword tokens of a word; all except the last are marked with `@@`."""
         if self._bpe is None:
             return [*(f"{character}{MARK}" for character in unit[:-1]), unit[-1]]
         if len(self._bpe.cache) > CACHED:
@@ -117,12 +120,12 @@ class BytePairTokenizer(Tokenizer):
         return tokens
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """The subwords joined, then detokenised, unless the text was tokenised."""
+        """Join subword tokens to words, and detokenize the words unless `tokenized` is set."""
         words = (" ".join(tokens) + " ").replace(f"{MARK} ", "")
         return self._words.decode(split_at_spaces(words))
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
-        """A word more after every token without the mark."""
+        """Return the word index of each token; a word ends at every token without the mark."""
         ends = (not token.endswith(MARK) for token in tokens)
         return list(accumulate(ends, initial=0))[: len(tokens)]
 
@@ -132,7 +135,7 @@ class BytePairTokenizer(Tokenizer):
 
     @classmethod
     def load(cls, config: BytePairConfig, folder: Path, side: str) -> "BytePairTokenizer":
-        """Read what `save` wrote.
+        """Load a tokenizer that was written by `save`.
 
         Raises:
             DataError: if the file is missing or not a list of merges.
@@ -146,6 +149,6 @@ class BytePairTokenizer(Tokenizer):
         lines = merges.removesuffix("\n").split("\n") if merges else []
         if header != "#version: 0.2" or any(len(line.split(" ")) != 2 for line in lines):
             raise DataError(
-                f"{path}: not a list of merges: expected `#version: 0.2`, then two symbols a line"
+                f"{path}: not a list of merges: expected `#version: 0.2`, then two symbols per line"
             )
         return cls(config, codes)

@@ -1,8 +1,8 @@
-"""Inflection: a lemma's characters, then a symbol for each feature of the form that is wanted.
+"""The source sequences of morphological inflection: the characters of a lemma, then morphological features.
 
-The text is `LEMMA TAB FEATURES`, as a table's columns are joined (`CorpusConfig.columns`). Features stand
-between `,`, `;` or spaces: `case=nominative,number=plural` (Durrett & DeNero 2013), `N;NOM;PL` (UniMorph).
-A feature's token is `+` and the feature, so that it is never a character, which is one code point long.
+The text is `LEMMA TAB FEATURES`, which `CorpusConfig.columns` creates from two columns of a table. Features
+are separated by `,`, `;` or spaces: `case=nominative,number=plural` (Durrett & DeNero, 2013), `N;NOM;PL`
+(UniMorph). The token of a feature is `+` and the feature, so that it differs from any character token.
 """
 
 import re
@@ -17,52 +17,54 @@ from regard.data.tokenizers.words import CharactersConfig, CharactersTokenizer
 __all__ = ["InflectionConfig", "InflectionTokenizer"]
 
 MARK = "+"
-"""Opens the token of a feature."""
+"""Prefix of feature tokens."""
 _BETWEEN = re.compile(r"[,;\s]+")
 
 
 @config
 class InflectionConfig:
-    """A lemma's characters and the features of the form that is wanted."""
+    """The characters of a lemma and the features of the requested form."""
 
     kind: Literal["inflection"] = option(
-        default="inflection", help="The characters of a lemma, and after a tab features, a symbol each."
+        default="inflection",
+        help="The characters of a lemma and, after a tab, one token per morphological feature.",
     )
 
 
 class InflectionTokenizer(Tokenizer):
-    """Characters up to the tab, features after it; every token is a word, for links and for copying.
+    """A tokenizer for inflection tables: characters before the tab, features after it.
 
-    Text without a tab is a lemma without features; `problem` tells of it where lines can be named.
+    Every token counts as a word in alignments and for copying. Text without a tab is a lemma without
+    features; `problem` reports it.
     """
 
     apart = True
 
     def __init__(self, config: InflectionConfig) -> None:
-        """Nothing is learned: the configuration is enough."""
+        """Store the configuration."""
         self.config = config
         self._lemma = CharactersTokenizer(CharactersConfig())
 
     def pretokenize(self, line: str) -> list[str]:
-        """The characters of the lemma and the features."""
+        """Return the characters of the lemma and the features."""
         lemma, _, features = line.partition("\t")
         found = [f"{MARK}{feature}" for feature in _BETWEEN.split(features) if feature]
         return [*self._lemma.pretokenize(lemma), *found]
 
     def problem(self, line: str) -> str | None:
-        """A column that is missing or empty."""
+        """Return a message if the lemma or the features are missing."""
         lemma, tab, features = line.partition("\t")
         if not line.strip() or (lemma.strip() and _BETWEEN.sub("", features)):
             return None
         missing = "no tab" if not tab else "no lemma" if not lemma.strip() else "no features"
-        return f"{missing} in {line[:60]!r}; an inflection is a lemma, a tab, and features between , or ;"
+        return f"{missing} in {line[:60]!r}; expected a lemma, a tab, and features separated by , or ;"
 
     def symbols(self, tokens: Sequence[str]) -> list[str]:
-        """The features."""
+        """Return the feature tokens."""
         return [token for token in tokens if len(token) > 1 and token.startswith(MARK)]
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """The lemma, a tab, and the features with `;` between them."""
+        """Return the lemma, a tab, and the features separated by `;`."""
         features = self.symbols(tokens)
         lemma = self._lemma.decode([token for token in tokens if token not in features])
         if not features:
@@ -70,4 +72,4 @@ class InflectionTokenizer(Tokenizer):
         return f"{lemma}\t{';'.join(feature.removeprefix(MARK) for feature in features)}"
 
     def save(self, folder: Path, side: str) -> None:
-        """Nothing was learned, nothing is written."""
+        """Write no files: there are no learned parameters."""

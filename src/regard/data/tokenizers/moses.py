@@ -1,13 +1,13 @@
-"""The tokenizer of Moses (Koehn et al. 2007), through sacremoses.
+"""The Moses tokenizer (Koehn et al., 2007), implemented with the package sacremoses.
 
-Nothing is escaped: `'` stays `'`, not `&apos;`, because the escapes guard the phrase tables of Moses alone
-and would enter the vocabulary. For the same reason decoding leaves an `&apos;` alone: it was in the text.
-Text that carries the escapes already, as some published corpora do, is best read with kind `words`.
+Special characters are not escaped: `'` is not replaced by `&apos;`, since the escapes are only needed for the
+phrase tables of Moses and would enter the vocabulary. Decoding therefore does not unescape `&apos;` either.
+For text that already contains the escapes, as some published corpora do, use the tokenizer `words`.
 
-The detokenizer knows the marks of European scripts and straight quotes. Here it is given the full stops and
-commas of other scripts (`है ।` would stay apart, though the danda follows its word without a space), and
-typographic quotes are joined to their words before it runs. Scripts without spaces between words (Japanese,
-Chinese, Thai) are refused: Moses cuts at spaces, and a whole clause would be a token.
+The detokenizer of sacremoses supports European punctuation and straight quotes. This module adds the full
+stops and commas of other scripts (in `है ।`, the danda follows its word without a space) and joins
+typographic quotes to their words. Languages without spaces between words (Japanese, Chinese, Thai) are
+rejected: Moses splits text at spaces, so that a whole clause would become one token.
 """
 
 import re
@@ -21,7 +21,7 @@ from regard.data.tokenizers.base import Tokenizer
 __all__ = ["MosesConfig", "MosesTokenizer", "check_language"]
 
 _FOLLOWING = ",.?!:;\\%}])" + "।॥۔؟،؛՞՝։።፣፤፥፦፧"
-"""Marks that follow a word without a space: those of Moses, then those that it does not know."""
+"""Punctuation marks that follow a word without a space: those of Moses, then those of other scripts."""
 _QUOTES, _GUILLEMETS = "“”„", "«»"
 _UNSPACED = {
     "bo": "Tibetan",
@@ -33,45 +33,45 @@ _UNSPACED = {
     "yue": "Cantonese",
     "zh": "Chinese",
 }
-"""Languages whose words no space separates."""
+"""Languages without spaces between words."""
 
 
 def check_language(language: str) -> None:
-    """Refuse a language whose words Moses cannot find.
+    """Check that Moses supports a language.
 
     Raises:
-        ValueError: if no space separates its words.
+        ValueError: if the language has no spaces between words.
     """
     if language in _UNSPACED:
         raise ValueError(
-            f"language = {language!r}: Moses cuts text at spaces, and {_UNSPACED[language]} has none between "
-            "words: use kind 'sentencepiece', or separate the words with another tool and use kind 'words' "
-            "(or 'bpe' with tokenized = true)"
+            f"language = {language!r}: Moses splits text at spaces, but {_UNSPACED[language]} has no spaces "
+            "between words: use kind 'sentencepiece', or separate the words with another tool and use kind "
+            "'words' (or 'bpe' with tokenized = true)"
         )
 
 
 @config
 class MosesConfig:
-    """Moses tokens: punctuation split off by the rules of a language."""
+    """The Moses tokenizer, which separates punctuation with rules for each language."""
 
-    kind: Literal["moses"] = option(default="moses", help="The tokenizer of Moses.")
+    kind: Literal["moses"] = option(default="moses", help="The Moses tokenizer.")
     language: str = option(
         default="en",
-        help="The language whose rules are used, as a two-letter code; one that separates words by spaces.",
+        help="Two-letter code of the language, which must have spaces between words.",
         pattern="^[a-z]{2,3}$",
     )
 
     def __post_init__(self) -> None:
-        """Refuse a language without spaces between words."""
+        """Check that the language has spaces between words."""
         check_language(self.language)
 
 
 class MosesTokenizer(Tokenizer):
-    """Moses tokens; decoding joins them by the detokenizer's rules, which is not always the text before."""
+    """The Moses tokenizer and detokenizer; detokenization does not always restore the original text."""
 
     def __init__(self, config: MosesConfig) -> None:
-        """Nothing is learned: the rules of the language come with the library."""
-        # Imported here: the library compiles hundreds of patterns at import.
+        """Create the tokenizer and the detokenizer of the library."""
+        # Imported here, because the library compiles hundreds of patterns on import.
         from sacremoses import MosesDetokenizer
         from sacremoses import MosesTokenizer as Rules
 
@@ -81,31 +81,31 @@ class MosesTokenizer(Tokenizer):
         self._detokenizer.IS_PUNCT = re.compile(f"^[{re.escape(_FOLLOWING)}]+$")
 
     def __reduce__(self) -> tuple[type["MosesTokenizer"], tuple[MosesConfig]]:
-        """Rebuild from the configuration: the rules hold compiled patterns, slow to send."""
+        """Pickle the configuration only, since the compiled patterns are slow to pickle."""
         return MosesTokenizer, (self.config,)
 
     def pretokenize(self, line: str) -> list[str]:
-        """The Moses tokens of the line."""
+        """Return the Moses tokens of a line."""
         tokens = self._tokenizer.tokenize(line, escape=False)
         return tokens if isinstance(tokens, list) else tokens.split()
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """The detokenised text."""
+        """Return the detokenized text."""
         kinds = (_QUOTES,) if self.config.language == "fr" else (_QUOTES, _GUILLEMETS)
         return self._detokenizer.detokenize(_attach(tokens, kinds), unescape=False)
 
     def save(self, folder: Path, side: str) -> None:
-        """Nothing was learned, nothing is written."""
+        """Write no files: there are no learned parameters."""
 
 
 def _attach(tokens: Sequence[str], kinds: Sequence[str]) -> list[str]:
-    """Join typographic quotes to the words that they belong to.
+    """Attach typographic quotes to adjacent words.
 
-    Of quotes of a kind, the first opens and the next closes, whichever they are: `„x“`, `“x”`, `”x”`, `»x«`.
+    Opening and closing quotes of a type alternate, regardless of the character: `„x“`, `“x”`, `”x”`, `»x«`.
 
     Args:
         tokens: The tokens of a line.
-        kinds: The quotes to join, by kind; French keeps a space inside its guillemets.
+        kinds: The quote characters of each type. French has a space inside guillemets, which are left out.
     """
     joined: list[str] = []
     opened = dict.fromkeys(kinds, False)
@@ -114,7 +114,7 @@ def _attach(tokens: Sequence[str], kinds: Sequence[str]) -> list[str]:
         kind = next((kind for kind in kinds if len(token) == 1 and token in kind), None)
         closes = kind is not None and opened[kind]
         if joined and (waiting or closes):
-            # The detokenizer joins `,` to its word, but not `,”`.
+            # The detokenizer attaches `,` to the preceding word, but not `,”`.
             while closes and len(joined) > 1 and set(joined[-1]) <= set(_FOLLOWING):
                 last = joined.pop()
                 joined[-1] += last

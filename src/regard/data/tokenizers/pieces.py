@@ -1,11 +1,12 @@
-"""SentencePiece (Kudo & Richardson 2018): byte pair encoding or a unigram model, learned from raw text.
+"""SentencePiece (Kudo & Richardson, 2018): byte pair encoding or a unigram model, learned from raw text.
 
-Learning gives the same model on every run: the sentences come from an iterator in a fixed order, on one
-thread (the unigram model sums in the order of its threads), with a fixed seed.
+Training is deterministic: the sentences have a fixed order, the seed is fixed, and one thread is used,
+because the unigram model sums floating-point numbers in the order of its threads.
 
-Decoding gives the text back: text is not normalised, and only runs of white space become one space. A
-character that has no piece is written as the bytes of its UTF-8 form, each a token of its own (`<0xC3>`
-`<0x9C>` for the letter U+00DC). The mark U+2581 stands for a space in tokens; in text it is written as bytes.
+Decoding restores the text, except that runs of white space become one space; there is no Unicode
+normalization. A character without a subword token is encoded as its UTF-8 bytes, with one token per byte
+(`<0xC3>` `<0x9C>` for the letter U+00DC). U+2581 represents a space in tokens; in text, it is encoded as
+bytes.
 """
 
 import io
@@ -25,61 +26,65 @@ from regard.errors import DataError
 __all__ = ["SentencePieceConfig", "SentencePieceTokenizer", "learn_pieces"]
 
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
-"""The tokens that SentencePiece writes for the bytes of a character without a piece."""
+"""The 256 byte tokens of SentencePiece."""
 MANY_CHARACTERS = 1_000
-"""Text with more different characters than this is in a script whose rarest characters get no piece."""
+"""Number of distinct characters above which a text is assumed to be in a script such as Chinese, whose rarest
+characters get no token."""
 BYTE_OF = {token: byte for byte, token in enumerate(BYTES)}
-"""The byte that each of them stands for."""
+"""The value of each byte token."""
 _PRIVATE = range(0xE000, 0xF900)
 
 
 @config
 class SentencePieceConfig:
-    """Subwords learned by SentencePiece from raw text."""
+    """Subword tokenization with SentencePiece, trained on raw text."""
 
     kind: Literal["sentencepiece"] = option(
-        default="sentencepiece", help="SentencePiece, learned from the training text."
+        default="sentencepiece", help="SentencePiece, trained on the training text."
     )
-    model: Literal["bpe", "unigram"] = option(default="bpe", help="The kind of model.")
+    model: Literal["bpe", "unigram"] = option(
+        default="bpe", help="Model type: byte pair encoding or a unigram language model."
+    )
     size: int = option(
         default=8_000,
-        help="Number of pieces, characters and the 256 bytes included; fewer are learned from small text.",
+        help="Vocabulary size of the SentencePiece model, including characters and the 256 byte tokens. "
+        "Small training text gives fewer tokens.",
         ge=1,
         le=1_000_000,
     )
-    joint: bool = option(default=True, help="Learn on source and target together.")
+    joint: bool = option(default=True, help="Train one model on source and target text together.")
     coverage: float | None = option(
         default=None,
-        help="Share of the text's characters that get a piece. Default: 1, or 0.9995 for text with more than "
-        "1,000 different characters, as in Chinese or Japanese.",
+        help="Fraction of the characters of the text that get a token of their own. Default: 1, or 0.9995 "
+        "for text with more than 1,000 distinct characters, as in Chinese or Japanese.",
         gt=0,
         le=1,
     )
     byte_fallback: bool = option(
         default=True,
-        help="Write characters without a piece as bytes; false makes them unknown tokens.",
+        help="Encode characters without a token as bytes. If false, they are unknown tokens.",
     )
-    seed: int = option(default=1, help="The seed of learning.", ge=0, le=4_294_967_295)
+    seed: int = option(default=1, help="Random seed of the training.", ge=0, le=4_294_967_295)
     sample: int = option(
         default=500_000,
-        help="Learn from at most this many lines a side, evenly spread.",
+        help="Maximum number of lines per language for training, evenly spaced in the corpora.",
         ge=1,
         le=100_000_000,
     )
 
 
 def learn_pieces(lines: Iterable[str], config: SentencePieceConfig) -> bytes:
-    """Learn a SentencePiece model.
+    """Train a SentencePiece model.
 
     Args:
-        lines: The text; the caller caps it (`config.sample`).
-        config: Kind, size, coverage and seed.
+        lines: The text. The caller limits it to `config.sample` lines.
+        config: Model type, vocabulary size, coverage and seed.
 
     Returns:
-        The bytes of a SentencePiece model file.
+        The content of a SentencePiece model file.
 
     Raises:
-        DataError: if it cannot be learned, as when there are more characters than pieces.
+        DataError: if training fails, for example if the text has more characters than the vocabulary size.
     """
     model = io.BytesIO()
     sentences = [" ".join(line.split()) for line in lines]
@@ -93,7 +98,7 @@ def learn_pieces(lines: Iterable[str], config: SentencePieceConfig) -> bytes:
             character_coverage=_coverage(sentences) if config.coverage is None else config.coverage,
             byte_fallback=config.byte_fallback,
             normalization_rule_name="identity",
-            hard_vocab_limit=False,
+            hard_vocab_limit=False,  # small text gives fewer tokens instead of an error
             num_threads=1,
             input_sentence_size=0,
             shuffle_input_sentence=False,
@@ -104,35 +109,38 @@ def learn_pieces(lines: Iterable[str], config: SentencePieceConfig) -> bytes:
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise DataError(f"SentencePiece cannot learn {config.size} pieces: {_reason(str(error))}") from None
+        raise DataError(
+            f"SentencePiece cannot train a model with a vocabulary size of {config.size}: "
+            f"{_reason(str(error))}"
+        ) from None
     return model.getvalue()
 
 
 def _coverage(sentences: Sequence[str]) -> float:
-    """Return the share of characters that get a piece: all, unless the script has thousands of them."""
+    """Return the default character coverage: 1, or less for scripts with thousands of characters."""
     characters = set[str]().union(*sentences)
     return 0.9995 if len(characters) > MANY_CHARACTERS else 1.0
 
 
 def _reason(message: str) -> str:
-    """The sentence of the library's message, without its source line."""
+    """Return the message of the library without the position in its source code."""
     return message.rpartition("] ")[2].strip() or message
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """Pieces of a learned SentencePiece model; a piece that starts a word starts with U+2581.
+    """A tokenizer with a trained SentencePiece model; a token that starts a word begins with U+2581.
 
-    Without `byte_fallback`, characters without a piece are tokens as they are, so that they can be copied.
+    Without `byte_fallback`, a character outside the model is a token by itself, so that it can be copied.
     """
 
     subword = True
 
     def __init__(self, config: SentencePieceConfig, model: bytes) -> None:
-        """Take a model file's bytes, as `learn_pieces` gives them."""
+        """Initialize from the content of a model file, as returned by `learn_pieces`."""
         self.config = config
         self.model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)  # type: ignore[call-arg]
-        # Id 0 is the unknown piece.
+        # Id 0 is the unknown token.
         pieces = range(1, self._processor.get_piece_size())
         self._pieces = frozenset(self._processor.id_to_piece(i) for i in pieces)
         self.inventory = self._pieces
@@ -142,20 +150,21 @@ class SentencePieceTokenizer(Tokenizer):
             self.always = (*BYTES, *characters)
 
     def __reduce__(self) -> tuple[type["SentencePieceTokenizer"], tuple[SentencePieceConfig, bytes]]:
-        """Rebuild from the model's bytes."""
+        """Pickle the configuration and the model file."""
         return SentencePieceTokenizer, (self.config, self.model)
 
     def pretokenize(self, line: str) -> list[str]:
-        """The pieces of the line."""
+        """Return the subword tokens of a line."""
         line = " ".join(line.split())
         if SPACE in line and self._bytes:
             return self._with_marks(line)
         return self._processor.encode(line, out_type=str)
 
     def _with_marks(self, line: str) -> list[str]:
-        """Return the pieces of a line that holds U+2581, which SentencePiece would read as a space.
+        """Return the tokens of a line that contains U+2581, which SentencePiece would treat as a space.
 
-        A private character that occurs nowhere else stands for it, and its bytes are then exchanged.
+        U+2581 is replaced by an unused private-use character, whose byte tokens are then replaced by those of
+        U+2581.
         """
         taken = set(line).union(*self._pieces)
         other = next(chr(code) for code in _PRIVATE if chr(code) not in taken)
@@ -167,7 +176,7 @@ class SentencePieceTokenizer(Tokenizer):
         return pieces
 
     def spell(self, token: str) -> Sequence[str]:
-        """Return the characters of a token, and the bytes of those without a piece."""
+        """Return the characters of a token; characters outside the model become byte tokens."""
         if not self._bytes or token in BYTE_OF:
             return (token,)
         pieces = self._pieces
@@ -178,7 +187,7 @@ class SentencePieceTokenizer(Tokenizer):
         ]
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """The pieces joined, marks as spaces, runs of bytes as the characters they stand for."""
+        """Join tokens to text; U+2581 becomes a space, and byte tokens are decoded as UTF-8."""
         text = []
         for is_bytes, run in groupby(tokens, BYTE_OF.__contains__):
             if is_bytes and self._bytes:
@@ -188,7 +197,7 @@ class SentencePieceTokenizer(Tokenizer):
         return "".join(text).strip(" ")
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
-        """A word more at every piece that starts with the mark."""
+        """Return the word index of each token; a word starts at every token that begins with U+2581."""
         return list(accumulate(int(token.startswith(SPACE) and i > 0) for i, token in enumerate(tokens)))
 
     def save(self, folder: Path, side: str) -> None:
@@ -197,7 +206,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def load(cls, config: SentencePieceConfig, folder: Path, side: str) -> "SentencePieceTokenizer":
-        """Read what `save` wrote.
+        """Load a tokenizer that was written by `save`.
 
         Raises:
             DataError: if the file is missing or not a SentencePiece model.
@@ -210,5 +219,5 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 def _spelled_in_bytes(character: str) -> tuple[str, ...]:
-    """Return the byte tokens of a character's UTF-8 form."""
+    """Return the byte tokens of the UTF-8 encoding of a character."""
     return tuple(BYTES[byte] for byte in character.encode())

@@ -1,9 +1,9 @@
-"""A tokenizer of Hugging Face's library, with the very numbers that its model was trained with.
+"""A pre-trained Hugging Face tokenizer, with a mapping between its ids and the ids of this package.
 
-Its tokens are those of the library, its vocabulary is given and not counted: ids follow the library's order,
-without the padding, unknown and end symbols, whose places our own have. `places` leads from our ids to the
-library's. What its models read around a source line (`[CLS]`, `</s>`, a language) is no word of the text: it
-goes where a sink goes, see `regard.data.text`.
+The tokens are those of the Hugging Face tokenizer. The vocabulary is not counted: its ids follow the order of
+the library, except that the padding, unknown and end symbols are replaced by the special symbols of this
+package. `places` maps ids of this package to ids of the library. Special tokens around a source line
+(`[CLS]`, `</s>`, a language code) are not words of the text and are treated as sinks, see `regard.data.text`.
 """
 
 import tempfile
@@ -22,45 +22,47 @@ from regard.errors import DataError, UsageError
 __all__ = ["PretrainedTokenizer", "PretrainedTokenizerConfig"]
 
 STARTS = ("▁", "Ġ")
-"""Marks that a word starts: of SentencePiece, of byte pairs."""
+"""Prefixes of a token that starts a word: of SentencePiece and of byte-level BPE."""
 GOES_ON, ENDS = "##", "</w>"
-"""Marks that a word goes on (word pieces), and that it ends (older byte pairs)."""
+"""Prefix of a token that continues a word (WordPiece), suffix of a token that ends one (original BPE)."""
 
 
 @config
 class PretrainedTokenizerConfig:
-    """The tokenizer of a Hugging Face folder."""
+    """A pre-trained Hugging Face tokenizer."""
 
     kind: Literal["pretrained"] = option(
-        default="pretrained", help="The tokenizer of a Hugging Face folder (extra `hf`)."
+        default="pretrained", help="A pre-trained Hugging Face tokenizer. Requires the extra `hf`."
     )
-    folder: str = option(help="The folder.")
+    folder: str = option(help="Directory of the Hugging Face tokenizer.")
     language: str | None = option(
         default=None,
-        help="The language, as the tokenizer names it (de_DE, deu_Latn), where it knows several; none: as "
-        "its own files say (src_lang, tgt_lang).",
+        help="Language code of a multilingual tokenizer, such as de_DE or deu_Latn. Default: src_lang or "
+        "tgt_lang in the files of the tokenizer.",
     )
-    prefix: str = option(default="", help="Text before every source line, such as T5's task.")
+    prefix: str = option(
+        default="", help="Text that is prepended to each source line, such as the task prefix of T5."
+    )
 
 
 class PretrainedTokenizer(Tokenizer):
-    """Tokens of a tokenizer of the library.
+    """A pre-trained Hugging Face tokenizer.
 
     Args:
-        config: What it was made with.
-        archive: The files of its folder, from `regard.data.hf.pack_texts`.
+        config: The configuration.
+        archive: The files of the tokenizer, from `regard.data.hf.pack_texts`.
         side: `source` or `target`.
-        where: Where it comes from, for messages.
+        where: Name of the tokenizer in messages.
 
     Attributes:
-        places: For each of our ids, specials included, the library's.
-        before: The library's ids that a model reads before every source line.
-        after: Those that it reads after it.
-        code: The library's id of the language; none where it has none.
+        places: The library's id for each id of this package, including special symbols.
+        before: The library's ids of the tokens before every source line.
+        after: The library's ids of the tokens after every source line.
+        code: The library's id of the language code, or None.
 
     Raises:
-        DataError: if the library cannot read the files, or the tokenizer lacks what a model needs.
-        UsageError: if the library is not installed, or the tokenizer has no such language.
+        DataError: if the library cannot load the files, or the tokenizer has no end symbol.
+        UsageError: if the library is not installed, or the tokenizer does not support the language.
     """
 
     subword = True
@@ -68,7 +70,7 @@ class PretrainedTokenizer(Tokenizer):
     def __init__(
         self, config: PretrainedTokenizerConfig, archive: bytes, side: str, where: str = "the tokenizer"
     ) -> None:
-        """Open it."""
+        """Load the tokenizer and build the mapping of ids."""
         self.config, self.archive, self.side, self.where = config, archive, side, where
         self._hf = hf = _opened(archive, where)
         self.code = self._set_language()
@@ -79,6 +81,7 @@ class PretrainedTokenizer(Tokenizer):
         pad = end if hf.pad_token_id is None else hf.pad_token_id
         unknown = pad if hf.unk_token_id is None else hf.unk_token_id
         start = next(one for one in (hf.bos_token_id, hf.cls_token_id, end) if one is not None)
+        # These symbols are represented by PAD, UNK and EOS of this package.
         own = {pad, unknown, end}
         ranked = sorted((number, token) for token, number in vocabulary.items())
         kept = [(n, token) for n, token in ranked if n not in own and token and "\n" not in token]
@@ -92,25 +95,26 @@ class PretrainedTokenizer(Tokenizer):
         self._style = _style(vocabulary)
 
     def __reduce__(self) -> tuple[type["PretrainedTokenizer"], tuple[Any, ...]]:
-        """Rebuild from the archive."""
+        """Pickle the archive; the tokenizer is loaded from it again."""
         return PretrainedTokenizer, (self.config, self.archive, self.side, self.where)
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """All of its tokens."""
+        """The vocabulary of all tokens."""
         return Vocabulary((*SPECIALS, *(self.listed or ())))
 
     @property
     def size(self) -> int:
-        """One more than the library's largest id."""
+        """The highest id of the library plus 1."""
         return max(self._names) + 1
 
     def _set_language(self) -> int | None:
-        """Tell the tokenizer its language, where the config names one or its own files do; returns the id."""
+        """Set the language of a multilingual tokenizer and return the id of its code, or None."""
         language, hf = self.config.language, self._hf
         if self.side == "target" and self.multilingual:
             language = language or hf.tgt_lang
-            # It cuts no target text without one; any will do, for it writes the language beside the text.
+            # Target text cannot be tokenized without a language. Any language gives the same tokens, since it
+            # only changes the special tokens around the text.
             hf.tgt_lang = language or hf.src_lang
         if language is None:
             return None
@@ -120,22 +124,22 @@ class PretrainedTokenizer(Tokenizer):
         except KeyError:
             number = None
         if number is None or number == hf.unk_token_id:
-            raise UsageError(f"{self.where}: the tokenizer knows no language {language!r}")
+            raise UsageError(f"{self.where}: the tokenizer does not support the language {language!r}")
         hf.src_lang = language
         return number
 
     @property
     def multilingual(self) -> bool:
-        """Whether it writes a language beside each line."""
+        """Whether the tokenizer adds a language code to each line."""
         return hasattr(self._hf, "set_src_lang_special_tokens")
 
     def _vocabulary(self) -> dict[str, int]:
-        """Ids by token."""
+        """Return the library's ids by token."""
         own = getattr(self._hf, "target_encoder", None) if self.side == "target" else None
         return {**(self._hf.get_vocab() if own is None else own), **self._languages()}
 
     def _languages(self) -> dict[str, int]:
-        """Ids of languages that the library keeps apart from its vocabulary (M2M-100)."""
+        """Return the ids of language codes that are not in the library's vocabulary (M2M-100)."""
         return dict(getattr(self._hf, "lang_token_to_id", {}))
 
     def _encoded(self, text: str, specials: bool) -> list[int]:
@@ -144,31 +148,35 @@ class PretrainedTokenizer(Tokenizer):
         return list(self._hf(text_target=text, add_special_tokens=specials, verbose=False)["input_ids"])
 
     def _reads_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """What is read before a line and after it, the prefix included."""
+        """Return the ids before and after a line, including those of the prefix."""
+        # Compare the tokens of a short text with and without special tokens.
         bare, whole = self._encoded("a", False), self._encoded("a", True)
         for first in range(len(whole) - len(bare) + 1):
             if whole[first : first + len(bare)] == bare:
                 before, after = whole[:first], whole[first + len(bare) :]
                 return (*before, *self._encoded(self.config.prefix, False)), tuple(after)
-        raise DataError(f"{self.where}: the tokenizer cuts text otherwise where it adds its own symbols")
+        raise DataError(
+            f"{self.where}: the tokenizer is not supported: it splits text differently when it adds special "
+            "tokens"
+        )
 
     def pretokenize(self, line: str) -> list[str]:
-        """The tokens of the line, without what is read around it."""
+        """Return the tokens of a line, without the special tokens around it."""
         line = " ".join(line.split())
         return [self._names[number] for number in self._encoded(line, False)] if line else []
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """The text of tokens, as the library joins it, its special symbols left out."""
-        said = [token for token in tokens if token not in self._specials]
-        if not said:
+        """Convert tokens to text with the library, without special tokens."""
+        kept = [token for token in tokens if token not in self._specials]
+        if not kept:
             return ""
-        text = self._hf.convert_tokens_to_string(said)
+        text = self._hf.convert_tokens_to_string(kept)
         if getattr(self._hf, "clean_up_tokenization_spaces", False):
             text = self._hf.clean_up_tokenization(text)
         return text.strip()
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
-        """A word more at every token that the marks of the tokenizer's kind say starts one."""
+        """Return the word index of each token, according to the word marks of the tokenizer."""
         if self._style == GOES_ON:
             new = [not token.startswith(GOES_ON) for token in tokens]
         elif self._style == ENDS:
@@ -183,26 +191,26 @@ class PretrainedTokenizer(Tokenizer):
 
     @classmethod
     def load(cls, config: PretrainedTokenizerConfig, folder: Path, side: str) -> "PretrainedTokenizer":
-        """Read what `save` wrote.
+        """Load a tokenizer that was written by `save`.
 
         Raises:
-            DataError: if the file is missing or broken.
+            DataError: if the file is missing or invalid.
         """
         path = folder / f"{side}.pretrained"
         return cls(config, read_bytes(path), side, str(path))
 
     @classmethod
     def of_folder(cls, config: PretrainedTokenizerConfig, side: str) -> "PretrainedTokenizer":
-        """The tokenizer of a Hugging Face folder.
+        """Load the tokenizer of a Hugging Face directory.
 
         Raises:
-            DataError: if the folder is missing or holds no tokenizer.
+            DataError: if the directory is missing or contains no tokenizer.
         """
         return cls(config, pack_texts(Path(config.folder)), side, config.folder)
 
 
 def _style(vocabulary: Iterable[str]) -> str:
-    """The mark that most tokens carry; none: every token is a word."""
+    """Return the word mark with the highest frequency, or an empty string if every token is a word."""
     counts = {mark: sum(token.startswith(mark) for token in vocabulary) for mark in (*STARTS, GOES_ON)}
     counts[ENDS] = sum(token.endswith(ENDS) for token in vocabulary)
     best = max(counts, key=lambda mark: counts[mark])
@@ -210,7 +218,7 @@ def _style(vocabulary: Iterable[str]) -> str:
 
 
 def _opened(archive: bytes, where: str) -> Any:
-    """The tokenizer of some files."""
+    """Load the Hugging Face tokenizer of an archive."""
     with tempfile.TemporaryDirectory() as name:
         unpack_texts(archive, Path(name), where)
         return open_tokenizer(Path(name), where)

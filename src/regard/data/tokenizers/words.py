@@ -1,4 +1,4 @@
-"""Tokenizers that learn nothing and split nothing further: words between white space, and characters."""
+"""Tokenizers without learned parameters: white space separated words, and characters."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -12,65 +12,66 @@ from regard.data.tokenizers.base import Tokenizer
 __all__ = ["SPACE", "CharactersConfig", "CharactersTokenizer", "WordsConfig", "WordsTokenizer"]
 
 SPACE = "\u2581"
-"""The visible mark of a space inside tokens (SentencePiece's)."""
+"""The character U+2581, which represents a space in tokens, as in SentencePiece."""
 
 
 @config
 class WordsConfig:
-    """Words as ASCII white space separates them, for text that is tokenised already."""
+    """Words separated by ASCII white space, for text that is already tokenized."""
 
-    kind: Literal["words"] = option(default="words", help="Words between ASCII white space.")
+    kind: Literal["words"] = option(default="words", help="Words separated by ASCII white space.")
 
 
 class WordsTokenizer(Tokenizer):
-    """Words between white space."""
+    """A tokenizer that splits text at white space."""
 
     def __init__(self, config: WordsConfig) -> None:
-        """Nothing is learned: the configuration is enough."""
+        """Store the configuration."""
         self.config = config
 
     def pretokenize(self, line: str) -> list[str]:
-        """The words of the line."""
+        """Return the words of a line."""
         return split_at_spaces(line)
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """The words with a space between them."""
+        """Join words with spaces."""
         return " ".join(tokens)
 
     def save(self, folder: Path, side: str) -> None:
-        """Nothing was learned, nothing is written."""
+        """Write no files: there are no learned parameters."""
 
 
 @config
 class CharactersConfig:
-    """Single characters, a space shown as the mark U+2581."""
+    """Single characters; a space is represented by U+2581."""
 
     kind: Literal["characters"] = option(default="characters", help="Single characters.")
 
 
 class CharactersTokenizer(Tokenizer):
-    """Characters (code points); a space is the token U+2581, and a U+2581 of the text the token ` `.
+    """A tokenizer that splits text into characters (code points).
 
-    The swap keeps tokens visible and loses nothing. A space belongs to the word after it.
+    A space becomes the token U+2581, and U+2581 in text becomes the token ` `. The mapping is reversible
+    and makes spaces visible in tokens. A space belongs to the word after it.
     """
 
     _swap = str.maketrans({" ": SPACE, SPACE: " "})
 
     def __init__(self, config: CharactersConfig) -> None:
-        """Nothing is learned: the configuration is enough."""
+        """Store the configuration."""
         self.config = config
 
     def pretokenize(self, line: str) -> list[str]:
-        """The characters of the line."""
+        """Return the characters of a line."""
         return list(join_spaces(line).translate(self._swap))
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """The characters joined."""
+        """Join characters to text."""
         return "".join(tokens).translate(self._swap)
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
-        """A word more at every space."""
+        """Return the word index of each token; a new word starts at every space."""
         return list(accumulate(int(token == SPACE and i > 0) for i, token in enumerate(tokens)))
 
     def save(self, folder: Path, side: str) -> None:
-        """Nothing was learned, nothing is written."""
+        """Write no files: there are no learned parameters."""
