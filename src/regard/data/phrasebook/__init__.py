@@ -1,8 +1,10 @@
 """The built-in corpus: German-English pairs from a synchronous grammar, with gold links and fertilities.
 
-The English is a function of the German, so a model can learn it whole; what a decoder tends to drop or to
-say twice (lists, repeated words, compounds, contractions, separable verbs, reflexives) is known exactly.
-Reading order: `pair`, the tables (`nouns`, `places`, `verbs`, `adjectives`), `morphology_de`,
+The English sentence is a function of the German sentence, so that a model can learn the translation
+perfectly. The corpus contains the constructions that decoders tend to drop or to repeat (lists, repeated
+words, compounds, contractions, separable verbs, reflexives), with exact gold alignments.
+
+Recommended reading order: `pair`, the tables (`nouns`, `places`, `verbs`, `adjectives`), `morphology_de`,
 `morphology_en`, `lexicon`, `noun_phrases`, `adverbials`, `predicates`, `verb_group`, `clauses`, `wishes`,
 `planning`, `participants`, `clause_builder`, `main_clauses`, `questions`, `subordination`, `patterns`,
 `sentences`, `corpus`.

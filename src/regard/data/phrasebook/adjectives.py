@@ -1,8 +1,9 @@
-"""The adjectives and adverbs, the frequent ones first.
+"""The adjectives and adverbs of the grammar, in order of descending frequency.
 
-A line is `stem [comparative superlative-stem] | English [comparative superlative] | kinds of noun`. Without
-German forms the comparative is `-er`, the superlative `-st`; `!` has none. English without forms
-is compared by `-er`, or by `more` and `most` where a `*` says so.
+The format of a line is `stem [comparative superlative-stem] | English [comparative superlative] | noun
+classes`. Without German forms, the comparative ends in `-er` and the superlative in `-st`; `!` marks
+adjectives without comparison. Without English forms, the comparative ends in `-er`; `*` marks comparison with
+`more` and `most`.
 """
 
 __all__ = ["ADJECTIVES", "COLOURS", "MANNERS", "MIDDLE", "OPPOSITES", "SENTENCE_ADVERBS"]
@@ -80,10 +81,10 @@ ADJECTIVES = """
     praktisch | practical * | thing clothes
     bekannt bekannter bekanntest | well-known * | person text
 """
-# The kinds of noun that a line marked COLOUR goes with.
+# The noun classes that replace `COLOUR` in a line.
 COLOURS = "thing clothes furniture vehicle"
 
-# Adjectives that one thing cannot have together.
+# Groups of adjectives that exclude each other.
 OPPOSITES = (
     "rot schwarz blau weiß grün braun gelb grau",
     "alt jung neu modern frisch",

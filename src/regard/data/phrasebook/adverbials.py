@@ -1,4 +1,4 @@
-"""Adverbials: where, where to, when, how, with whom."""
+"""Generation of adverbials of place, direction, time, manner, company and cause."""
 
 from dataclasses import dataclass
 
@@ -23,27 +23,27 @@ PLACE_CHOICES: Table[Choice] = Table([DEFINITE, EIN, OWN, DIES], [74, 14, 6, 6])
 
 @dataclass(slots=True)
 class Time(Phrase):
-    """A time adverbial and its kind, by which English chooses its tense."""
+    """A time adverbial and its type, on which the English tense depends."""
 
     kind: str = ""
 
 
 def spoken(fixed: Fixed) -> Phrase:
-    """A fixed phrase, with words of its own."""
+    """Return a new phrase from a fixed expression."""
     return linked(fixed.german, fixed.english, fixed.links)
 
 
 class Adverbials:
-    """Draws adverbials.
+    """Generates adverbials.
 
     Args:
-        draw: Where the choices come from.
-        lexicon: The words.
-        nouns: Draws the noun phrases in them.
+        draw: The random number generator.
+        lexicon: The lexicon.
+        nouns: The generator of noun phrases.
     """
 
     def __init__(self, draw: Draw, lexicon: Lexicon, nouns: NounPhrases) -> None:
-        """Take what it draws with."""
+        """Store the generators."""
         self.draw = draw
         self.lexicon = lexicon
         self.nouns = nouns
@@ -62,7 +62,7 @@ class Adverbials:
         return contract(preposition, phrase, english)
 
     def place(self, owner: str = "", verb: str = "") -> Phrase:
-        """Where: `im alten Garten`, `in Berlin`, `zu Hause`; one does not live everywhere."""
+        """Return a place: `im alten Garten`, `in Berlin`, `zu Hause`; some verbs restrict the choice."""
         draw = self.draw
         home = verb in LIVING
         if draw.chance(0.2):
@@ -73,7 +73,7 @@ class Adverbials:
         return self._place(False, owner, home=home)
 
     def direction(self, owner: str = "", verb: str = "") -> Phrase:
-        """Where to: `in den Garten`, `nach Berlin`, `nach Hause`; the verb decides how far."""
+        """Return a direction that fits the verb: `in den Garten`, `nach Berlin`, `nach Hause`."""
         draw = self.draw
         far, near = verb in FAR, verb in NEAR
         if verb == "fahren" and draw.chance(0.15):
@@ -86,7 +86,7 @@ class Adverbials:
         return self._place(True, owner, verb in ("fahren", "wandern"))
 
     def position(self) -> Phrase:
-        """Where a thing lies or stands: `auf dem Tisch`, `unter dem Bett`, `vor der Tür`."""
+        """Return the position of a thing: `auf dem Tisch`, `unter dem Bett`, `vor der Tür`."""
         draw = self.draw
         preposition, english = draw.pick(POSITIONS)
         choice = DEFINITE if draw.chance(0.75) else draw.pick(PLACE_CHOICES)
@@ -96,7 +96,7 @@ class Adverbials:
         return contract(preposition, phrase, english)
 
     def time(self, kind: str) -> Time:
-        """When; the kind is past, future, now, today, general, weekday or since."""
+        """Return a time adverbial of type past, future, now, today, general, weekday or since."""
         draw, lexicon = self.draw, self.lexicon
         if kind == "today":
             return Time(*_parts(linked(("heute",), ("today",), ((0,),))), kind)
@@ -134,25 +134,25 @@ class Adverbials:
         return Time(*_parts(spoken(draw.pick(lexicon.times[kind]))), kind)
 
     def manner(self) -> Phrase:
-        """How: `schnell`, `sehr, sehr langsam`."""
+        """Return an adverb of manner: `schnell`, `sehr, sehr langsam`."""
         return spoken(self.draw.pick(self.lexicon.manners))
 
     def middle(self) -> Phrase:
-        """How often, how surely: stands before the English main verb."""
+        """Return an adverb of frequency or certainty, which precedes the English main verb."""
         return spoken(self.draw.pick(self.lexicon.middle))
 
     def sentence(self) -> Phrase:
-        """An adverb on the whole sentence, which opens it: `leider`, `zum Glück`."""
+        """Return a sentence adverb: `leider`, `zum Glück`."""
         return spoken(self.draw.pick(self.lexicon.sentence_adverbs))
 
     def company(self, owner: str) -> Phrase:
-        """With whom: `mit meiner Schwester`."""
+        """Return an adverbial of company: `mit meiner Schwester`."""
         kinds = ("family", "person") if self.draw.chance(0.6) else ("person",)
         phrase: NounPhrase = self.nouns.common(kinds, de.DAT, owner, adjective=0.12)
         return contract("mit", phrase, "with")
 
     def cause(self) -> Phrase:
-        """Because of what, in spite of what: `wegen des Regens`, `trotz der Kälte`."""
+        """Return an adverbial of cause or concession: `wegen des Regens`, `trotz der Kälte`."""
         phrase = self.nouns.common(("trouble",), de.GEN, choice=DEFINITE, plural=False)
         german, english = (
             ("wegen", ("because", "of")) if self.draw.chance(0.6) else ("trotz", ("in", "spite", "of"))
@@ -162,7 +162,7 @@ class Adverbials:
         return Phrase([item, *phrase.german], words + phrase.english)
 
     def vehicle(self) -> Phrase:
-        """By what: `mit dem Zug`, whose article English drops."""
+        """Return a means of transport: `mit dem Zug`, without an article in English."""
         noun, english = self.draw.pick(VEHICLES)
         return linked(("mit", "der" if noun == "Straßenbahn" else "dem", noun), ("by", english), ((0,), (2,)))
 
@@ -175,7 +175,9 @@ POSITIONS = Table(
     [("auf", "on"), ("unter", "under"), ("neben", "beside"), ("hinter", "behind"), ("vor", "in_front_of")],
     [40, 18, 16, 14, 12],
 )
-# Places that can be somebody's; verbs that take one to a town; verbs that do not.
+# Places that combine with possessives (OWNED); destinations that are too near for `fahren` and `wandern`
+# (INDOORS); verbs of dwelling (LIVING) and their places (HOMES); verbs with distant (FAR) and near
+# destinations (NEAR).
 OWNED = frozenset(
     "Garten Zimmer Küche Büro Schule Dorf Stadt Wohnzimmer Schlafzimmer Keller Bauernhof Hotel".split()
 )

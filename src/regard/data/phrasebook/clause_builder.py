@@ -1,4 +1,4 @@
-"""Draws clauses: a verb with its complements and adverbials, negation, relative clauses."""
+"""Generation of clauses: a verb with complements, adverbials, negation and relative clauses."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from regard.data.phrasebook.wishes import ANY, PASSIVE, QUESTION, Wish
 
 __all__ = ["ClauseBuilder"]
 
-# Subject pronouns that cannot be objects.
+# Pronouns whose nominative differs from the accusative.
 _CLEAR = Table(["ich", "er", "wir", "du"], [30, 30, 20, 10])
 _FRAMES = Table(
     [
@@ -43,7 +43,7 @@ _PASSIVE = frozenset(
     "bestellen schließen malen einladen zeichnen backen beobachten abholen putzen fotografieren lösen "
     "beantworten vorbereiten stehlen wegwerfen zerstören erfinden unterschreiben verstecken füttern".split()
 )
-# Verbs that can be done quickly, quietly, carefully...
+# Verbs that combine with adverbs of manner such as quickly, quietly and carefully.
 _CAREFUL = frozenset(
     "arbeiten spielen singen tanzen kochen schwimmen lernen lesen schreiben essen trinken öffnen schließen "
     "waschen putzen reparieren bauen malen zeichnen gehen fahren laufen rennen kommen".split()
@@ -51,15 +51,15 @@ _CAREFUL = frozenset(
 
 
 class ClauseBuilder:
-    """Draws clauses.
+    """Generates random clauses.
 
     Args:
-        draw: Where the choices come from.
-        lexicon: The words.
+        draw: The random number generator.
+        lexicon: The lexicon.
     """
 
     def __init__(self, draw: Draw, lexicon: Lexicon) -> None:
-        """Take what it draws with."""
+        """Create the generators of the constituents."""
         self.draw = draw
         self.lexicon = lexicon
         self.nouns = NounPhrases(draw, lexicon)
@@ -74,11 +74,11 @@ class ClauseBuilder:
         self._doing = zipf([verb for verb in lexicon.verbs["transitive"].items if "person" in verb.subjects])
 
     def clause(self, wish: Wish, hole: NounPhrase | None = None) -> Clause:
-        """A clause.
+        """Return a random clause.
 
         Args:
-            wish: What the sentence wants.
-            hole: An accusative object given from outside (a question word).
+            wish: The constraints of the sentence.
+            hole: The accusative or dative object, if it is given (a question word).
         """
         draw = self.draw
         frame = wish.frame or draw.pick(_FRAMES)
@@ -149,12 +149,12 @@ class ClauseBuilder:
     def _adorn(self, clause: Clause, frame: str, negated: bool) -> None:
         draw, adverbials, subject = self.draw, self.adverbials, clause.subject
         doing = subject.human and not clause.verb.state
-        told = clause.plan.tense is Tense.PLUPERFECT
-        if clause.time is None and clause.plan.gern is None and not (told or negated) and draw.chance(0.13):
+        pluperfect = clause.plan.tense is Tense.PLUPERFECT
+        if clause.time is None and clause.plan.gern is None and not (pluperfect or negated) and draw.chance(0.13):
             if not clause.verb.state or draw.chance(0.3):
                 clause.middle = adverbials.middle()
         if clause.accusative is not None and clause.accusative.german[-1].form == ",":
-            return  # after a relative clause nobody would know what the place belongs to
+            return  # after a relative clause, the attachment of an adverbial would be ambiguous
         resting = clause.verb.english.base in ("sleep", "fall", "wake", "get")
         moving = clause.verb.prefix in ("zurück", "weg")
         if doing and not moving and frame in ("transitive", "intransitive") and draw.chance(0.14):
@@ -182,7 +182,7 @@ class ClauseBuilder:
         clause.negator = kein or clause.nicht
 
     def _pleasing(self, clause: Clause, wish: Wish) -> None:
-        """`Das Buch gefällt dem Kind`: English makes the dative its subject."""
+        """Set the objects of `Das Buch gefällt dem Kind`, whose dative object is the English subject."""
         dative = self.participants.object(
             ("person", "family"), de.DAT, clause.subject, replace(wish, relative=0.0)
         )
@@ -241,7 +241,7 @@ class ClauseBuilder:
         return clause
 
     def relative(self, head: NounPhrase) -> None:
-        """Let a relative clause follow a noun phrase: `der Mann, der dort wohnt,`."""
+        """Append a relative clause to a noun phrase: `der Mann, der dort wohnt,`."""
         draw = self.draw
         wish = Wish(relative=0.0, timed=0.2, negation=0.08)
         gap = de.NOM
@@ -279,7 +279,9 @@ class ClauseBuilder:
             frame = "transitive" if gap == de.ACC else "dative"
             subject = None
             if gap == de.ACC and form != "den" and head.kind not in POSSESSED[:5]:
-                subject = self.nouns.pronoun(draw.pick(_CLEAR), de.NOM)  # else it might be the object
+                # Of nominative and accusative relative pronouns only `der` and `den` differ: an unambiguous
+                # subject pronoun shows that the relative pronoun is the object.
+                subject = self.nouns.pronoun(draw.pick(_CLEAR), de.NOM)
             clause = self._with(
                 verb, frame, replace(wish, subject=subject, personal=True, pronouns=0.6), hole=pronoun
             )
@@ -288,7 +290,7 @@ class ClauseBuilder:
         head.english += body.english
 
     def asked_object(self, hole: NounPhrase, frame: str, wish: Wish) -> Clause:
-        """A clause whose accusative or dative object is a question word or `welches Buch`."""
+        """Return a clause whose accusative or dative object is a question word or `welches Buch`."""
         draw = self.draw
         if frame == "dative":
             verb = draw.pick(self.lexicon.verbs["dative"])
@@ -302,7 +304,7 @@ class ClauseBuilder:
         return self._with(verb, "transitive", wish, hole=hole)
 
     def matrix(self, verb: Verb, wish: Wish) -> Clause:
-        """The clause of a verb that takes another clause."""
+        """Return the matrix clause of a verb with a clausal complement."""
         negated = self.draw.chance(wish.negation)
         subject = self.participants.subject(("person",), wish, negated)
         plan, time = self.planner.plan(verb, subject, wish, negated)

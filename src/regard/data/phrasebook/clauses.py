@@ -1,7 +1,7 @@
-"""A clause as slots, and its word order on either side.
+"""The representation of a clause by its constituents, and its word order in German and English.
 
-German: the place before the finite verb, the finite verb, the middle field, the right bracket, what follows
-it; in a verb-final clause the finite verb closes the bracket. English: subject, operator, adverb, verb,
+The German order is: prefield, finite verb, middle field, right bracket, postfield. In a verb-final clause,
+the finite verb is at the end of the right bracket. The English order is: subject, operator, adverb, verb,
 objects, manner, place, time.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["Clause", "Order", "bare_clause", "infinitive_clause", "order_clause"
 
 
 class Order(Enum):
-    """Where the German finite verb stands."""
+    """The position of the German finite verb."""
 
     SECOND = 0
     FIRST = 1  # yes-or-no questions
@@ -26,25 +26,26 @@ class Order(Enum):
 
 @dataclass(slots=True)
 class Clause:
-    """The parts of a clause, not yet in order.
+    """The unordered constituents of a clause.
 
     Attributes:
-        verb: Its verb.
-        plan: Tense, modal, voice.
-        subject: German subject.
-        english_subject: English subject where it is another one (`gefallen`).
-        dative: Dative object.
-        accusative: Accusative object.
-        to_dative: Whether English puts the dative after the accusative, with `to`.
-        time: When.
-        middle: Adverb before the English main verb.
+        verb: The verb.
+        plan: Tense, modal verb and voice.
+        subject: The German subject.
+        english_subject: The English subject if it is a different constituent (`gefallen`).
+        dative: The dative object.
+        accusative: The accusative object.
+        to_dative: Whether the English indirect object follows the direct object, with `to`.
+        time: The time adverbial.
+        middle: The adverb before the English main verb.
         nicht: The word `nicht`.
-        negator: The word that English `not` links to: `nicht` or `kein`.
-        company: With whom, by what.
-        manner: How.
-        place: Where.
-        complement: Predicative, prepositional object, direction.
-        tail: What follows the right bracket.
+        negator: The word to which English `not` is linked: `nicht` or `kein`.
+        company: The adverbial of company or means.
+        manner: The adverbial of manner.
+        place: The adverbial of place.
+        complement: The predicative, prepositional object or direction.
+        tail: The postfield, after the right bracket.
+        reflexive: The reflexive pronoun, which is set from the verb.
     """
 
     verb: Verb
@@ -66,19 +67,20 @@ class Clause:
     reflexive: Word | None = None
 
     def __post_init__(self) -> None:
-        """Give a reflexive verb its pronoun."""
+        """Set the pronoun of a reflexive verb."""
         if self.verb.reflexive:
             key = {0: "ich", 1: "du", 3: "wir", 4: "ihr"}.get(self.subject.person, "er")
             self.reflexive = Word(PRONOUNS[key].reflexive)
 
 
-# Pronouns that could be the subject: `gestern sah sie die Frau` must mean that she saw the woman.
+# Object pronouns that look like subjects. After them, the German would be ambiguous: `gestern sah sie die
+# Frau` must mean that she saw the woman, so that a full subject precedes these pronouns.
 _EITHER = ("sie", "ihr")
 _GOING = ("go", "come", "run", "travel", "return", "hike", "fly")
 
 
 def _middle_field(clause: Clause, front: Phrase | None) -> list[Word]:
-    """Everything between the finite verb and the right bracket but what stands in front."""
+    """Return the words between the finite verb and the right bracket, without the constituent in front."""
     words: list[Word] = []
     subject = clause.subject if clause.subject is not front else None
     if subject is not None and subject.pronoun:
@@ -97,6 +99,8 @@ def _middle_field(clause: Clause, front: Phrase | None) -> list[Word]:
         words += subject.german
     full = [item for item in objects if not item.pronoun]
     time = clause.time if clause.time is not front else None
+    # With `nicht` or an adverb, definite objects precede it and indefinite objects follow it. Otherwise all
+    # objects follow the time.
     early: list[Phrase | None] = [item for item in full if item.definite]
     late: list[Phrase | None] = [item for item in full if not item.definite]
     if clause.nicht is None and clause.middle is None:
@@ -115,6 +119,7 @@ def _middle_field(clause: Clause, front: Phrase | None) -> list[Word]:
 def _english(
     clause: Clause, operator: Token | None, rest: list[Token], front: Phrase | None, inverted: bool
 ) -> list[Token]:
+    # Locative inversion: `on the table lies a book`.
     locative = (
         front is not None and front is clause.place and clause.verb.english.base in ("lie", "stand", "sit")
     )
@@ -169,15 +174,15 @@ def order_clause(
     english_front: Phrase | None = None,
     inverted: bool = False,
 ) -> Phrase:
-    """Put a clause in order on both sides.
+    """Return the words of a clause in order on both sides.
 
     Args:
-        clause: Its parts.
-        order: Where the German finite verb stands.
-        front: What opens the German: a slot of the clause or a phrase of its own; in a main clause the
-            subject where none is given.
-        english_front: What opens the English, if not the subject.
-        inverted: Whether the English is a question with the operator before the subject.
+        clause: The constituents.
+        order: The position of the German finite verb.
+        front: The German prefield: a constituent of the clause or another phrase. Default: the subject in a
+            main clause.
+        english_front: The first constituent in English. Default: the subject.
+        inverted: Whether the English operator precedes the subject, as in questions.
     """
     if front is None and order is Order.SECOND:
         front = clause.subject
@@ -204,7 +209,7 @@ def order_clause(
 
 
 def _gern_before_objects(words: list[Word], clause: Clause) -> None:
-    """`Er trinkt gern Kaffee`: gern stands before an indefinite object and what follows it."""
+    """Move `gern` before an indefinite object and its successors, as in `Er trinkt gern Kaffee`."""
     following = [clause.accusative if clause.accusative and not clause.accusative.definite else None]
     following += [clause.company, clause.manner, clause.place, clause.complement]
     first = next((item for item in following if item is not None and item.german[0] in words), None)
@@ -213,11 +218,11 @@ def _gern_before_objects(words: list[Word], clause: Clause) -> None:
 
 
 def infinitive_clause(clause: Clause, form: str) -> Phrase:
-    """A `zu` infinitive with what belongs to it: `das Buch zu lesen`, `to read the book`.
+    """Return an infinitive clause without its subject: `das Buch zu lesen`, `to read the book`.
 
     Args:
-        clause: Its parts; the subject is left out.
-        form: "to", or "ing": `reading the book`.
+        clause: The constituents.
+        form: The English form: "to" for an infinitive, "ing" for a gerund (`reading the book`).
     """
     verbs, head = infinitive_group(clause.verb, form)
     phrase = bare_clause(clause, head)
@@ -225,10 +230,10 @@ def infinitive_clause(clause: Clause, form: str) -> Phrase:
 
 
 def bare_clause(clause: Clause, head: list[Token]) -> Phrase:
-    """What a clause has beside subject and finite verb; the English verbs stand in their place.
+    """Return a clause without its subject and its finite verb; in English, `head` replaces them.
 
     Args:
-        clause: Its parts.
+        clause: The constituents.
         head: The English verbs.
     """
     english = _english(clause, None, head, clause.subject, False)

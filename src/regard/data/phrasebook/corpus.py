@@ -1,7 +1,7 @@
-"""The phrasebook as a corpus: endless distinct pairs, disjoint splits, files.
+"""The built-in corpus as an infinite stream of distinct pairs, as disjoint splits, and as files.
 
-Which split a pair belongs to is a property of its German (CRC-32 of the words joined by spaces, modulo 100),
-so that training, validation and test sets are disjoint whatever their sizes and seeds.
+The split of a pair is determined by its German side (the CRC-32 of the words joined by spaces, modulo 100).
+Training, validation and test sets are therefore disjoint for all sizes and seeds.
 """
 
 import zlib
@@ -21,16 +21,16 @@ __all__ = ["SPLITS", "Split", "generate", "split", "split_of", "splits", "write"
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
-# Of a hundred pairs, so many are for training and for validation; the rest is for testing.
+# Percentage of pairs for training and for validation; the other pairs are for testing.
 _TRAIN, _VALID = 80, 10
 LONGEST, SHORTEST = 40, 3
 
 
 def generate(seed: int) -> Iterator[Pair]:
-    """Sentence pairs without end, no source twice, of 3 to 40 words on both sides.
+    """Yield an infinite stream of sentence pairs with distinct sources and 3 to 40 words on each side.
 
     Args:
-        seed: Not negative; the same seed gives the same pairs on every machine and Python version.
+        seed: A non-negative seed. It gives the same pairs on every machine and with every Python version.
 
     Raises:
         UsageError: if the seed is negative.
@@ -38,6 +38,7 @@ def generate(seed: int) -> Iterator[Pair]:
     if seed < 0:
         raise UsageError(f"seed is {seed}; expected 0 or more")
     sentences = Sentences(seed)
+    # Hashes of 12 bytes need less memory than the sentences.
     seen: set[bytes] = set()
     while True:
         pair = sentences.sentence()
@@ -50,16 +51,16 @@ def generate(seed: int) -> Iterator[Pair]:
 
 
 def split_of(pair: Pair) -> Split:
-    """The split that a pair belongs to, by its German alone."""
+    """Return the split of a pair, which depends on its German side only."""
     bucket = zlib.crc32(" ".join(pair.source).encode()) % 100
     return "train" if bucket < _TRAIN else "valid" if bucket < _TRAIN + _VALID else "test"
 
 
 def split(name: Split, size: int, seed: int) -> list[Pair]:
-    """The first `size` pairs of a split.
+    """Return the first `size` pairs of a split.
 
     Raises:
-        UsageError: if the name is not a split, or size or seed is negative.
+        UsageError: if there is no split of this name, or the size or the seed is negative.
     """
     if name not in SPLITS:
         raise UsageError(f"split is {name!r}; expected one of {', '.join(SPLITS)}")
@@ -67,11 +68,11 @@ def split(name: Split, size: int, seed: int) -> list[Pair]:
 
 
 def splits(sizes: Mapping[Split, int], seed: int) -> dict[Split, list[Pair]]:
-    """Several splits at once, generating each sentence once.
+    """Return several splits; each sentence is generated only once.
 
     Args:
-        sizes: How many pairs of each split.
-        seed: Not negative.
+        sizes: Number of pairs of each split.
+        seed: A non-negative seed.
 
     Raises:
         UsageError: if a size or the seed is negative.
@@ -92,18 +93,18 @@ def splits(sizes: Mapping[Split, int], seed: int) -> dict[Split, list[Pair]]:
 
 
 def write(folder: Path | str, sizes: Mapping[Split, int], seed: int) -> list[Path]:
-    """Write splits as `.de`, `.en`, `.talp` (gold links, from 0) and `.fertility` (a number a German word).
+    """Write splits as files `.de`, `.en`, `.talp` (gold links) and `.fertility` (one number per German word).
 
-    The text is in words: punctuation and the English `'s` stand apart, all joined by single spaces. Each file
-    is written under another name, flushed and renamed, so that none is ever half there.
+    The text is tokenized: punctuation and the English `'s` are separate words, and words are separated by
+    single spaces. Each file is written atomically.
 
     Args:
-        folder: Where to; made if it is not there.
-        sizes: How many pairs of each split; files of an empty split are written empty.
-        seed: Not negative.
+        folder: The output directory, which is created if it does not exist.
+        sizes: Number of pairs of each split. An empty split gives empty files.
+        seed: A non-negative seed.
 
     Returns:
-        The files, four a split.
+        The paths of the written files, four per split.
 
     Raises:
         DataError: if a file cannot be written.
@@ -112,7 +113,7 @@ def write(folder: Path | str, sizes: Mapping[Split, int], seed: int) -> list[Pat
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"{folder}: cannot be made: {error.strerror or error}") from None
+        raise DataError(f"{folder}: cannot create the directory: {error.strerror or error}") from None
     written: list[Path] = []
     for name, pairs in splits(sizes, seed).items():
         texts = {

@@ -1,4 +1,4 @@
-"""The lexicon: the tables of nouns, places, verbs and adjectives, read into entries with all their forms."""
+"""The lexicon: entries with all inflected forms, built from the tables of nouns, places, verbs, adjectives."""
 
 import itertools
 from bisect import bisect
@@ -29,7 +29,7 @@ __all__ = [
 T = TypeVar("T")
 
 GENDERS = {"m": de.MASCULINE, "f": de.FEMININE, "n": de.NEUTER}
-# Kinds that a verb may ask for and that are a few nouns, or all of other kinds.
+# Additional noun classes that verbs may select: subsets of the other classes.
 SUBKINDS = {
     "child": "Kind Junge Mädchen Zwilling",
     "driven": "Auto Zug Bus Taxi Straßenbahn Lastwagen Sportwagen Motorrad",
@@ -44,15 +44,15 @@ SUBKINDS = {
 
 
 class Table(Generic[T]):
-    """Items and how often each is drawn.
+    """A categorical distribution over items.
 
     Args:
-        items: At least one.
-        weights: One a item; they need not sum to one.
+        items: The items, at least one.
+        weights: The weight of each item; the weights need not sum to one.
     """
 
     def __init__(self, items: Iterable[T], weights: Iterable[float]) -> None:
-        """Sum the weights."""
+        """Compute the cumulative distribution."""
         self.items = list(items)
         total = list(itertools.accumulate(weights))
         self.cumulative = [value / total[-1] for value in total]
@@ -60,39 +60,39 @@ class Table(Generic[T]):
 
 
 def zipf(items: Sequence[T]) -> Table[T]:
-    """Items in order of frequency: the r-th is drawn in proportion to 1 / (r + 3), as words are in text."""
+    """Return a Zipf-like distribution: item r, counted from 1, has a weight of 1 / (r + 3)."""
     return Table(items, (1 / (rank + 4) for rank in range(len(items))))
 
 
 class Draw:
-    """Random choices that are the same on every machine and Python version.
+    """A random number generator with the same results on every machine and Python version.
 
-    Only `random.Random.random` is used: Python promises its sequence for a seed.
+    It uses only `random.Random.random`, whose sequence for a seed is guaranteed by Python.
 
     Args:
-        seed: Not negative.
+        seed: A non-negative seed.
     """
 
     def __init__(self, seed: int) -> None:
-        """Start from the seed."""
+        """Seed the generator."""
         self._random = Random(seed).random
 
     def chance(self, probability: float) -> bool:
-        """True with this probability."""
+        """Return True with the given probability."""
         return self._random() < probability
 
     def pick(self, table: Table[T]) -> T:
-        """One item by its weight."""
+        """Sample an item from a distribution."""
         return table.items[bisect(table.cumulative, self._random())]
 
     def below(self, number: int) -> int:
-        """An integer from 0 up to, not including, `number`."""
+        """Sample an integer from 0 to `number` - 1 uniformly."""
         return int(self._random() * number)
 
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """A noun: its forms by number and case, its gender, its English, and whether it is a mass noun."""
+    """A noun: semantic class, gender, forms by number and case, English translation."""
 
     lemma: str
     kind: str
@@ -105,7 +105,7 @@ class Noun:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place: where one is, where one goes to."""
+    """A place with its German and English prepositions of position (`at`) and direction (`to`)."""
 
     noun: Noun
     at: tuple[str, str]
@@ -114,7 +114,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Adjective:
-    """An adjective: positive, comparative and superlative (the last two empty where there is none)."""
+    """An adjective with comparative and superlative, which are empty if it has none."""
 
     lemma: str
     stem: str
@@ -128,19 +128,19 @@ class Adjective:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb on both sides.
+    """A German verb and its English translation.
 
     Attributes:
         prefix: The separable prefix, or empty.
-        forms: Without the prefix.
-        sein: Whether its perfect takes `sein`.
-        reflexive: Whether it takes `sich`.
-        english: Its English forms.
-        state: Whether it names a state: no progressive.
-        subjects: The nouns that may be its subject, by kind.
-        objects: The kinds of object, if any.
-        preposition: German preposition, case, English preposition (or empty).
-        clauses: What clauses it takes.
+        forms: The German forms without the prefix.
+        sein: Whether the auxiliary of the perfect is `sein`.
+        reflexive: Whether the verb has the reflexive pronoun `sich`.
+        english: The English forms.
+        state: Whether the verb is stative, without an English progressive.
+        subjects: Semantic classes of the subject.
+        objects: Semantic classes of the object; empty without an object.
+        preposition: German preposition, case, and English preposition or the empty string.
+        clauses: The subordinators of clausal complements.
     """
 
     prefix: str
@@ -157,12 +157,12 @@ class Verb:
 
 @dataclass(frozen=True, slots=True)
 class Modal:
-    """A modal verb: German forms; English present and past, an invariable word or a verb with a tail (`to`).
+    """A modal verb, which is translated as an invariable word or as a verb with a tail (`to`).
 
     Attributes:
         forms: The German forms.
-        present: English present.
-        past: English past; none where the German preterite is not used.
+        present: The English verb for the present.
+        past: The English verb for the past, or None if the German preterite is not used.
     """
 
     forms: de.Conjugation
@@ -172,7 +172,7 @@ class Modal:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A phrase that never changes, with its links."""
+    """A fixed expression: its words and, for each English word, the linked German positions."""
 
     german: tuple[str, ...]
     english: tuple[str, ...]
@@ -257,7 +257,7 @@ def _verb(line: list[str]) -> Verb:
 
 
 def _matrix(line: list[str]) -> Verb:
-    """A verb that takes a clause: its third field names the kinds."""
+    """Parse a verb with a clausal complement; the third field lists the subordinators."""
     return replace(_verb([*line[:2], "person"]), clauses=tuple(line[2].split()))
 
 
@@ -271,7 +271,7 @@ def _modal(line: list[str]) -> Modal:
 
 
 def fixed(line: list[str]) -> Fixed:
-    """Read a fixed phrase: `German | English [| links]`."""
+    """Parse a fixed expression: `German | English [| links]`."""
     german, english = tuple(line[0].split()), tuple(line[1].split())
     if len(line) == 2:
         links = tuple((i,) for i in range(len(english)))
@@ -293,10 +293,10 @@ def _pairs(text: str) -> Table[tuple[str, tuple[str, ...]]]:
 
 
 class Lexicon:
-    """Every table of the grammar, ready to draw from."""
+    """All tables of the grammar as distributions over entries."""
 
     def __init__(self) -> None:
-        """Read the tables."""
+        """Parse the tables."""
         listed = {
             kind: [_noun(line, kind) for line in text.strip().splitlines()]
             for kind, text in nouns.NOUNS.items()
@@ -336,5 +336,5 @@ class Lexicon:
 
 @cache
 def lexicon() -> Lexicon:
-    """The lexicon, read on first use."""
+    """Return the lexicon, which is built on first use."""
     return Lexicon()

@@ -1,4 +1,4 @@
-"""Main clauses in verb-second order, and how two clauses hang together."""
+"""Main clauses in verb-second order, and the connection of clauses."""
 
 from dataclasses import replace
 
@@ -14,19 +14,19 @@ _STAYING = ("sit", "stand", "live", "stay", "spend")
 
 
 class MainClauses:
-    """Puts clauses in the order of a statement.
+    """Orders clauses as statements.
 
     Args:
-        clauses: Draws the clauses.
+        clauses: The generator of clauses.
     """
 
     def __init__(self, clauses: ClauseBuilder) -> None:
-        """Take what it draws with."""
+        """Store the generators."""
         self.draw = clauses.draw
         self.clauses = clauses
 
     def main(self, clause: Clause, fronted: float = 0.3) -> Phrase:
-        """A main clause in verb-second order, sometimes opened by an adverbial or an object."""
+        """Return a main clause in verb-second order, sometimes with an adverbial or object in front."""
         draw = self.draw
         formal = clause.subject.owner == "Sie" and clause.subject.pronoun
         place = clause.place if clause.negator is None else None
@@ -50,7 +50,7 @@ class MainClauses:
         return order_clause(clause, Order.SECOND)
 
     def following(self, first: Clause, wish: Wish) -> Wish:
-        """Sometimes a pronoun takes up the first clause's subject."""
+        """Return the constraints of a following clause; its subject may refer to the first subject."""
         if self.draw.chance(0.45):
             subject = first.subject
             pronoun = None if subject.pronoun else self.clauses.participants.pronoun_for(subject)
@@ -59,11 +59,11 @@ class MainClauses:
 
 
 def subordinate(link: str, english: str, clause: Clause) -> Phrase:
-    """A clause with its subordinator, the verb last.
+    """Return a subordinate clause in verb-final order.
 
     Args:
-        link: German subordinator.
-        english: Its English, `_` between the words.
-        clause: The parts of the clause.
+        link: The German subordinator.
+        english: The English subordinator, with `_` between its words.
+        clause: The constituents of the clause.
     """
     return join(word(link, *english.split("_")), order_clause(clause, Order.FINAL))

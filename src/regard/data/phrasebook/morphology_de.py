@@ -1,7 +1,7 @@
-"""German inflection: nouns, adjectives, determiners and verbs, as the school grammars tabulate them.
+"""German inflection of nouns, adjectives, determiners and verbs.
 
-Cases are numbered nominative, accusative, dative, genitive; columns are the three genders of the singular and
-then the plural. Persons are numbered ich, du, er, wir, ihr, sie.
+The indices of cases are in the order nominative, accusative, dative, genitive. Columns are the three genders
+of the singular and the plural. Persons are in the order ich, du, er, wir, ihr, sie.
 """
 
 import re
@@ -36,7 +36,7 @@ MASCULINE, FEMININE, NEUTER, PLURAL = range(4)
 STRONG, WEAK, MIXED = range(3)
 
 Forms = tuple[str, str, str, str]
-"""A word in the four cases."""
+"""The forms of a word in the four cases."""
 
 
 def _rows(text: str) -> tuple[Forms, ...]:
@@ -44,7 +44,7 @@ def _rows(text: str) -> tuple[Forms, ...]:
     return tuple((a.strip("-"), b.strip("-"), c.strip("-"), d.strip("-")) for a, b, c, d in rows)
 
 
-# Rows: masculine, feminine, neuter, plural; "-" is no ending.
+# Rows: masculine, feminine, neuter, plural. Columns: the cases. "-" is an empty ending.
 DEFINITE = _rows("der den dem des\n die die der der\n das das dem des\n die die den der")
 _DER = _rows("er en em es\n e e er er\n es es em es\n e e en er")
 _EIN = _rows("- en em es\n e e er er\n - - em es\n e e en er")
@@ -56,12 +56,12 @@ _ADJECTIVE = (
 
 
 def der_word(stem: str) -> tuple[Forms, ...]:
-    """The forms of `dies-`, `jed-`, `welch-`, `all-`, by column and case."""
+    """Return the forms of `dies-`, `jed-`, `welch-` or `all-` by column and case."""
     return tuple((stem + a, stem + b, stem + c, stem + d) for a, b, c, d in _DER)
 
 
 def ein_word(stem: str) -> tuple[Forms, ...]:
-    """The forms of `ein`, `kein` and the possessives, by column and case; `euer` loses its second e."""
+    """Return the forms of `ein`, `kein` or a possessive by column and case; `euer` becomes `eur-`."""
     short = "eur" if stem == "euer" else stem
     return tuple(
         (short + a if a else stem, short + b if b else stem, short + c, short + d) for a, b, c, d in _EIN
@@ -69,14 +69,14 @@ def ein_word(stem: str) -> tuple[Forms, ...]:
 
 
 def noun_forms(lemma: str, genitive: str, plural: str, weak: bool) -> tuple[Forms, Forms]:
-    """A noun in the four cases, singular and plural; weak masculines end in -(e)n but for the nominative."""
+    """Return the case forms of a noun, singular and plural; weak masculines end in -(e)n, see `NOUNS`."""
     oblique = (genitive.removesuffix("s") if genitive.endswith("ns") else genitive) if weak else lemma
     dative = plural if plural.endswith(("n", "s")) else plural + "n"
     return (lemma, oblique, oblique, genitive), (plural, plural, dative, plural)
 
 
 def adjective_form(stem: str, declension: int, column: int, case: int) -> str:
-    """An attributive adjective: strong, weak or mixed."""
+    """Return an attributive adjective in the strong, weak or mixed declension."""
     return stem + _ADJECTIVE[declension][column][case]
 
 
@@ -84,11 +84,11 @@ class Conjugation(NamedTuple):
     """The forms of a verb without its separable prefix.
 
     Attributes:
-        present: Six persons.
-        preterite: Six persons.
-        infinitive: Without `zu`.
+        present: The present tense in the six persons.
+        preterite: The preterite in the six persons.
+        infinitive: The infinitive without `zu`.
         participle: The past participle.
-        imperative: Of `du`.
+        imperative: The imperative of `du`.
     """
 
     present: tuple[str, ...]
@@ -106,7 +106,7 @@ _HISSING = ("s", "ß", "z", "x")
 
 
 def _second(third: str, stem: str) -> str:
-    """The second person from the third: er sieht, du siehst; er liest, du liest; er hält, du hältst."""
+    """Derive the second person from the third: er sieht, du siehst; er liest, du liest; er hält, du hältst."""
     if third.endswith("et"):
         return third.removesuffix("t") + "st"
     if stem.endswith("t"):
@@ -116,10 +116,10 @@ def _second(third: str, stem: str) -> str:
 
 
 def conjugate(parts: list[str]) -> Conjugation:
-    """The forms from the principal parts.
+    """Return all forms of a verb from its principal parts.
 
     Args:
-        parts: The infinitive of a weak verb, or infinitive, third person present, preterite, participle.
+        parts: The infinitive of a weak verb; or infinitive, third person present, preterite and participle.
     """
     infinitive = parts[0]
     stem = infinitive.removesuffix("n").removesuffix("e")

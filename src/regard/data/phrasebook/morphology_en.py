@@ -8,22 +8,22 @@ __all__ = ["BE", "EnglishVerb", "article", "compare", "english_verb", "plural"]
 _SIBILANT = re.compile(r"(?:s|x|z|ch|sh)$")
 _CONSONANT_Y = re.compile(r"[^aeiou]y$")
 _VOWEL = re.compile(r"[aeiou]", re.IGNORECASE)
-# Words whose spelling does not show how they begin.
+# Words whose first letter does not show whether their pronunciation begins with a vowel.
 _AN = frozenset({"hour", "honest"})
 _A = frozenset({"university", "European", "useful", "one"})
-# Stressed on a short last syllable: the consonant doubles before -ed and -ing.
+# Verbs with a stressed short last syllable, whose final consonant is doubled before -ed and -ing.
 _DOUBLING = frozenset({"stop", "plan", "get", "run", "sit", "swim", "put", "forget", "begin", "travel"})
 
 
 def plural(noun: str) -> str:
-    """The regular plural: cats, boxes, ladies."""
+    """Return the regular plural of a noun: cats, boxes, ladies."""
     if _CONSONANT_Y.search(noun):
         return noun[:-1] + "ies"
     return noun + ("es" if _SIBILANT.search(noun) else "s")
 
 
 def article(following: str) -> str:
-    """`a` or `an`, by the word that follows."""
+    """Return `a` or `an`, depending on the following word."""
     if following in _AN:
         return "an"
     return "an" if _VOWEL.match(following) and following not in _A else "a"
@@ -38,7 +38,7 @@ class EnglishVerb(NamedTuple):
         past: `took`.
         participle: `taken`.
         ing: `taking`.
-        tail: Words that follow it: `("off",)`.
+        tail: Particles after the verb: `("off",)`.
     """
 
     base: str
@@ -53,7 +53,7 @@ BE = EnglishVerb("be", "is", "was", "been", "being")
 
 
 def english_verb(parts: list[str], tail: tuple[str, ...] = ()) -> EnglishVerb:
-    """The forms from `base` alone (regular), or base, past and participle."""
+    """Return the forms of a verb from its base (regular verbs), or from base, past and participle."""
     base = parts[0]
     if base == "be":
         return BE._replace(tail=tail)
@@ -75,11 +75,11 @@ def english_verb(parts: list[str], tail: tuple[str, ...] = ()) -> EnglishVerb:
 
 
 def compare(adjective: str, parts: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Comparative and superlative, as words: `("older",), ("oldest",)`, or `("more", "beautiful")`.
+    """Return comparative and superlative as words: `("older",)` and `("oldest",)`.
 
     Args:
-        adjective: The positive.
-        parts: Nothing (regular), `["*"]` (more, most), or the two forms.
+        adjective: The positive form.
+        parts: Empty for -er and -est, `["*"]` for `more` and `most`, or the two irregular forms.
     """
     if parts == ["*"]:
         return ("more", adjective), ("most", adjective)

@@ -1,4 +1,4 @@
-"""Noun phrases: determiner, adjectives, noun, genitive; names and pronouns; lists."""
+"""Generation of noun phrases: determiner, adjectives, noun, genitive; names and pronouns; lists."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ __all__ = ["PRONOUNS", "Determiner", "NounPhrase", "NounPhrases", "Pronoun", "co
 
 @dataclass(slots=True)
 class NounPhrase(Phrase):
-    """A noun phrase and what the rest of the sentence must know of it.
+    """A noun phrase with its grammatical features.
 
     Attributes:
         person: German person, 0 (ich) to 5 (sie, plural).
-        agreement: English person: 0 I, 1 he, 2 you and plurals.
+        agreement: English person: 0 for I, 1 for he, 2 for you and plurals.
         column: Gender in the singular, or PLURAL.
-        owner: Key of the possessive that means this one, or empty.
-        pronoun: Whether it is a pronoun.
-        definite: Whether `nicht` follows it and `kein` cannot negate it.
-        human: Whether a relative clause says who rather than that.
-        negator: `kein`, where English says `not` beside the verb.
-        kind: Of the noun; empty for names and pronouns.
+        owner: Key of the possessive that refers to this phrase, or empty.
+        pronoun: Whether the phrase is a pronoun.
+        definite: Whether the phrase precedes `nicht` and cannot be negated with `kein`.
+        human: Whether the English relative pronoun is `who` rather than `that`.
+        negator: The word `kein` if English negates the verb with `not`, else None.
+        kind: Semantic class of the noun; empty for names and pronouns.
     """
 
     person: int = 2
@@ -41,9 +41,9 @@ class NounPhrase(Phrase):
 
 @dataclass(frozen=True, slots=True)
 class Pronoun:
-    """A personal pronoun: German nominative, accusative, dative, reflexive, possessive; English; persons.
+    """The German and English forms of a personal pronoun, and its persons.
 
-    An empty form is one that this grammar never uses, because English could not tell what it means.
+    Empty forms are not used by the grammar, because they are ambiguous for a translation into English.
     """
 
     cases: tuple[str, str, str]
@@ -71,7 +71,7 @@ _OPPOSITES = [set(words.split()) for words in OPPOSITES]
 
 
 def clash(first: Adjective, second: Adjective) -> bool:
-    """Whether two adjectives cannot be said of one thing: the same, opposites, two colours."""
+    """Return whether two adjectives cannot be combined: equal, opposites or two colors."""
     pair = {first.lemma, second.lemma}
     return len(pair) == 1 or any(len(pair & words) == 2 for words in _OPPOSITES)
 
@@ -81,7 +81,7 @@ Rows = tuple[tuple[str, str, str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Determiner:
-    """A determiner: its forms by column and case, which adjective endings follow it, its English."""
+    """A determiner: forms by column and case, declension of following adjectives, English translation."""
 
     forms: Rows
     declension: int
@@ -113,7 +113,7 @@ PLURALS: Table[Choice] = Table(
 MASS: Table[Choice] = Table([NONE, DEFINITE, OWN, DIES], [60, 26, 8, 6])
 FAMILY: Table[Choice] = Table([OWN, DEFINITE, EIN, NAME], [80, 10, 3, 7])
 OWNERS = Table(["ich", "wir", "du"], [70, 25, 5])
-# Somebody's Mann and Frau are husband and wife.
+# With a possessive, `Mann` and `Frau` mean husband and wife.
 _MARRIED = {"Mann": ("husband",), "Frau": ("wife",)}
 CONTRACTIONS = {
     ("in", "dem"): "im",
@@ -128,12 +128,12 @@ CONTRACTIONS = {
 
 
 def contract(preposition: str, noun_phrase: NounPhrase, english: str) -> Phrase:
-    """A prepositional phrase; `in dem` becomes `im`, which then links to both English words.
+    """Return a prepositional phrase; `in dem` becomes `im`, which is linked to both English words.
 
     Args:
-        preposition: German.
-        noun_phrase: In the case it asks for.
-        english: The English preposition, `_` between its words; empty if English has none.
+        preposition: The German preposition.
+        noun_phrase: The noun phrase, in the case that the preposition requires.
+        english: The English preposition, with `_` between its words; empty if English has none.
     """
     head = noun_phrase.german[0]
     short = CONTRACTIONS.get((preposition, head.form))
@@ -150,7 +150,7 @@ def contract(preposition: str, noun_phrase: NounPhrase, english: str) -> Phrase:
 def series(
     parts: Sequence[Phrase], conjunction: str = "und", english: str = "and", every: bool = False
 ) -> Phrase:
-    """A list: `a , b und c`; with `every`, `a und b und c`."""
+    """Join phrases to a list: `a , b und c`, or `a und b und c` if `every` is true."""
     german: list[Word] = []
     target: list[Token] = []
     for i, part in enumerate(parts):
@@ -165,20 +165,20 @@ def series(
 
 
 class NounPhrases:
-    """Draws noun phrases.
+    """Generates noun phrases.
 
     Args:
-        draw: Where the choices come from.
-        lexicon: The words.
+        draw: The random number generator.
+        lexicon: The lexicon.
     """
 
     def __init__(self, draw: Draw, lexicon: Lexicon) -> None:
-        """Take what it draws with."""
+        """Store the generator and the lexicon."""
         self.draw = draw
         self.lexicon = lexicon
 
     def pronoun(self, key: str, case: int) -> NounPhrase:
-        """A personal pronoun."""
+        """Return a personal pronoun."""
         entry = PRONOUNS[key]
         item = Word(entry.cases[case])
         column = {"er": de.MASCULINE, "sie": de.FEMININE}.get(key, de.PLURAL)
@@ -186,7 +186,7 @@ class NounPhrases:
         return NounPhrase([item], english, entry.person, entry.agreement, column, key, True, human=True)
 
     def name(self, case: int) -> NounPhrase:
-        """A first name, or `Herr` or `Frau` with a surname."""
+        """Return a first name, or a surname with `Herr` or `Frau`."""
         draw = self.draw
         gender = draw.below(2)
         owner = ("er", "sie")[gender]
@@ -207,15 +207,15 @@ class NounPhrases:
         plural: bool | None = None,
         adjective: float = 0.3,
     ) -> NounPhrase:
-        """A noun of one of the kinds with its determiner and adjectives.
+        """Return a common noun of one of the semantic classes with determiner and adjectives.
 
         Args:
-            kinds: Kinds of noun, the first likelier.
-            case: Its case.
-            owner: The key of who `sein`, `ihr` may refer to; empty: nobody.
-            choice: The determiner, if it must be one.
-            plural: The number, if it must be one.
-            adjective: How often there is an adjective.
+            kinds: Semantic classes of the noun; the first has the highest probability.
+            case: The case.
+            owner: Key of the possible referent of `sein` and `ihr`, or empty.
+            choice: The determiner. Default: random.
+            plural: Whether the noun is plural. Default: random.
+            adjective: Probability of an adjective.
         """
         draw = self.draw
         kind = kinds[0] if len(kinds) == 1 or draw.chance(0.4) else kinds[draw.below(len(kinds))]
@@ -238,7 +238,7 @@ class NounPhrases:
         owner: str = "",
         adjective: float = 0.26,
     ) -> NounPhrase:
-        """A given noun with a given determiner; arguments as in `common`."""
+        """Return a phrase with a given noun and determiner; for the arguments, see `common`."""
         draw = self.draw
         if noun.mass and choice in (EIN, JED, NAME, NUMBER, VIEL, EINIG):
             choice = NONE
@@ -333,17 +333,17 @@ class NounPhrases:
             add(second.stem, (second.english,))
 
     def genitive(self, head: NounPhrase, kinds: Sequence[str]) -> None:
-        """Let a noun phrase be somebody's: `das Auto des Lehrers`, with `of`."""
+        """Append a genitive to a noun phrase, with `of` in English: `das Auto des Lehrers`."""
         choice = DEFINITE if self.draw.chance(0.6) else OWN
         owner = self.common(kinds, de.GEN, choice=choice, plural=self.draw.chance(0.15), adjective=0.15)
         head.german += owner.german
         head.english += [("of", owner.english[0][1]), *owner.english]
 
     def listing(self, make: Callable[[], NounPhrase], length: int, every: bool = False) -> NounPhrase:
-        """Several noun phrases joined by commas and `und`, no noun twice."""
+        """Return a list of noun phrases, joined by commas and `und`, without repeated nouns."""
         parts: list[NounPhrase] = []
         seen: set[str] = set()
-        for _ in range(4 * length):
+        for _ in range(4 * length):  # the list stays shorter if the class has too few nouns
             part = make()
             if part.german[-1].form not in seen:
                 seen.add(part.german[-1].form)

@@ -1,8 +1,8 @@
-"""The nouns, grouped by what kind of thing they name, the frequent ones first.
+"""The nouns of the grammar by semantic class, in order of descending frequency.
 
-A line is `lemma gender genitive plural English [English plural]`; `-` is a genitive equal to the lemma
-(feminines) or a plural that is not used (mass nouns); `m*` marks the weak masculines (n-declension);
-`_` joins the words of a compound's English, so that one German word has two English ones.
+The format of a line is `lemma gender genitive plural English [English plural]`. `-` is a genitive that equals
+the lemma (feminines) or a plural that is not used (mass nouns). `m*` marks weak masculines (n-declension).
+`_` joins the words of an English translation, so that one German compound has several English words.
 """
 
 __all__ = ["COUNTRIES", "FEMALE", "MALE", "NOUNS", "SURNAMES", "TOWNS"]

@@ -1,4 +1,4 @@
-"""Words, phrases on both sides at once, and the finished sentence pair with its gold links."""
+"""Data structures of the grammar: words, bilingual phrases, and sentence pairs with gold links."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,35 +9,35 @@ __all__ = ["Pair", "Phrase", "Token", "Word", "join", "linked", "realise", "word
 
 
 class Word:
-    """One German word; English tokens link to the object, so that it may still move or change its form."""
+    """A German word. English tokens link to this object, so that its position and form can still change."""
 
     __slots__ = ("form",)
 
     def __init__(self, form: str) -> None:
-        """Hold a form."""
+        """Store the inflected form."""
         self.form = form
 
 
 Token = tuple[str, tuple[Word, ...]]
-"""One English word and the German words it translates."""
+"""An English word and the German words to which it is linked."""
 
 
 @dataclass(slots=True)
 class Phrase:
-    """A stretch of German and the English it means, each in its own order."""
+    """A German phrase and its English translation, each in its own word order."""
 
     german: list[Word]
     english: list[Token]
 
 
 def word(german: str, *english: str) -> Phrase:
-    """One German word and its English words, all linked to it."""
+    """Return a phrase of one German word and its English words, which are all linked to it."""
     item = Word(german)
     return Phrase([item], [(form, (item,)) for form in english])
 
 
 def linked(german: Iterable[str], english: Iterable[str], links: Iterable[Iterable[int]]) -> Phrase:
-    """A phrase with, for every English word, the German positions it links to."""
+    """Return a phrase from words and, for each English word, the positions of its German words."""
     words = [Word(form) for form in german]
     return Phrase(
         words,
@@ -46,7 +46,7 @@ def linked(german: Iterable[str], english: Iterable[str], links: Iterable[Iterab
 
 
 def join(*phrases: Phrase) -> Phrase:
-    """One phrase after the other, on both sides."""
+    """Concatenate phrases on both sides."""
     german: list[Word] = []
     english: list[Token] = []
     for phrase in phrases:
@@ -60,9 +60,9 @@ class Pair:
     """A sentence pair with its gold alignment.
 
     Attributes:
-        source: German words, punctuation apart.
-        target: English words, punctuation apart.
-        links: (i, j): source word i means target word j; all sure.
+        source: The German words and punctuation marks.
+        target: The English words and punctuation marks.
+        links: Pairs (i, j) of a source position and a target position, from 0; all are sure links.
     """
 
     source: tuple[str, ...]
@@ -71,7 +71,7 @@ class Pair:
 
     @property
     def fertilities(self) -> tuple[int, ...]:
-        """How many target words link to each source word."""
+        """The number of target words that are linked to each source word."""
         counts = [0] * len(self.source)
         for i, _ in self.links:
             counts[i] += 1
@@ -79,11 +79,12 @@ class Pair:
 
 
 def _one_comma(german: list[Word], english: list[Token]) -> list[Word]:
-    """German writes one comma where two clauses end or begin, and none before a full stop."""
+    """Merge adjacent commas at German clause boundaries, and remove commas before a final mark."""
     kept: list[Word] = []
     for item in german:
         if kept and kept[-1].form == "," and item.form in ",.?!":
             dropped = kept.pop()
+            # English commas that are linked to the removed comma now link to the kept mark.
             for j, (form, words) in enumerate(english):
                 if dropped in words:
                     english[j] = (form, (item,))
@@ -96,7 +97,7 @@ def _capital(form: str) -> str:
 
 
 def realise(sentence: Phrase) -> Pair:
-    """Number the words, capitalise the first on each side, and write the links down."""
+    """Convert a phrase to a sentence pair: fix commas, capitalize, and compute the positions of links."""
     english = sentence.english
     german = _one_comma(sentence.german, english)
     position = {item: i for i, item in enumerate(german)}

@@ -1,4 +1,4 @@
-"""Who and what takes part: subjects and objects of a clause."""
+"""Generation of the subjects and objects of clauses."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,7 +23,7 @@ from regard.data.phrasebook.wishes import PAST, QUESTION, Wish
 __all__ = ["POSSESSED", "Participants", "nobody"]
 
 _PRONOUNS = Table(["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [25, 20, 17, 13, 11, 8, 4, 2])
-# Who preterites are told of; who one asks of.
+# Subject pronouns of sentences in the preterite, and of questions.
 _TOLD = Table(["ich", "er", "sie", "wir", "plural", "Sie"], [24, 20, 17, 13, 11, 2])
 _ASKED = Table(["du", "er", "sie", "plural", "Sie", "wir", "ihr", "ich"], [24, 19, 17, 13, 12, 9, 4, 4])
 _DATIVES = Table(["ich", "er", "sie", "wir", "plural", "du", "Sie", "ihr"], [22, 18, 16, 12, 12, 10, 5, 3])
@@ -31,27 +31,27 @@ _ACCUSATIVES = Table(["ich", "er", "sie", "wir", "du", "ihr"], [26, 24, 18, 14, 
 _SECOND = ("du", "ihr", "Sie")
 _SURE: Table[Choice] = Table([DEFINITE, OWN, DIES], [70, 18, 12])
 _NEGATED: Table[Choice] = Table([DEFINITE, KEIN, OWN, DIES], [38, 40, 13, 9])
-# Kinds of things that are somebody's; the first five can only lie or stand about.
+# Classes of nouns that can be possessed. The first five cannot be agents: they only lie or stand somewhere.
 POSSESSED = ("thing", "clothes", "vehicle", "text", "building", "animal", "furniture")
 
 
 class Participants:
-    """Draws subjects and objects.
+    """Generates subjects and objects.
 
     Args:
-        draw: Where the choices come from.
-        nouns: Draws the noun phrases.
-        relative: Lets a relative clause follow a noun phrase.
+        draw: The random number generator.
+        nouns: The generator of noun phrases.
+        relative: Function that appends a relative clause to a noun phrase.
     """
 
     def __init__(self, draw: Draw, nouns: NounPhrases, relative: Callable[[NounPhrase], None]) -> None:
-        """Take what it draws with."""
+        """Store the generators."""
         self.draw = draw
         self.nouns = nouns
         self._relative = relative
 
     def subject(self, kinds: Sequence[str], wish: Wish, negated: bool) -> NounPhrase:
-        """A subject of one of the kinds."""
+        """Return a subject of one of the semantic classes."""
         draw = self.draw
         kind = kinds[0] if wish.personal or draw.chance(0.75) else kinds[draw.below(len(kinds))]
         if kind == "es":
@@ -80,11 +80,12 @@ class Participants:
     def object(
         self, kinds: Sequence[str], case: int, subject: NounPhrase, wish: Wish, negated: bool = False
     ) -> NounPhrase:
-        """An object of one of the kinds; its possessives may mean the subject."""
+        """Return an object of one of the semantic classes; its possessives may refer to the subject."""
         draw = self.draw
         if kinds[0] == "person" or "family" in kinds:
             if draw.chance(0.3):
                 key = draw.pick(_ACCUSATIVES if case == de.ACC else _DATIVES)
+                # Object pronouns that refer to the subject would have to be reflexive.
                 both = key in _SECOND and subject.owner in _SECOND
                 wrong = key == subject.owner or (key in ("ich", "wir") and subject.owner in ("ich", "wir"))
                 if not (both or wrong):
@@ -123,7 +124,7 @@ class Participants:
             self._relative(found)
 
     def indefinite(self, plural: bool, choices: Sequence[str]) -> Choice:
-        """`ein` in the singular; no determiner, a number, `viele` or `einige` in the plural."""
+        """Return an indefinite determiner: `ein`, or in the plural none, a number, `viele` or `einige`."""
         if not plural:
             return EIN
         if self.draw.chance(0.3):
@@ -131,12 +132,12 @@ class Participants:
         return choices[self.draw.below(len(choices))]
 
     def pronoun_for(self, head: NounPhrase) -> NounPhrase | None:
-        """The pronoun that takes up a noun phrase; none for neuters and things."""
+        """Return the pronoun that refers to a noun phrase, or None for neuters and things."""
         if not head.human or head.owner not in ("er", "sie", "plural"):
             return None
         return self.nouns.pronoun(head.owner, de.NOM)
 
 
 def nobody() -> NounPhrase:
-    """The unsaid subject of an infinitive."""
+    """Return the implicit subject of an infinitive clause, which has no words."""
     return NounPhrase([], [], human=True, pronoun=True)

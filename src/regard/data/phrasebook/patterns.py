@@ -1,4 +1,4 @@
-"""Sentences of a pattern of their own: requests, lists, repetitions, greetings, `es gibt`."""
+"""Sentences with special patterns: requests, lists, repetitions, greetings, `es gibt`."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from regard.data.phrasebook.wishes import ANY, ONLY_PRESENT, PAST, Wish
 
 __all__ = ["Patterns"]
 
-# Verbs whose object may be a list, the kinds of noun in it, how often.
+# Verbs whose object may be a list, the semantic classes of its nouns, and relative frequencies.
 _LISTED = (
     ("kaufen", "food foodstuff", 30),
     ("kaufen", "thing clothes", 14),
@@ -55,14 +55,14 @@ _WEATHER = Table(
 
 
 class Patterns:
-    """Draws sentences of particular patterns.
+    """Generates sentences with special patterns.
 
     Args:
-        main: Draws clauses and puts them in order.
+        main: The generator of main clauses.
     """
 
     def __init__(self, main: MainClauses) -> None:
-        """Take what it draws with."""
+        """Store the generators and the verbs for lists."""
         self.draw = main.draw
         self.lexicon = main.clauses.lexicon
         self.clauses = main.clauses
@@ -76,7 +76,7 @@ class Patterns:
         )
 
     def request(self) -> Phrase:
-        """`Öffne bitte das Fenster!`, `Kommen Sie bitte herein!`."""
+        """Return a request: `Öffne bitte das Fenster!`, `Kommen Sie bitte herein!`."""
         build, draw = self.clauses, self.draw
         formal = draw.chance(0.45)
         subject = build.nouns.pronoun("Sie" if formal else "du", de.NOM)
@@ -94,7 +94,7 @@ class Patterns:
         return join(_imperative(clause, finite, right, formal, please), word("!", "!"))
 
     def there_is(self) -> Phrase:
-        """`Es gibt viele Bücher in der Bibliothek`; `In der Bibliothek gibt es ...`."""
+        """Return a sentence such as `Es gibt viele Bücher in der Bibliothek`."""
         build, draw = self.clauses, self.draw
         plural = draw.chance(0.65)
         kinds = ("thing", "furniture", "nature", "text", "building", "animal", "vehicle")
@@ -125,7 +125,7 @@ class Patterns:
         return join(Phrase(german, english), word(".", "."))
 
     def list_of_things(self) -> Phrase:
-        """A long list: `Auf dem Markt kaufen wir Brot, Käse, drei Äpfel und ...`."""
+        """Return a sentence with a long list: `Auf dem Markt kaufen wir Brot, Käse, drei Äpfel und ...`."""
         build, draw = self.clauses, self.draw
         subject = build.participants.subject(("person",), Wish(relative=0.0), False)
         verb, kinds = draw.pick(self._listed)
@@ -147,7 +147,7 @@ class Patterns:
         return join(self.main.main(clause, 0.35), word(".", "."))
 
     def neither(self) -> Phrase:
-        """`Er hat weder ein Auto noch ein Fahrrad`, `sowohl ... als auch`."""
+        """Return a sentence such as `Er hat weder ein Auto noch ein Fahrrad`, or `sowohl ... als auch`."""
         build, draw = self.clauses, self.draw
         subject = build.participants.subject(("person",), Wish(relative=0.0), False)
         verb, kinds = draw.pick(self._listed)
@@ -174,7 +174,7 @@ class Patterns:
         )
 
     def more_and_more(self) -> Phrase:
-        """`Der Hund lief und lief, bis ...`: a verb said twice or three times."""
+        """Return a sentence with a repeated verb: `Der Hund lief und lief, bis ...`."""
         build, draw = self.clauses, self.draw
         verb = draw.pick(self.lexicon.verbs["intransitive"])
         while verb.prefix or verb.english.tail or verb.subjects[0] != "person" or verb.sein:
@@ -196,7 +196,7 @@ class Patterns:
         return join(subject, again, Phrase([Word(",")], []), until, word(".", "."))
 
     def weather(self) -> Phrase:
-        """`Es ist heute kalt`."""
+        """Return a sentence such as `Es ist heute kalt`."""
         draw = self.draw
         item, finite = Word("es"), Word("ist" if draw.chance(0.6) else "war")
         be: Token = ("is" if finite.form == "ist" else "was", (finite,))
@@ -217,12 +217,12 @@ class Patterns:
         return join(Phrase(words, target), word(".", "."))
 
     def greeting(self) -> Phrase:
-        """`Guten Morgen, Herr Müller!`."""
+        """Return a greeting: `Guten Morgen, Herr Müller!`."""
         greeting = spoken(self.draw.pick(self.lexicon.greetings))
         return join(greeting, word(",", ","), self.clauses.nouns.name(de.NOM), word("!", "!"))
 
     def exclamation(self) -> Phrase:
-        """`Was für ein schöner Tag!`."""
+        """Return an exclamation: `Was für ein schöner Tag!`."""
         draw, build = self.draw, self.clauses
         plural = draw.chance(0.3)
         kinds = ("text", "event", "building", "animal", "clothes", "thing", "vehicle", "place")
@@ -233,7 +233,7 @@ class Patterns:
 
 
 def _imperative(clause: Clause, finite: Word, right: list[Word], formal: bool, please: bool) -> Phrase:
-    """The verb first, `Sie` without a counterpart, `bitte` after the pronouns."""
+    """Order an imperative clause: the verb first, `Sie` without a translation, `bitte` after pronouns."""
     main = (finite, *right)
     head: list[Token] = [(clause.verb.english.base, main)]
     head += [(form, main) for form in clause.verb.english.tail]

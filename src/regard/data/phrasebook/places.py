@@ -1,8 +1,9 @@
-"""Places and times: which prepositions they take on either side, and the fixed phrases.
+"""The places and times of the grammar with their prepositions, and fixed expressions.
 
-A place is a noun line, then `| preposition English | preposition English`: where one is (dative), and where
-one goes to (`in`, `an`, `auf` with the accusative, `zu` with the dative). A fixed phrase is
-`German | English [| links]`; without links it runs word by word, and `*` links everything with everything.
+The line of a place is a noun (see `nouns`) and `| preposition English | preposition English`: the
+prepositions of position (with the dative) and of direction (`in`, `an`, `auf` with the accusative, `zu` with
+the dative). The line of a fixed expression is `German | English [| links]`. Without links, the words are
+linked one to one; `*` links each German word to each English word.
 """
 
 __all__ = [

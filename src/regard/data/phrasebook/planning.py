@@ -1,4 +1,4 @@
-"""Tense, modal verb and time adverbial of a clause, which go together."""
+"""Joint choice of tense, modal verb and time adverbial of a clause, which depend on each other."""
 
 from regard.data.phrasebook.adverbials import Adverbials, Time
 from regard.data.phrasebook.lexicon import Draw, Lexicon, Table, Verb
@@ -27,39 +27,40 @@ _TIMES = {
     "modal past": Table(["past", "general", "weekday"], [55, 25, 20]),
     "future": Table(["future", "weekday"], [70, 30]),
 }
-# Verbs that may have lasted for a while: `er wohnt seit zwei Jahren in Berlin`.
+# Verbs of activities with a duration: `er wohnt seit zwei Jahren in Berlin`.
 _LASTING = frozenset("wohnen arbeiten warten leben schlafen kennen sitzen lernen suchen".split())
-# Verbs of lasting states, which German seldom puts in the perfect.
+# Stative verbs, which are rare in the German perfect.
 _PRETERITES = frozenset(
     "haben sein gefallen kennen brauchen lieben gehören glauben vertrauen wissen hoffen stehen liegen sitzen "
     "leben wohnen meinen".split()
 )
-# Modals that do not go with verbs of states.
+# Modal verbs that do not combine with stative verbs.
 _DUTY = ("müssen", "sollen", "dürfen")
 
 
 class Planner:
-    """Draws plans.
+    """Chooses the tense, the modal verb and the time adverbial of clauses.
 
     Args:
-        draw: Where the choices come from.
-        lexicon: The words.
-        adverbials: Draws the times.
+        draw: The random number generator.
+        lexicon: The lexicon.
+        adverbials: The generator of time adverbials.
     """
 
     def __init__(self, draw: Draw, lexicon: Lexicon, adverbials: Adverbials) -> None:
-        """Take what it draws with."""
+        """Store the generators."""
         self.draw = draw
         self.lexicon = lexicon
         self.adverbials = adverbials
 
     def plan(self, verb: Verb, subject: NounPhrase, wish: Wish, negated: bool) -> tuple[Plan, Time | None]:
-        """Tense, modal and time adverbial, which go together."""
+        """Return the plan of a verb and its time adverbial, or None without one."""
         draw = self.draw
         way = draw.pick(wish.tenses)
         if way == "gern" and (verb.state or negated or not subject.human or subject.english[0][0] == "who"):
             way = "present"
         unwilling = verb in COPULAS.values() or verb.forms.infinitive == "brauchen"
+        # The choices below replace forms that are rare or wrong in German, such as `du gingst`.
         if way in ("modal", "modal past") and (not subject.human or unwilling):
             way = "present" if way == "modal" else "past"
         if way in ("past", "modal past") and subject.owner in ("du", "ihr"):

@@ -1,4 +1,4 @@
-"""What follows `sein`, `werden` and `bleiben`: adjectives, comparisons, nouns, places."""
+"""Generation of predicatives of `sein`, `werden` and `bleiben`: adjectives, comparisons, nouns, places."""
 
 from regard.data.phrasebook import morphology_de as de
 from regard.data.phrasebook.adverbials import Adverbials
@@ -30,19 +30,19 @@ _SHAPES = Table(["plain", "very", "comparative", "as", "noun", "place", "and"], 
 
 
 class Predicates:
-    """Draws predicatives.
+    """Generates predicatives.
 
     Args:
-        draw: Where the choices come from.
-        lexicon: The words.
-        nouns: Draws noun phrases.
-        adverbials: Draws places.
+        draw: The random number generator.
+        lexicon: The lexicon.
+        nouns: The generator of noun phrases.
+        adverbials: The generator of adverbials.
     """
 
     kinds = _KINDS
 
     def __init__(self, draw: Draw, lexicon: Lexicon, nouns: NounPhrases, adverbials: Adverbials) -> None:
-        """Take what it draws with."""
+        """Store the generators."""
         self.draw = draw
         self.nouns = nouns
         self.adverbials = adverbials
@@ -53,14 +53,14 @@ class Predicates:
         }
 
     def predicate(self, subject: NounPhrase, kind: str, negated: bool, changing: bool, being: bool) -> Phrase:
-        """A predicative that fits the subject.
+        """Return a predicative that fits the subject.
 
         Args:
-            subject: Of the clause.
-            kind: Of the noun the subject stands for, if it is a relative pronoun.
-            negated: Whether the clause is negated: nouns then take `kein`.
-            changing: Whether the verb is `werden`, which takes `immer größer`.
-            being: Whether the verb is `sein`, which takes nouns and places too.
+            subject: The subject of the clause.
+            kind: Semantic class of the head noun if the subject is a relative pronoun.
+            negated: Whether the clause is negated, so that nouns have the determiner `kein`.
+            changing: Whether the verb is `werden`, which combines with `immer größer`.
+            being: Whether the verb is `sein`, which also combines with nouns and places.
         """
         draw = self.draw
         kind = kind or subject.kind or "person"
@@ -98,7 +98,7 @@ class Predicates:
         return Phrase(words, english)
 
     def _trade(self, gender: int, negated: bool) -> Phrase:
-        """`Er ist Lehrer`, where English has an article; `Sie ist keine gute Lehrerin`."""
+        """Return a profession: `Er ist Lehrer`, with an article in English; `Sie ist keine gute Lehrerin`."""
         draw = self.draw
         noun = draw.pick(self._trades[gender])
         if negated:
@@ -132,7 +132,7 @@ class Predicates:
 
 
 def _increasing(adjective: Adjective) -> Phrase:
-    """`immer größer`, bigger and bigger; `immer schöner`, more and more beautiful."""
+    """Return a phrase such as `immer größer` (bigger and bigger)."""
     words = [Word("immer"), Word(adjective.comparative)]
     head, more = adjective.more[0], (words[1],)
     rest: list[Token] = [(form, more) for form in adjective.more[1:]]

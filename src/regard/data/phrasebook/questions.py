@@ -1,4 +1,4 @@
-"""Questions: yes or no, with a question word, and indirect ones."""
+"""Generation of yes-no questions, questions with a question word, and indirect questions."""
 
 from dataclasses import replace
 
@@ -21,31 +21,31 @@ _ADVERBS = {"wann": ("when",), "warum": ("why",), "wo": ("where",), "wie lange":
 
 
 class Questions:
-    """Draws questions.
+    """Generates questions.
 
     Args:
-        main: Draws clauses and puts them in order.
+        main: The generator of main clauses.
     """
 
     def __init__(self, main: MainClauses) -> None:
-        """Take what it draws with."""
+        """Store the generators."""
         self.draw = main.draw
         self.lexicon = main.clauses.lexicon
         self.clauses = main.clauses
         self.main = main
 
     def yes_or_no(self) -> Phrase:
-        """`Hast du das Buch gelesen?`."""
+        """Return a yes-no question: `Hast du das Buch gelesen?`."""
         wish = Wish(tenses=QUESTION, negation=0.0, pronouns=0.75, timed=0.25, relative=0.02)
         clause = self.clauses.clause(wish)
         return join(order_clause(clause, Order.FIRST, inverted=True), word("?", "?"))
 
     def question(self) -> Phrase:
-        """A question with a question word."""
+        """Return a question with a question word."""
         return join(self.asked(self.draw.pick(_WH), Order.SECOND), word("?", "?"))
 
     def asked(self, kind: str, order: Order, wish: Wish | None = None) -> Phrase:
-        """A question clause; in verb-final order, an indirect one."""
+        """Return a question clause; verb-final order makes it an indirect question."""
         direct = order is not Order.FINAL
         if wish is None:
             wish = Wish(tenses=QUESTION, negation=0.0, pronouns=0.7, timed=0.2, relative=0.0)

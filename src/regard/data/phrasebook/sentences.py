@@ -1,4 +1,4 @@
-"""Whole sentences: how often each construction comes falls off with a long tail."""
+"""Generation of complete sentences; the frequencies of the constructions have a long tail."""
 
 from collections.abc import Callable
 
@@ -15,19 +15,20 @@ __all__ = ["Sentences"]
 
 
 class Sentences:
-    """Draws sentences.
+    """Generates random sentence pairs.
 
     Args:
-        seed: Not negative; the same seed draws the same sentences everywhere.
+        seed: A non-negative seed. The same seed gives the same sentences on every machine.
     """
 
     def __init__(self, seed: int) -> None:
-        """Read the lexicon and start the choices."""
+        """Load the lexicon and seed the random number generator."""
         self._draw = Draw(seed)
         self._clauses = ClauseBuilder(self._draw, lexicon())
         self._main = MainClauses(self._clauses)
         questions, patterns = Questions(self._main), Patterns(self._main)
         several = Subordination(self._main, questions)
+        # Relative frequencies of the constructions.
         kinds: list[tuple[Callable[[], Phrase], float]] = [
             (self._statement, 350),
             (questions.yes_or_no, 75),
@@ -51,7 +52,7 @@ class Sentences:
         self._kinds = Table([kind for kind, _ in kinds], [weight for _, weight in kinds])
 
     def sentence(self) -> Pair:
-        """The next sentence pair."""
+        """Return the next sentence pair."""
         return realise(self._draw.pick(self._kinds)())
 
     def _statement(self) -> Phrase:

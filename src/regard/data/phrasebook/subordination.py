@@ -1,4 +1,4 @@
-"""Sentences of more than one clause: subordinate clauses, infinitives, two main clauses."""
+"""Generation of sentences with several clauses: subordinate clauses, infinitives, coordination."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from regard.data.phrasebook.wishes import ANY, ERAS, ONLY_PRESENT, PAST, PRESENT
 
 __all__ = ["Subordination"]
 
-# Subordinator, English, tenses of the subordinate and of the main clause.
+# German subordinator, English subordinator, verb forms of the subordinate and of the main clause.
 _SUBORDINATORS = Table(
     [
         ("weil", "because", ANY, ANY),
@@ -30,7 +30,7 @@ _SUBORDINATORS = Table(
     ],
     [30, 18, 14, 10, 8, 8, 5, 4, 3, 3],
 )
-# Subordinators of one moment, which go with no `often` and `never`.
+# Subordinators of a point in time, which do not combine with adverbs such as `often` and `never`.
 _ONCE = ("als", "bevor", "nachdem", "sobald", "bis", "damit")
 _COORDINATORS = Table([("und", "and"), ("aber", "but"), ("denn", "because")], [50, 36, 14])
 ACTIONS = Table(
@@ -53,15 +53,15 @@ _VERDICTS = Table(
 
 
 class Subordination:
-    """Draws sentences of several clauses.
+    """Generates sentences with several clauses.
 
     Args:
-        main: Draws clauses and puts them in order.
-        questions: Draws the indirect questions.
+        main: The generator of main clauses.
+        questions: The generator of indirect questions.
     """
 
     def __init__(self, main: MainClauses, questions: Questions) -> None:
-        """Take what it draws with."""
+        """Store the generators."""
         self.draw = main.draw
         self.lexicon = main.clauses.lexicon
         self.clauses = main.clauses
@@ -69,7 +69,7 @@ class Subordination:
         self.questions = questions
 
     def that(self) -> Phrase:
-        """`Ich glaube, dass ...`, `Wir fragen, ob ...`."""
+        """Return a sentence with a clausal complement: `Ich glaube, dass ...`, `Wir fragen, ob ...`."""
         draw, build = self.draw, self.clauses
         verb = draw.pick(self.lexicon.clause_verbs)
         kind = verb.clauses[0] if draw.chance(0.7) else verb.clauses[draw.below(len(verb.clauses))]
@@ -88,7 +88,7 @@ class Subordination:
         return join(self.main.main(matrix, 0.06), word(".", "."))
 
     def because(self) -> Phrase:
-        """A main clause and then a subordinate one; the comma is German."""
+        """Return a main clause with a subordinate clause after it; only German has a comma."""
         build = self.clauses
         link, english, inner, outer = self.draw.pick(_SUBORDINATORS)
         timed = 0.1 if link in ("weil", "obwohl") else 0.0
@@ -105,7 +105,7 @@ class Subordination:
         return join(self.main.main(first, 0.1), word(".", "."))
 
     def when_first(self) -> Phrase:
-        """A subordinate clause and then the main one, which begins with its verb."""
+        """Return a subordinate clause with its main clause after it, which begins with the verb in German."""
         build = self.clauses
         link, english, inner, outer = self.draw.pick(_SUBORDINATORS)
         while link in ("damit", "bis"):
@@ -121,7 +121,7 @@ class Subordination:
         return join(opening, word(",", ","), main, word(".", "."))
 
     def two(self) -> Phrase:
-        """Two main clauses."""
+        """Return two coordinated main clauses."""
         build = self.clauses
         link, english = self.draw.pick(_COORDINATORS)
         left, right = self.draw.pick(ERAS)
@@ -132,7 +132,7 @@ class Subordination:
         return join(*parts, word(".", "."))
 
     def infinitive(self) -> Phrase:
-        """`Sie versucht, das Buch zu lesen`."""
+        """Return a sentence with an infinitive clause: `Sie versucht, das Buch zu lesen`."""
         build = self.clauses
         verb = self.draw.pick(self.lexicon.infinitive_verbs)
         tenses = Table(["present", "past", "perfect"], [40, 30, 30])
@@ -158,7 +158,7 @@ class Subordination:
         return Phrase([Word(","), *phrase.german], phrase.english)
 
     def in_order_to(self) -> Phrase:
-        """`um ... zu`, in order to; `ohne ... zu`, without."""
+        """Return a sentence with `um ... zu` (in order to) or `ohne ... zu` (without)."""
         build, draw = self.clauses, self.draw
         matrix = build.clause(
             Wish(personal=True, frame=self.draw.pick(ACTIONS), relative=0.0, negation=0.0, timed=0.25)
@@ -172,7 +172,7 @@ class Subordination:
         return join(self.main.main(matrix, 0.15), word(".", "."))
 
     def important(self) -> Phrase:
-        """`Es ist wichtig, ... zu ...`."""
+        """Return a sentence such as `Es ist wichtig, ... zu ...`."""
         draw = self.draw
         adjective, english = draw.pick(_VERDICTS)
         finite, item = Word("ist" if draw.chance(0.7) else "war"), Word("es")

@@ -1,6 +1,6 @@
-"""The verbs of a clause: German finite verb and right bracket, English operator and the rest.
+"""The verbs of a clause: the German finite verb and right bracket, the English operator and main verb.
 
-English tense is a rule of the German sentence alone (`english_tense`), so that the translation is a function
+The English tense depends only on the German sentence (`english_tense`), so that the translation is a function
 of the source.
 """
 
@@ -16,14 +16,14 @@ __all__ = ["COPULAS", "Group", "Plan", "Tense", "english_tense", "infinitive_gro
 
 
 class Tense(Enum):
-    """The tenses of either language."""
+    """The tenses of German and English."""
 
     PRESENT = 0
     PAST = 1  # the German preterite
     PERFECT = 2
     PLUPERFECT = 3
     FUTURE = 4
-    PROGRESSIVE = 5  # English alone
+    PROGRESSIVE = 5  # English only
 
 
 INVARIABLE = ("can", "could", "may", "should", "would")
@@ -50,14 +50,14 @@ COPULAS = {
 
 @dataclass(slots=True)
 class Plan:
-    """How a clause's verb is put.
+    """Tense, modality and voice of a clause.
 
     Attributes:
-        tense: Of the German.
-        english: Of the English.
-        modal: A modal verb, if any.
-        gern: The word `gern`, which English says with `like to`, if any.
-        passive: Whether the clause is passive (`werden`).
+        tense: The German tense.
+        english: The English tense.
+        modal: The modal verb, or None.
+        gern: The word `gern`, which is translated as `like to`, or None.
+        passive: Whether the clause is in the passive voice (`werden`).
     """
 
     tense: Tense
@@ -68,13 +68,13 @@ class Plan:
 
 
 def english_tense(tense: Tense, time: str, wh: bool, state: bool) -> Tense:
-    """The English tense, by what the German sentence shows.
+    """Return the English tense of a German clause.
 
     Args:
         tense: The German tense.
-        time: The kind of time adverbial: past, future, now, today, general, weekday, since, or empty.
+        time: Type of the time adverbial: past, future, now, today, general, weekday, since, or empty.
         wh: Whether a question word opens the sentence.
-        state: Whether the verb names a state, which English never puts in the progressive.
+        state: Whether the verb is stative, so that English does not use the progressive.
     """
     if tense is Tense.PRESENT:
         if time in ("future", "weekday"):
@@ -89,13 +89,13 @@ def english_tense(tense: Tense, time: str, wh: bool, state: bool) -> Tense:
 
 @dataclass(slots=True)
 class Group:
-    """The verbs of one clause.
+    """The verbs of a clause.
 
     Attributes:
-        finite: The German finite verb; in a verb-final clause with its prefix.
-        right: The German right bracket: prefix, participle, infinitive; without the finite verb.
-        operator: The English word that inverts and takes `not`, if there is one.
-        rest: The English verbs after it, with their particles.
+        finite: The German finite verb, with its prefix in a verb-final clause.
+        right: The German right bracket (prefix, participle, infinitive), without the finite verb.
+        operator: The English operator, which precedes the subject in questions and takes `not`, or None.
+        rest: The English verbs after the operator, with their particles.
     """
 
     finite: Word
@@ -112,7 +112,7 @@ def _finite_english(
     helper: tuple[Word, ...],
     main: tuple[Word, ...],
 ) -> tuple[Token | None, list[Token]]:
-    """Simple present or past, with `do` where an operator is needed."""
+    """Return the operator and the other verbs in the simple present or past, with `do` if needed."""
     if verb.base == "be":
         form = ("was", "was", "were")[agreement] if past else ("am", "is", "are")[agreement]
         return (form, main), []
@@ -157,14 +157,14 @@ def _english(
 
 
 def verb_group(verb: Verb, plan: Plan, person: int, agreement: int, final: bool, needed: bool) -> Group:
-    """Both sides of a finite clause's verbs.
+    """Return the verbs of a finite clause in both languages.
 
     Args:
         verb: The verb.
-        plan: Tense, modal, voice.
-        person: German person of the subject, 0 to 5.
-        agreement: English person of its subject: 0 I, 1 he, 2 you and plurals.
-        final: Verb-final order: a separable prefix is written with the finite verb.
+        plan: Tense, modal verb and voice.
+        person: Person of the German subject, 0 to 5.
+        agreement: Person of the English subject: 0 for I, 1 for he, 2 for you and plurals.
+        final: Whether the order is verb-final, so that a separable prefix is attached to the finite verb.
         needed: Whether English needs an operator (negation, inversion).
     """
     forms, prefix, tense = verb.forms, verb.prefix, plan.tense
@@ -203,7 +203,7 @@ def verb_group(verb: Verb, plan: Plan, person: int, agreement: int, final: bool,
 
 
 def infinitive_group(verb: Verb, form: str) -> tuple[list[Word], list[Token]]:
-    """A `zu` infinitive: `zu lesen`, `aufzustehen`; English `to read`, or `reading` where `form` is "ing"."""
+    """Return the verbs of an infinitive: `zu lesen`, `to read`, or `reading` if `form` is "ing"."""
     if verb.prefix:
         words = [Word(verb.prefix + "zu" + verb.forms.infinitive)]
     else:

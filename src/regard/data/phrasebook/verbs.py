@@ -1,10 +1,10 @@
-"""The verbs, grouped by the complements they take, the frequent ones first.
+"""The verbs of the grammar by valency frame, in order of descending frequency.
 
-A line is `German | English | subject kinds [| object kinds] [| preposition]`. German is the infinitive alone
-(weak, `haben`), or infinitive, third person present, preterite and participle; a prefix is set off by a bar
-in `auf/stehen`, whose parts are given without it. A last `s` marks the auxiliary `sein`. English is the base,
-or base, past and participle; `+` opens what follows the verb. A last `=` marks states, which have no
-progressive.
+The format of a line is `German | English | subject classes [| object classes] [| preposition]`. The German
+field is the infinitive of a weak verb with the auxiliary `haben`, or infinitive, third person present,
+preterite and participle. A slash marks a separable prefix (`auf/stehen`), which the other forms omit. A final
+`s` marks the auxiliary `sein`. The English field is the base form, or base, past and participle. `+` marks
+particles after the verb. A final `=` marks stative verbs, which have no progressive.
 """
 
 __all__ = ["CLAUSE_VERBS", "INFINITIVE_VERBS", "MODALS", "VERBS"]
@@ -201,7 +201,7 @@ VERBS: dict[str, str] = {
     """,
 }
 
-# Matrix verbs: German | English | the subordinators they take.
+# Verbs with a clausal complement: German | English | subordinators.
 CLAUSE_VERBS = """
     wissen weiß wusste gewusst | know knew known = | dass
     sagen | say said said | dass
@@ -219,7 +219,7 @@ CLAUSE_VERBS = """
     bemerken | notice = | dass
     erklären | explain | warum dass
 """
-# Verbs with an infinitive clause: German | English | to or ing.
+# Verbs with an infinitive clause: German | English | English form (to or ing).
 INFINITIVE_VERBS = """
     versuchen | try | to
     hoffen | hope = | to
@@ -232,7 +232,8 @@ INFINITIVE_VERBS = """
     beginnen beginnt begann begonnen | begin began begun | to
     versprechen verspricht versprach versprochen | promise = | to
 """
-# Modal verbs: infinitive, singular present (ich, du), preterite | present | past; "-": not used.
+# Modal verbs: infinitive, singular present (ich, du), preterite | English present | English past.
+# "-" marks forms that are not used.
 MODALS = """
     können kann kannst konnte | can | could
     müssen muss musst musste | have had had +to | have had had +to

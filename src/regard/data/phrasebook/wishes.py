@@ -1,4 +1,4 @@
-"""What a sentence asks of its clauses, and how often a verb is put in which tense."""
+"""Constraints on the generation of a clause, and the relative frequencies of tenses."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from regard.data.phrasebook.noun_phrases import NounPhrase
 
 __all__ = ["ANY", "ERAS", "ONLY_PRESENT", "PASSIVE", "PAST", "PRESENT", "QUESTION", "THEN", "Wish"]
 
-# How the verb may be put: a tense, a modal in one of its tenses ("modal", "modal past"), or gern.
+# Verb forms: a tense, a modal verb in the present ("modal") or the past ("modal past"), or gern.
 ANY = Table(
     ["present", "past", "perfect", "modal", "modal past", "future", "gern"], [37, 20, 22, 9, 3.5, 5, 3]
 )
@@ -16,9 +16,9 @@ PRESENT = Table(["present", "modal", "perfect"], [76, 19, 5])
 PAST = Table(["past", "modal past"], [85, 15])
 PASSIVE = Table(["past", "present", "modal", "perfect", "future"], [50, 20, 15, 10, 5])
 ONLY_PRESENT = Table(["present"], [1])
-# In a clause below a verb in the past.
+# Verb forms of a clause that is subordinate to a verb in the past.
 THEN = Table(["past", "perfect", "modal past", "present"], [60, 15, 15, 10])
-# Two clauses of one time.
+# Verb forms of two clauses that refer to the same time.
 ERAS = Table(
     [
         (ANY, ANY),
@@ -34,18 +34,18 @@ ERAS = Table(
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the sentence wants of a clause.
+    """Constraints and probabilities for the generation of a clause.
 
     Attributes:
-        subject: Its subject, if it must be one.
-        tenses: How the verb may be put.
-        timed: How often there is a time adverbial.
-        wh: Whether a question word opens it.
-        negation: How often it is negated.
-        frame: The complements, if they must be some.
+        subject: The subject, if it is given.
+        tenses: The possible verb forms with their frequencies.
+        timed: Probability of a time adverbial.
+        wh: Whether a question word opens the clause.
+        negation: Probability of negation.
+        frame: The valency frame of the verb, or empty for any.
         personal: Whether the subject must be a person.
-        pronouns: How often a person is a pronoun.
-        relative: How often a noun phrase has a relative clause.
+        pronouns: Probability that a person is a pronoun.
+        relative: Probability that a noun phrase has a relative clause.
     """
 
     subject: NounPhrase | None = None
