@@ -149,8 +149,8 @@ class ClauseBuilder:
     def _adorn(self, clause: Clause, frame: str, negated: bool) -> None:
         draw, adverbials, subject = self.draw, self.adverbials, clause.subject
         doing = subject.human and not clause.verb.state
-        pluperfect = clause.plan.tense is Tense.PLUPERFECT
-        if clause.time is None and clause.plan.gern is None and not (pluperfect or negated) and draw.chance(0.13):
+        prior = clause.plan.tense is Tense.PLUPERFECT
+        if clause.time is None and clause.plan.gern is None and not (prior or negated) and draw.chance(0.13):
             if not clause.verb.state or draw.chance(0.3):
                 clause.middle = adverbials.middle()
         if clause.accusative is not None and clause.accusative.german[-1].form == ",":

@@ -1,4 +1,4 @@
-"""The lexicon: entries with all inflected forms, built from the tables of nouns, places, verbs, adjectives."""
+"""The lexicon: entries with all inflected forms, parsed from the tables of nouns, verbs, places and so on."""
 
 import itertools
 from bisect import bisect

@@ -106,7 +106,7 @@ _HISSING = ("s", "ß", "z", "x")
 
 
 def _second(third: str, stem: str) -> str:
-    """Derive the second person from the third: er sieht, du siehst; er liest, du liest; er hält, du hältst."""
+    """Return the second person, given the third: er sieht, du siehst; er hält, du hältst."""
     if third.endswith("et"):
         return third.removesuffix("t") + "st"
     if stem.endswith("t"):
