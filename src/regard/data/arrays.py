@@ -91,9 +91,10 @@ def _rows(folder: Path, split: str, side: str, segments: Segments | None) -> Ite
         open(folder / f"{split}.{side}.units", "rb") as units_file,
     ):
         while len(sizes := np.frombuffer(sizes_file.read(4 * ROWS), dtype="<i4")):
-            real = np.maximum(sizes, 0).astype(np.int64)
+            real = np.maximum(sizes, 0).astype(np.int64)  # sentences that are too long have no units
             units = np.frombuffer(units_file.read(4 * int(real.sum())), dtype="<i4")
             per_unit = np.ones(len(units), dtype=np.int64) if sizes_of is None else sizes_of[units]
+            # The number of tokens per row is the difference of prefix sums over the units.
             totals = np.concatenate([[0], np.cumsum(per_unit)])
             ends = np.cumsum(real)
             tokens = totals[ends] - totals[ends - real]
@@ -204,6 +205,7 @@ def write_split(
 def _final(tokens: np.ndarray, sizes: np.ndarray, end: bool) -> tuple[np.ndarray, np.ndarray]:
     """Append `EOS` to each row if `end` is true; return the ids and the row lengths."""
     if end:
+        # np.insert interprets all positions relative to the original array.
         tokens = np.insert(tokens, np.cumsum(sizes), EOS)
         sizes = sizes + 1
     return tokens, sizes

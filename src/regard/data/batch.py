@@ -170,12 +170,13 @@ def batches(
         raise UsageError(
             f"{len(source)} source lengths but {len(target)} target lengths: the numbers must be equal"
         )
+    # The seed of the generator includes the epoch, so that a resumed run sees the same batches.
     random = np.random.default_rng([seed, epoch])
     order = random.permutation(len(source))
     widest = np.maximum(source, target)
     made: list[np.ndarray] = []
     for pool in _pools(order, widest, config):
-        pool = pool[np.lexsort((source[pool], target[pool]))]
+        pool = pool[np.lexsort((source[pool], target[pool]))]  # by target length, then by source length
         made += _cut(pool, source, target, config)
     return [made[i] for i in random.permutation(len(made))]
 
@@ -184,6 +185,7 @@ def _pools(order: np.ndarray, widest: np.ndarray, config: BatchConfig) -> list[n
     """Split the shuffled rows into pools of about `config.pool` batches."""
     room = config.size * config.pool
     weight = np.ones(len(order), dtype=np.int64) if config.unit == "sentences" else widest[order]
+    # A new pool starts when the number of units before a row passes a multiple of `room`.
     filled = np.cumsum(weight) - weight
     edges = np.flatnonzero(np.diff(filled // room)) + 1
     return np.split(order, edges) if len(order) else []

@@ -66,6 +66,7 @@ def build(
     refuse_foreign(folder, MANIFEST, "prepared data")
     try:
         with whole_folder(folder) as into:
+            # Temporary files go to the same file system and disappear with the partial directory.
             scratch = into / "scratch"
             scratch.mkdir()
             splits = _Builder(config, scratch, into, progress, processes).run()
@@ -176,6 +177,7 @@ class _Builder:
         number = 0
         for corpus in self.config.train:
             for pair in read_pairs(corpus):
+                # Integer arithmetic selects exactly `most` of `total` lines at equal distances.
                 if (number + 1) * most // total > number * most // total:
                     yield pair[side]
                 number += 1
@@ -212,6 +214,7 @@ class _Builder:
         tags = tuple(dict.fromkeys(c.tag for cs in self.corpora.values() for c in cs if c.tag is not None))
         choose = partial(_vocabulary, min_count=self.config.min_count)
         if self.config.joint_vocabulary:
+            # In a shared vocabulary, frequencies are summed over both sides.
             both = {token: counts[0].get(token, 0) + counts[1].get(token, 0) for c in counts for token in c}
             always = (*tokenizers[1].always, *_fallback(tokenizers[0]), *tags)
             source = target = choose(None, both, size=self.config.source_size, always=always)

@@ -221,7 +221,7 @@ def decode_lines(file: IO[bytes], name: str, longest: int = LONGEST) -> Iterator
     try:
         for number, (raw, size) in enumerate(_limited(file, longest), 1):
             offset, start = offset + size, offset
-            if size > len(raw):
+            if size > len(raw):  # the line was too long, so that its content was not kept
                 _log.warning(
                     "%s: line %d has %d bytes, more than the maximum of %d: replaced by an empty line",
                     name,
@@ -249,6 +249,7 @@ def _limited(file: IO[bytes], longest: int) -> Iterator[tuple[bytes, int]]:
         if size <= longest:
             yield raw, size
             continue
+        # Skip the rest of the line without keeping it in memory.
         while raw and not raw.endswith(b"\n"):
             raw = file.readline(longest)
             size += len(raw)
@@ -300,6 +301,7 @@ def read_pairs(corpus: CorpusConfig) -> Iterator[tuple[str, str]]:
             break
         pairs += 1
         yield source, target
+    # One file has ended: count the rest of the other for the message.
     more = [
         pairs + (line is not None) + sum(1 for _ in rest)
         for line, rest in ((source, sources), (target, targets))

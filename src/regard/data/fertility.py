@@ -128,6 +128,7 @@ class Budget:
         """Return whether two budgets give the same fertilities."""
         if not isinstance(other, Budget):
             return NotImplemented
+        # The equality of dataclasses does not work for arrays, which compare element by element.
         alike = self.config == other.config and self.predictor == other.predictor
         if self.table is None or other.table is None:
             return alike and self.table is other.table

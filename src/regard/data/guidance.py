@@ -65,6 +65,7 @@ class SplitLinks:
                 a link, or a link is out of range. The message gives the line.
         """
         counts = [int(corpus["pairs"]) for corpus in split.corpora]
+        # A tag shifts all source positions by one; links do not count it.
         shifts = np.repeat(np.array(tagged or [False] * len(counts), dtype=np.int64), counts).tolist()
         place = _words(split) if units == "words" else _tokens(split)
         coming = iter([*split.lines.tolist(), -1])

@@ -119,6 +119,7 @@ def quiet() -> Iterator[Any]:
 
 def is_hf_folder(folder: Path) -> bool:
     """Return whether a directory is a Hugging Face model directory, and not one of this package."""
+    # A model directory of this package may contain a `config.json`, too.
     if (folder / _OURS).exists() or not (folder / HF_CONFIG).is_file():
         return False
     try:

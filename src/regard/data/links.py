@@ -96,6 +96,7 @@ def parse_gold(line: str, where: str = "gold links") -> GoldLinks:
         DataError: if a field is neither. The message starts with `where`.
     """
     fields = split_at_spaces(line)
+    # A sure link is also a possible link (Och & Ney, 2003).
     sure = frozenset(_link(field, "-", where) for field in fields if "p" not in field)
     possible = frozenset(_link(field, "p", where) for field in fields if "p" in field)
     return GoldLinks(sure, sure | possible)

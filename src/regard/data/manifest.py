@@ -44,6 +44,7 @@ def describe_settings(config: DataConfig) -> dict[str, Any]:
     do not change the arrays.
     """
     settings = to_dict(config)
+    # Remove everything that does not change the arrays, so that changing it does not cause preprocessing.
     settings.pop("folder", None)
     settings.pop("fertility", None)
     for side in ("source_tokenizer", "target_tokenizer"):
@@ -99,6 +100,7 @@ def describe_inputs(config: DataConfig, known: dict[str, Any] | None = None) -> 
             "mtime_ns": state.st_mtime_ns if settled else None,
         }
         old = (known or {}).get(role, {})
+        # Computing checksums of large corpora is slow, so that known ones are reused.
         same = settled and all(old.get(key) == value for key, value in found.items())
         inputs[role] = {**found, "sha256": old["sha256"] if same else file_digest(Path(path))}
     return inputs

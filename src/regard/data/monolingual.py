@@ -193,6 +193,7 @@ class MaskedLines:
         hidden = np.zeros((len(rows), length), dtype=bool)
         for number, row in enumerate(rows):
             line = self.text.line(int(row))
+            # Seeded by row, so that the mask does not depend on the composition of batches.
             random = np.random.default_rng([*self._drawn, int(row)])
             read, places = hide(line, random, self.mask, self.others)
             sources.append(np.concatenate([self.before, read, self.after]))
@@ -207,5 +208,6 @@ def _around(tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the ids of the special tokens that the tokenizer adds before and after a line."""
     # Compare the tokens of a short text with and without special tokens.
     bare, whole = (tokenizer("a", add_special_tokens=one)["input_ids"] for one in (False, True))
+    # The tokens of the text alone occur within the full sequence; the rest is around them.
     first = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
     return np.array(whole[:first], dtype=np.int64), np.array(whole[first + len(bare) :], dtype=np.int64)

@@ -132,6 +132,7 @@ class Split:
             whole = int(corpus["weight"])
             random = np.random.default_rng([seed, epoch, number])
             extra = round((corpus["weight"] - whole) * len(rows))
+            # The order does not matter here, since `batches` shuffles the rows.
             chosen += [rows] * whole + [np.sort(random.permutation(rows)[:extra])]
         return np.concatenate(chosen)
 

@@ -48,7 +48,7 @@ def own_file(folder: Path, name: str, where: str | Path | None = None) -> Path:
             )
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return path
+        return path  # reading it will raise an error with the reason
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     if not stat.S_ISREG(mode):

@@ -56,6 +56,7 @@ def looks_swapped(prepared: Prepared, name: str) -> bool:
         if any(sides[other].problem(line) is not None for line in chosen):
             return False  # the text does not have the format of the other tokenizer, such as inflection
         costs = [_nats(chosen, sides[side], counts[side]) for side in (own, other)]
+        # Both criteria must hold on both sides: a relative and an absolute difference.
         if costs[1] > min(CLEARLY * costs[0], costs[0] - LEAST):
             return False
     return True

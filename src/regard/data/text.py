@@ -73,6 +73,7 @@ class Side:
 
     def spell(self, token: str) -> Sequence[str]:
         """Return the token, or smaller tokens for the same text if it is not in the vocabulary."""
+        # A subword token may be missing from the vocabulary if it is too rare in the training text.
         return (token,) if token in self.vocabulary else self.tokenizer.spell(token)
 
     def _known(self, word: str) -> bool:
@@ -195,6 +196,7 @@ class TextPair:
         """
         sinks = len(self.sink)
         end = np.full(sinks, SINK, dtype=np.int64)
+        # Sinks follow the tokens, so that positions in the text are the same with and without sinks.
         read = [np.concatenate([np.asarray(ids, dtype=np.int64), end]) for ids in sources]
         if self.budget is None:
             return collate(read, targets, rows)

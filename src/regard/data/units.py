@@ -60,7 +60,7 @@ class Units:
                 sizes.append(TOO_LONG)
                 continue
             found = [self.numbers[unit] for unit in line.split(_BETWEEN)] if line else []
-            if found:
+            if found:  # an empty sentence gets no tag, so that the pair is dropped
                 flat += first
                 flat += found
             sizes.append(len(found) + (len(first) if found else 0))

@@ -40,6 +40,7 @@ class UnknownCounts:
 
     def add(self, numbers: np.ndarray) -> None:
         """Add the tokens of complete sentences to the counts."""
+        # The counts are kept by token number: strings are only compared once, in `describe`.
         self._counts += np.bincount(numbers, minlength=len(self._counts))
         bytes_of = self._bytes[numbers]
         # The bytes of a character are adjacent, and UTF-8 is self-synchronizing: decoding the concatenated

@@ -47,7 +47,7 @@ class Vocabulary:
             raise DataError("the vocabulary contains a token twice")
         if "" in index or any("\n" in token for token in index):
             raise DataError("the vocabulary contains an empty token or a token with a line break")
-        object.__setattr__(self, "_index", index)
+        object.__setattr__(self, "_index", index)  # the dataclass is frozen
 
     @classmethod
     def build(

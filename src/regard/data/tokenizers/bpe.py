@@ -115,7 +115,7 @@ class BytePairTokenizer(Tokenizer):
         tokens: list[str] = []
         for block in blocks:
             tokens += self._bpe.segment_tokens([block])
-            tokens[-1] += MARK
+            tokens[-1] += MARK  # the block continues; the mark of the last block is removed below
         tokens[-1] = tokens[-1].removesuffix(MARK)
         return tokens
 

@@ -56,6 +56,7 @@ class InflectionTokenizer(Tokenizer):
         lemma, tab, features = line.partition("\t")
         if not line.strip() or (lemma.strip() and _BETWEEN.sub("", features)):
             return None
+        # Name the first missing part, from left to right.
         missing = "no tab" if not tab else "no lemma" if not lemma.strip() else "no features"
         return f"{missing} in {line[:60]!r}; expected a lemma, a tab, and features separated by , or ;"
 

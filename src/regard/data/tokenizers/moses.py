@@ -78,6 +78,7 @@ class MosesTokenizer(Tokenizer):
         self.config = config
         self._tokenizer = Rules(lang=config.language)
         self._detokenizer = MosesDetokenizer(lang=config.language)
+        # Override the pattern of punctuation marks that are attached to the preceding word.
         self._detokenizer.IS_PUNCT = re.compile(f"^[{re.escape(_FOLLOWING)}]+$")
 
     def __reduce__(self) -> tuple[type["MosesTokenizer"], tuple[MosesConfig]]:

@@ -71,6 +71,7 @@ class CharactersTokenizer(Tokenizer):
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token; a new word starts at every space."""
+        # A space at position 0 does not start a second word.
         return list(accumulate(int(token == SPACE and i > 0) for i, token in enumerate(tokens)))
 
     def save(self, folder: Path, side: str) -> None:
