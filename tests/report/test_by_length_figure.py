@@ -62,7 +62,7 @@ def test_metrics_of_which_less_is_better_say_so(root):
 def test_scores_have_no_percent_and_the_axis_holds_the_intervals(root):
     assert not any(text.endswith("%") for text in words(root) if text)
     assert "35" in words(root) or "40" in words(root)
-    assert root.findtext(f"{SVG}desc").startswith("soft: BLEU 20.00 on all; hard: BLEU 20.00 on all")
+    assert root.findtext(f"{SVG}desc").startswith("soft: BLEU 20.00 overall; hard: BLEU 20.00 overall")
 
 
 def test_systems_of_a_bucket_stand_beside_each_other():

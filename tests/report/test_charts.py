@@ -137,7 +137,7 @@ def test_bins_of_few_steps_have_no_accuracy_and_a_share_all_the_same():
 
 def test_models_of_other_bins_are_not_drawn_together():
     one, other = figures(Bins((0.0, 0.2), (5,), (5,))), figures(Bins((0.0, 0.25), (5,), (5,)))
-    with pytest.raises(DataError, match="other widths"):
+    with pytest.raises(DataError, match="bins of different widths"):
         svg_entropy({"one": one, "other": other})
 
 

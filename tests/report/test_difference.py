@@ -50,5 +50,5 @@ def test_the_key_says_who_is_red_and_who_is_blue():
 
 
 def test_one_system_has_no_difference():
-    with pytest.raises(DataError, match="both called 'a'"):
+    with pytest.raises(DataError, match="both systems of a difference are named 'a'"):
         svg_difference(np.zeros((1, 1)), ["w"], ["x"], ("a", "a"))

@@ -1,4 +1,4 @@
-"""Pictures of what attention did: in a terminal and as SVG."""
+"""Attention maps as pictures, in a terminal and as SVG, and the HTML report."""
 
 from regard.report.heatmap import svg_map
 from regard.report.terminal import TerminalMap, terminal_map

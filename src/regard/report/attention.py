@@ -1,4 +1,4 @@
-"""Figures of attention for several models side by side, Shankar & Sarawagi (2019), Figures 3 and 4."""
+"""Plot attention statistics of several models side by side: Shankar & Sarawagi (2019), Figures 3 and 4."""
 
 from collections.abc import Mapping
 
@@ -10,62 +10,69 @@ from regard.report.charts import Panel, Series, svg_panels
 
 __all__ = ["svg_coverage", "svg_entropy"]
 
-_FEW = 10  # steps in a bin: the share of fewer that are right says nothing
+_FEW = 10  # time steps: the accuracy of a bin with fewer steps is too noisy to plot
 
 
 def svg_entropy(models: Mapping[str, AttentionFigures]) -> str:
-    """Draw accuracy against entropy, and the histogram of entropies (Figure 3).
+    """Plot accuracy against entropy, and the histogram of entropies (Figure 3).
 
     Args:
-        models: The figures of each model, by its name.
+        models: Attention statistics by model name.
+
+    Returns:
+        The text of an SVG file.
 
     Raises:
-        DataError: if their bins are not of the same width.
+        DataError: if the bins of the models differ in width.
     """
     edges = _longest([one.entropies for one in models.values()])
-    across = "entropy of attention (nats)"
+    across = "attention entropy (nats)"
     curves = [_curve(name, one.entropies) for name, one in models.items()]
     shares = [Series(name, one.entropies.shares) for name, one in models.items()]
-    note = f"bins of {_FEW} steps or more; bars: 95 % intervals"
-    said = "; ".join(
-        f"{name}: mean entropy {one.entropy:.3f} nats, {one.accuracy:.1%} right"
+    note = f"only bins with at least {_FEW} time steps; error bars: 95 % intervals"
+    summary = "; ".join(
+        f"{name}: mean entropy {one.entropy:.3f} nats, accuracy {one.accuracy:.1%}"
         for name, one in models.items()
     )
     return svg_panels(
         [
-            Panel("Next words right", across, edges, curves, "curve", note),
-            Panel("Share of steps", across, edges, shares, "histogram"),
+            Panel("Accuracy of the next token", across, edges, curves, "curve", note),
+            Panel("Share of time steps", across, edges, shares, "histogram"),
         ],
-        "Accuracy against the entropy of attention, and how often each entropy occurs",
-        f"{said}.",
+        "Accuracy against attention entropy, and the distribution of the entropy",
+        f"{summary}.",
     )
 
 
 def svg_coverage(models: Mapping[str, AttentionFigures]) -> str:
-    """Draw the histogram of how much of a source sentence is looked at (Figure 4).
+    """Plot the histogram of the coverage of the source sentences (Figure 4).
 
     Args:
-        models: The figures of each model, by its name.
+        models: Attention statistics by model name.
+
+    Returns:
+        The text of an SVG file.
 
     Raises:
-        DataError: if their bins are not of the same width.
+        DataError: if the bins of the models differ in width.
     """
     edges = _longest([one.coverages for one in models.values()])
     shares = [Series(name, one.coverages.shares) for name, one in models.items()]
-    said = "; ".join(f"{name}: {one.coverage:.1%} on average" for name, one in models.items())
+    summary = "; ".join(f"{name}: {one.coverage:.1%} on average" for name, one in models.items())
     panel = Panel("Share of sentences", "coverage of the source sentence", edges, shares, "histogram")
-    return svg_panels([panel], "How much of the source sentences is looked at", f"{said}.")
+    return svg_panels([panel], "Coverage of the source sentences by attention", f"{summary}.")
 
 
 def _longest(bins: list[Bins]) -> tuple[float, ...]:
-    """The edges that hold all values."""
+    """Return the bin edges that span the values of all models."""
     edges = max((one.edges for one in bins), key=len)
     if any(one.edges != edges[: len(one.edges)] for one in bins):
-        raise DataError("figures with bins of other widths cannot be drawn into one picture")
+        raise DataError("the histograms of the models have bins of different widths: use one width for all")
     return edges
 
 
 def _curve(name: str, bins: Bins) -> Series:
+    # NaN interrupts the curve where a bin has too few steps.
     few = np.array(bins.counts) < _FEW
     values, interval = bins.accuracy, bins.interval
     values[few], interval[few] = np.nan, np.nan

@@ -1,4 +1,4 @@
-"""Finished pictures beside each other in one, each with a name above it."""
+"""Combine several SVG pictures into one, each with its name above it."""
 
 import re
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ _SIZE = re.compile(r'<svg [^>]*?width="(\d+)" height="(\d+)"')
 
 
 def svg_beside(pictures: Mapping[str, str], title: str, description: str, widest: int = 1400) -> str:
-    """Put pictures into one: from left to right, and on below where they would be too wide.
+    """Arrange pictures from left to right, and start a new row where the width is exceeded.
 
     Args:
-        pictures: SVG by name.
-        title: What they are, for screen readers.
-        description: What there is to see, for screen readers.
-        widest: Pixels across before the next goes below.
+        pictures: SVG texts by name.
+        title: Accessible title of the combined picture.
+        description: Accessible description of the combined picture.
+        widest: Maximum width of a row in pixels.
 
     Returns:
         The text of an SVG file.

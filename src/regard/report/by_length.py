@@ -1,4 +1,4 @@
-"""The figure of scores by source length, several systems side by side: Indurthi et al. (2019), Figure 2."""
+"""Plot scores by source length for several systems: Indurthi et al. (2019), Figure 2."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,14 @@ _LOWER = ("REP", "DROP")
 
 
 def svg_by_length(systems: Mapping[str, Mapping[str, LengthScores]], buckets: Sequence[Bucket]) -> str:
-    """Draw a chart of each metric, with a point and an interval a bucket, and the number of sentences below.
+    """Plot one chart per metric, with a point and an interval per bucket and the sentence counts below.
 
     Args:
-        systems: The scores of each system, by its name, of the same metrics each.
-        buckets: What they are scores of.
+        systems: Scores by system name and metric; all systems have the same metrics.
+        buckets: Length buckets to which the scores belong.
+
+    Returns:
+        The text of an SVG file.
     """
     labels, counts = [bucket.label for bucket in buckets], [len(bucket.rows) for bucket in buckets]
     return svg_groups(systems, labels, counts)
@@ -27,29 +30,32 @@ def svg_by_length(systems: Mapping[str, Mapping[str, LengthScores]], buckets: Se
 def svg_groups(
     systems: Mapping[str, Mapping[str, LengthScores]], labels: Sequence[str], counts: Sequence[int] | None
 ) -> str:
-    """Draw the same of groups whose sentences are not at hand.
+    """Plot scores by source length from the labels of the groups, without their sentences.
 
     Args:
-        systems: The scores of each system, by its name, of the same metrics each.
-        labels: The lengths of each group.
-        counts: The sentences of each group; none where they are not known.
+        systems: Scores by system name and metric; all systems have the same metrics.
+        labels: Label of each length group.
+        counts: Number of sentences in each group; None if unknown.
+
+    Returns:
+        The text of an SVG file.
     """
     groups = Groups(labels, counts, "sentences")
     edges = range(len(labels) + 1)
     metrics = list(next(iter(systems.values())))
-    panels, said = [], []
+    panels, summary = [], []
     for metric in metrics:
         scores = {name: each[metric] for name, each in systems.items()}
         label = next(iter(scores.values())).name
         title = f"{label} (lower is better)" if label in _LOWER else label
         series = [_series(name, one) for name, one in scores.items()]
-        note = "bars: 95 % intervals"
-        panels.append(Panel(title, "words of the source", edges, series, "curve", note, groups, unit=""))
+        note = "error bars: 95 % intervals"
+        panels.append(Panel(title, "source length (words)", edges, series, "curve", note, groups, unit=""))
         totals = {name: one.total.value for name, one in scores.items()}
-        said += [
-            f"{name}: {label} {value:.2f} on all" for name, value in totals.items() if not math.isnan(value)
+        summary += [
+            f"{name}: {label} {value:.2f} overall" for name, value in totals.items() if not math.isnan(value)
         ]
-    return svg_panels(panels, "Scores by the length of the source sentence", "; ".join(said) + ".")
+    return svg_panels(panels, "Scores by the length of the source sentence", "; ".join(summary) + ".")
 
 
 def _series(name: str, scores: LengthScores) -> Series:

@@ -1,7 +1,7 @@
-"""Curves and histograms of several systems side by side as SVG: shares, or scores, against bins or numbers.
+"""Curves and histograms of several systems as SVG charts.
 
-Each system keeps its colour (after Okabe & Ito 2008, for colour-blind eyes too), dashes and marker through
-all panels of a picture, so that it can be told without colour.
+Each system has the same color (Okabe & Ito, 2008, a palette for color-blind readers), dash pattern and marker
+in all panels of a picture, so that the systems can be distinguished without color.
 """
 
 import math
@@ -34,10 +34,10 @@ _LINE = 22.0
 _CHARACTER = 7.4
 _SAMPLE = 34.0
 _MARKER = 3.6
-_ROW = 16.0  # what the counts of groups take below their names
-_APART = 8.0  # between systems in a group, so that their intervals do not hide each other
-_SPREAD = 28.0  # from the first system to the last
-_MARKED = 30  # points of a line; more markers would hide it
+_ROW = 16.0  # height of the row of counts below the group names
+_APART = 8.0  # between two systems of a group, so that their error bars do not overlap
+_SPREAD = 28.0  # maximum distance between the first and the last system of a group
+_MARKED = 30  # maximum number of points that get a marker; more markers would hide the line
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Series:
     """The shares or scores of one system.
 
     Attributes:
-        name: Of the system.
-        values: One a bin, shares 0 to 1; not a number where there is nothing to show.
-        interval: The ends of an interval around each; not numbers where there is none.
-        at: Where each value lies, in the place of bins.
+        name: Name of the system.
+        values: One value per bin; shares are between 0 and 1. NaN values are not plotted.
+        interval: Lower and upper end of the interval of each value. NaN for a value without an interval.
+        at: Position of each value on the horizontal axis. Default: the middle of each bin.
     """
 
     name: str
@@ -59,12 +59,12 @@ class Series:
 
 @dataclass(frozen=True)
 class Groups:
-    """Bins of the same width on the page that go by names.
+    """Named bins that are plotted with equal width.
 
     Attributes:
-        names: Of the bins.
-        counts: How much each holds; none where that is not known.
-        of: What is counted.
+        names: Name of each bin.
+        counts: Number of items in each bin; None if unknown.
+        of: Name of the counted items, such as "sentences".
     """
 
     names: Sequence[str]
@@ -77,15 +77,15 @@ class Panel:
     """One chart.
 
     Attributes:
-        title: What it shows.
-        across: What the bins are of, with its unit.
-        edges: Of the bins, rising; one system may have fewer than all. Of values that lie elsewhere, the ends
+        title: Title above the chart.
+        across: Label of the horizontal axis, with its unit.
+        edges: Edges of the bins, increasing; a series may have fewer bins. For series with `at`, the two ends
             of the axis.
         series: The systems, in the same order in all panels.
-        kind: A curve through the middles of the bins; or a histogram.
-        note: A line below.
-        groups: What the bins are called, in the place of their edges.
-        unit: `%` of shares, whose curves reach up to 100 %; none of scores.
+        kind: A curve through the middles of the bins, or a histogram.
+        note: Line of text below the chart.
+        groups: Names of the bins, which replace the edges as labels.
+        unit: `%` for shares, whose curves have an axis up to 100 %; empty for scores.
     """
 
     title: str
@@ -99,32 +99,33 @@ class Panel:
 
     @property
     def highest(self) -> float:
-        """What the axis reaches up to."""
+        """Upper end of the vertical axis."""
         if self.kind == "curve" and self.unit:
             return 1.0
         ends = [each for one in self.series for each in (one.values, one.interval) if each is not None]
+        # `or 1.0`: an axis of zero height would divide by zero.
         most = max((float(each[~np.isnan(each)].max(initial=0.0)) for each in ends), default=0.0) or 1.0
         step = _step(most)
         return math.ceil(most / step - 1e-9) * step
 
     def said(self, value: float) -> str:
-        """A value as the pointer over it shows it."""
+        """Return the text of a value for its tooltip."""
         return f"{value:.1%}" if self.unit else f"{value:.2f}"
 
     def bin_name(self, b: int) -> str:
-        """What a bin is called."""
+        """Return the name of a bin."""
         if self.groups is not None:
             return self.groups.names[b]
         return f"{self.edges[b]:g} to {self.edges[b + 1]:g}"
 
 
 def svg_panels(panels: Sequence[Panel], title: str, description: str) -> str:
-    """Draw charts beside each other, one legend above them.
+    """Plot charts side by side below a common legend.
 
     Args:
         panels: The charts.
-        title: What they are, for screen readers.
-        description: What there is to see, for screen readers.
+        title: Accessible title.
+        description: Accessible description.
 
     Returns:
         The text of an SVG file.
@@ -143,7 +144,7 @@ def svg_panels(panels: Sequence[Panel], title: str, description: str) -> str:
 
 
 def _legend(names: Sequence[str], width: Length) -> tuple[list[str], int]:
-    """Samples with their names, and how many rows they take."""
+    """Return the elements of the legend and its number of rows."""
     parts: list[str] = []
     x, rows = _LEFT, 1
     for i, name in enumerate(names):
@@ -165,7 +166,7 @@ def _stroke(i: int) -> dict[str, str | Length]:
 
 
 def _marker(at: Point, i: int, tip: str = "") -> str:
-    """A circle, a square, a triangle... around a point."""
+    """Return the marker of a system (circle, square, triangle, ...) around a point."""
     style: dict[str, str | Length] = {"fill": colour_of(i), "stroke": "#ffffff"}
     if i % len(_DASHES) == 0:
         return dot(at, _MARKER, tip, **style)
@@ -177,7 +178,7 @@ def _marker(at: Point, i: int, tip: str = "") -> str:
 
 @dataclass(frozen=True)
 class _Chart:
-    """A panel whose lower left corner is `at`."""
+    """A panel placed on the page; `at` is the lower left corner of the plot area."""
 
     at: Point
     panel: Panel
@@ -217,7 +218,7 @@ class _Chart:
         return parts + (self._ticks() if panel.groups is None else self._names(panel.groups))
 
     def _ticks(self) -> list[str]:
-        """The axis of bins by their edges."""
+        """Return a numeric horizontal axis."""
         panel, parts = self.panel, []
         base = self.at[1]
         step = _step(panel.edges[-1] - panel.edges[0])
@@ -229,7 +230,7 @@ class _Chart:
         return parts
 
     def _names(self, groups: Groups) -> list[str]:
-        """The axis of bins by their names, with what is in each."""
+        """Return a horizontal axis of named bins with their counts."""
         left, base = self.at
         style: dict[str, str | Length] = {"fill": MUTED, "font_size": 11}
         parts = (
@@ -244,25 +245,25 @@ class _Chart:
         return parts
 
     def _aside(self, i: int) -> float:
-        """How far from the middle of a group a system's points lie, in pixels."""
+        """Return the horizontal offset of a system's points from the middle of a group, in pixels."""
         most = len(self.panel.series) - 1
         if self.panel.groups is None or not most:
             return 0.0
         return (i - most / 2) * min(_APART, _SPREAD / most)
 
     def _curve(self, i: int, series: Series) -> list[str]:
-        """A line through the points, broken where there is nothing to show."""
-        pieces: list[list[Point]] = [[]]
+        """Return a line through the points that is interrupted at NaN, with markers and error bars."""
+        segments: list[list[Point]] = [[]]
         marks: list[str] = []
         middles = [(low + high) / 2 for low, high in pairwise(self.panel.edges)]
         where = middles if series.at is None else series.at.tolist()
         for b, (at, value) in enumerate(zip(where, series.values.tolist(), strict=False)):
             if math.isnan(value):
-                pieces.append([])
+                segments.append([])
                 continue
             x, y = self.place(at, value)
             x += self._aside(i)
-            pieces[-1].append((x, y))
+            segments[-1].append((x, y))
             if len(where) > _MARKED:
                 continue
             place = self.panel.bin_name(b) if series.at is None else f"{at:,g}"
@@ -272,29 +273,29 @@ class _Chart:
                 tip += f" ({self.panel.said(ends[0])} to {self.panel.said(ends[1])})"
                 bar = [(x, self.place(at, end)[1]) for end in ends]
                 marks.append(line(bar, stroke=colour_of(i), stroke_width=1.2, opacity=0.6))
-            marks.append(_marker(pieces[-1][-1], i, printable(tip)))
-        return [*(line(piece, **_stroke(i)) for piece in pieces if len(piece) > 1), *marks]
+            marks.append(_marker(segments[-1][-1], i, printable(tip)))
+        return [*(line(segment, **_stroke(i)) for segment in segments if len(segment) > 1), *marks]
 
     def _steps(self, i: int, series: Series) -> list[str]:
-        """The outline of a histogram over a light ground of its colour; nothing where nothing is."""
-        pieces: list[list[Point]] = []
+        """Return the outline of a histogram over a light background; empty bins have no outline."""
+        segments: list[list[Point]] = []
         before = 0.0
         for (low, high), value in zip(pairwise(self.panel.edges), series.values.tolist(), strict=False):
             if value and not before:
-                pieces.append([self.place(low, 0)])
+                segments.append([self.place(low, 0)])
             if value:
-                pieces[-1] += [self.place(low, value), self.place(high, value)]
+                segments[-1] += [self.place(low, value), self.place(high, value)]
             elif before:
-                pieces[-1].append(self.place(low, 0))
+                segments[-1].append(self.place(low, 0))
             before = value
         if before:
-            pieces[-1].append(self.place(self.panel.edges[len(series.values)], 0))
-        colour = colour_of(i)
-        grounds = [polygon(piece, fill=colour, opacity=0.1) for piece in pieces]
-        return [*grounds, *(line(piece, **_stroke(i), stroke_linejoin="round") for piece in pieces)]
+            segments[-1].append(self.place(self.panel.edges[len(series.values)], 0))
+        color = colour_of(i)
+        backgrounds = [polygon(segment, fill=color, opacity=0.1) for segment in segments]
+        return [*backgrounds, *(line(segment, **_stroke(i), stroke_linejoin="round") for segment in segments)]
 
     def _tips(self) -> list[str]:
-        """What the pointer over a bin shows: the shares of all systems."""
+        """Return invisible areas over the bins whose tooltips list the shares of all systems."""
         parts: list[str] = []
         for b, (low, high) in enumerate(pairwise(self.panel.edges)):
             found = [(one.name, one.values[b] if b < len(one.values) else 0.0) for one in self.panel.series]
@@ -306,6 +307,6 @@ class _Chart:
 
 
 def _step(reach: Length) -> float:
-    """A round distance, 1, 2 or 5 times a power of ten, of which four to eight make up a length."""
+    """Return a tick distance of 1, 2 or 5 times a power of ten that divides a length into 4 to 10 parts."""
     power = 10.0 ** math.floor(math.log10(reach / 4))
     return next(power * times for times in (5, 2, 1) if reach / (power * times) >= 4)

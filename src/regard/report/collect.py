@@ -1,7 +1,7 @@
-"""What systems did with a text, sentence by sentence: translations, their faults, and where they looked.
+"""Collect the translations of several systems sentence by sentence, with their errors and attention.
 
-Attention is looked at twice. In a system's own translation it is what the translation came from; led through
-the reference all systems say the same words, so that they can be compared step by step, as
+Attention is recorded twice: for the system's own translation, and under forced decoding of the reference.
+Under forced decoding all systems produce the same words, so their maps can be compared step by step, as
 `regard analyse --attention` does.
 """
 
@@ -40,33 +40,33 @@ __all__ = [
 
 
 Linking = Callable[[Sequence[tuple[Sequence[str], Sequence[str]]]], list[Links]]
-"""The word links of pairs of sentences in words."""
+"""A word aligner: from pairs of source and target sentences, as words, to the word links of each pair."""
 
 T = TypeVar("T")
 
 
 @runtime_checkable
 class Following(Protocol):
-    """Passes items on as they come and shows a person how far they are."""
+    """A progress display that passes items through."""
 
     def __call__(self, items: Iterable[T], name: str, total: int) -> Iterator[T]:
-        """The items; `name` is what is done, `total` how many there will be."""
+        """Yield the items and show the progress; `name` labels the task, `total` is the number of items."""
         ...
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a system made of one sentence.
+    """The result of one system for one sentence.
 
     Attributes:
-        sentence: Its words and faults.
-        text: The translation as it was written; empty for a line that was refused.
-        own: Where it looked while it translated; none for systems that do not show it.
-        forced: Where it looked while it was led through the reference.
-        entropy: The mean of the steps of its own translation, the end symbol's among them, in nats.
-        coverage: The share of the source its own translation looked at, 0 to 1.
-        log_prob: Of a token of its own translation, the mean in nats, the end symbol among them.
-        refused: Why the line was not translated; none where it was.
+        sentence: The words of the sentence and the errors of its translation.
+        text: The translation as text; empty for a line that was not translated.
+        own: Attention maps of the system's own translation; None for systems without attention.
+        forced: Attention maps under forced decoding of the reference.
+        entropy: Mean attention entropy over the time steps of its own translation, including EOS, in nats.
+        coverage: Coverage of the source by its own translation, between 0 and 1.
+        log_prob: Mean log-probability per token of its own translation, including EOS, in nats.
+        refused: Reason why the line was not translated; None if it was.
     """
 
     sentence: Sentence
@@ -84,14 +84,14 @@ class System:
     """A model, or a file of translations.
 
     Attributes:
-        name: What it is called.
-        path: Its folder or file.
-        sentences: What it made of each line.
-        attention: What its attention did in each reference; none for a line that it cannot read; empty for a
-            system that shows no attention.
-        perplexity: Of the references; none where it is not known.
-        curves: Its training; none where there is no record.
-        bounded: Whether its source words have fertilities.
+        name: Name of the system.
+        path: Its model folder or file.
+        sentences: Its result for each line.
+        attention: Attention statistics of each line under forced decoding; None for a line that the model
+            cannot process. Empty for a system without attention.
+        perplexity: Perplexity of the references; None if unknown.
+        curves: Training curves; None without a training record.
+        bounded: Whether source words have fertilities, that is, upper bounds on their attention.
     """
 
     name: str
@@ -113,17 +113,19 @@ def collect_model(
     lowercase: bool = False,
     curves: Curves | None = None,
 ) -> System:
-    """Translate a text with a model, and lead it through the references; phrases are not led.
+    """Translate a text with a model, and compute its attention under forced decoding of the references.
+
+    Phrase-based models are not force-decoded: their phrases may not be able to produce the reference.
 
     Args:
-        name: What to call it.
-        path: Where it came from.
-        translator: The model and its search settings, with one translation a line.
+        name: Name of the system.
+        path: Path of the model.
+        translator: The model and its search settings, which return one translation per line.
         pairs: The lines and their references.
-        following: Shows how far it is.
-        every: Whether to keep every layer and head of attention, and what it was before tokens were known.
-        lowercase: Whether repetitions are counted ignoring case.
-        curves: Of its training.
+        following: Progress display.
+        every: Whether to keep all layers and heads, and the prior in addition to the posterior attention.
+        lowercase: Whether to ignore case when counting repetitions.
+        curves: Training curves of the model.
     """
     lines = number_lines(source for source, _ in pairs)
     shown: list[Shown] = []
@@ -139,12 +141,13 @@ def collect_model(
     sentences = tuple(
         replace(one, own=mine, forced=led) for one, mine, led in zip(shown, own, forced, strict=True)
     )
-    looking = any(one is not None for one in attention)
+    attends = any(one is not None for one in attention)
     return System(
         name=name,
         path=str(path),
         sentences=sentences,
-        attention=tuple(attention) if looking else (),
+        attention=tuple(attention) if attends else (),
+        # exp(709) is the largest finite value; a worse model gets no perplexity.
         perplexity=math.exp(-total / steps) if steps and total / steps > -700 else None,
         curves=curves,
         bounded=translator.text.budget is not None,
@@ -159,15 +162,15 @@ def collect_lines(
     text: TextPair | None = None,
     lowercase: bool = False,
 ) -> System:
-    """Take translations that are there already, whatever made them.
+    """Return a system made of existing translations, which have no attention.
 
     Args:
-        name: What to call the system.
-        path: Where they came from.
-        lines: A translation for each line.
+        name: Name of the system.
+        path: File of the translations.
+        lines: One translation per line.
         pairs: The lines and their references.
-        text: Whose tokenizers cut text into words; none: words stand between blanks.
-        lowercase: Whether repetitions are counted ignoring case.
+        text: Tokenizers that split text into words. Default: split at spaces.
+        lowercase: Whether to ignore case when counting repetitions.
     """
     source, target = (None, None) if text is None else (text.source, text.target)
     sentences = [
@@ -187,23 +190,28 @@ def collect_lines(
 
 
 def link_system(system: System, align: Linking) -> System:
-    """The system with the word links of each source with its reference, and with its translation."""
+    """Return the system with word links between each source and its reference, and its translation.
+
+    Args:
+        system: The system.
+        align: The word aligner.
+    """
     sentences = [one.sentence for one in system.sentences]
-    wanted = align([(sentence.source, sentence.reference) for sentence in sentences])
-    said = align([(sentence.source, sentence.output) for sentence in sentences])
+    with_reference = align([(sentence.source, sentence.reference) for sentence in sentences])
+    with_output = align([(sentence.source, sentence.output) for sentence in sentences])
     linked = (
         replace(one, sentence=replace(one.sentence, links=links))
-        for one, links in zip(system.sentences, zip(wanted, said, strict=True), strict=True)
+        for one, links in zip(system.sentences, zip(with_reference, with_output, strict=True), strict=True)
     )
     return replace(system, sentences=tuple(linked))
 
 
 def system_maps(system: System, forced: bool) -> tuple[MapKind, ...]:
-    """Which maps each sentence of a system has; none: no maps.
+    """Return the kinds of maps that each sentence of a system has; empty for a system without maps.
 
     Args:
         system: The system.
-        forced: Of the references; else of its own translations.
+        forced: Whether to return the maps of the references instead of those of its own translations.
     """
     maps = (one.forced if forced else one.own for one in system.sentences)
     return next((one.kinds for one in maps if one is not None), ())
@@ -212,38 +220,38 @@ def system_maps(system: System, forced: bool) -> tuple[MapKind, ...]:
 def examine(
     result: LineResult, reference: str, translator: Translator | PhraseTranslator, lowercase: bool
 ) -> Sentence:
-    """A translated line in words, with what each source word received.
+    """Return a translated line as words, with the attention that each source word received.
 
     Args:
-        result: The line; without translations it has no words said and no attention.
-        reference: The reference's text.
-        translator: What translated it.
-        lowercase: Whether repetitions are counted ignoring case.
+        result: The line; without translations, the output is empty and there is no attention.
+        reference: Text of the reference.
+        translator: The translator that produced the result.
+        lowercase: Whether to ignore case when counting repetitions.
     """
     text = translator.text
     best = result.translations[0] if result.translations else None
     own = result.source_tokens[: len(result.source_tokens) - (len(text.sink) if best else 0)]
-    said = () if best is None else words_of(text.target, _said(best, translator))
+    output = () if best is None else words_of(text.target, _said(best, translator))
     return Sentence(
         line=result.line.number,
         source=words_of(text.source, own),
         reference=words_of(text.target, text.target.tokenize(reference)),
-        # A model may say two blanks in a row, with no word between them.
-        output=tuple(word for word in said if word),
+        # A model may generate two spaces in a row, with no word between them.
+        output=tuple(word for word in output if word),
         received=None if best is None else _received(best, own, text),
         lowercase=lowercase,
     )
 
 
 def _said(best: Translation, translator: Translator | PhraseTranslator) -> Sequence[str]:
-    """The tokens of a translation as it was written."""
+    """Return the tokens of the translated text, after the replacement of unknown words."""
     if translator.search.alignment.replace_unknown and UNK in best.hypothesis.tokens:
         return translator.text.target.tokenize(best.text)
     return best.tokens
 
 
 def _received(best: Translation, tokens: Sequence[str], text: TextPair) -> Received | None:
-    """What the words of the source received; none where the model attends to nothing."""
+    """Return the attention that the source words received, or None if the model has no attention."""
     if best.tokens and not best.weights.any():
         return None
     fertilities = None
@@ -265,12 +273,12 @@ def _show(
     every: bool,
     lowercase: bool,
 ) -> Iterator[Shown]:
-    """A block of translated lines with their attention."""
+    """Yield the results of a block of translated lines, with their attention."""
     for result in results:
         source, reference = pairs[result.line.number - 1]
         sentence = examine(result, reference, translator, lowercase)
         if result.refused:
-            # Nothing is said of it, and all that the reference covers is lost.
+            # The output is empty, so every source word that is linked to the reference counts as dropped.
             sentence = replace(sentence, source=_cut(source, translator.text.source))
         if not result.translations:
             yield Shown(sentence, "", refused=result.refused)
@@ -278,19 +286,19 @@ def _show(
         best = result.translations[0]
         logs = best.hypothesis.token_log_probs
         shown = Shown(sentence, best.text, log_prob=sum(logs) / len(logs) if logs else None)
-        believed = best.hypothesis.believed
-        if sentence.received is None or not believed:
+        posteriors = best.hypothesis.believed
+        if sentence.received is None or not posteriors:
             yield shown
             continue
-        said = words_of(translator.text.target, best.tokens)
+        output = words_of(translator.text.target, best.tokens)
         ids = best.source_words, best.target_words
         of = best.alignment
-        steps = chosen_heads(believed, of)
-        words = join_words(steps[:-1].mean(axis=1), *ids)
-        posterior, prior = _seen(best.hypothesis.attention, believed, of, every)
+        steps = chosen_heads(posteriors, of)
+        words = join_words(steps[:-1].mean(axis=1), *ids)  # without the row of EOS
+        posterior, prior = _seen(best.hypothesis.attention, posteriors, of, every)
         yield replace(
             shown,
-            own=word_maps(said, sentence.source, posterior, *ids, prior),
+            own=word_maps(output, sentence.source, posterior, *ids, prior),
             entropy=float(entropy(steps).mean()),
             coverage=coverage(words) if words.shape[1] else None,
         )
@@ -299,10 +307,11 @@ def _show(
 def _seen(
     priors: Layers, posteriors: Layers, config: AlignmentConfig, every: bool
 ) -> tuple[Seen, Seen | None]:
-    """The posterior and the prior of a translation as its maps show them: the prior only with every layer."""
+    """Return the posterior attention of a translation, and its prior if all layers are kept."""
     if not every:
         return Seen(attention_map(posteriors, config)), None
-    rows = slice(1, None) if config.shift else slice(None, -1)  # the end symbol is no word
+    # Without EOS, which is no word. Shifted attention: the row after a token's own belongs to the token.
+    rows = slice(1, None) if config.shift else slice(None, -1)
     after, before = (
         Seen(attention_map(layers, config), [layer[rows] for layer in layers])
         for layers in (posteriors, priors)
@@ -317,9 +326,9 @@ def _led(
     following: Following,
     every: bool,
 ) -> tuple[list[WordMaps | None], list[SentenceAttention | None], float, int]:
-    """The maps and figures of each reference; log-probability and number of all their tokens."""
+    """Return maps and statistics of each reference, and the log-probability and number of all tokens."""
     if isinstance(translator, PhraseTranslator):
-        # It cannot be led through a text that its phrases may not make.
+        # The phrases of the model may not be able to produce the reference.
         return [None] * len(pairs), [None] * len(pairs), 0.0, 0
     maps: list[WordMaps | None] = []
     figures: list[SentenceAttention | None] = []

@@ -1,4 +1,4 @@
-"""The training curves of a model folder, from its `record.jsonl`; broken lines are counted, not fatal."""
+"""Read the training curves of a model folder from its `record.jsonl`; malformed lines are only counted."""
 
 import math
 from collections.abc import Iterable
@@ -14,22 +14,22 @@ from regard.training.record import RECORD_FILE
 __all__ = ["Curves", "read_curves"]
 
 LARGEST = 1e30
-"""What is beyond it is no figure of a run that anybody could draw."""
-_MOST = 400  # points of a curve: more cannot be told apart on a page
+"""Bound of the absolute value of a number in the record; larger numbers cannot be plotted and are skipped."""
+_MOST = 400  # points per curve; more cannot be distinguished on a page
 
 Points = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class Curves:
-    """How training went.
+    """The training curves of a run, as pairs of optimizer step and value.
 
     Attributes:
-        train: Updates and the perplexity of the training text since the point before.
-        valid: Updates and the perplexity of the validation text.
-        scores: Updates and BLEU or accuracy of the validation text, where it was measured, by its name.
-        best: The update of the weights that were kept; none where it is not known.
-        broken: How many lines of the record could not be read.
+        train: Training perplexity, averaged since the previous point.
+        valid: Validation perplexity.
+        scores: Validation BLEU (0 to 100) and accuracy (percent) by name, if the run measured them.
+        best: Optimizer step of the best checkpoint; None if unknown.
+        broken: Number of malformed lines in the record.
     """
 
     train: Points = ()
@@ -40,7 +40,11 @@ class Curves:
 
 
 def read_curves(folder: Path) -> Curves | None:
-    """The curves of a model folder; none where it has no record."""
+    """Return the training curves of a model folder, or None if it has no readable record.
+
+    Args:
+        folder: The model folder.
+    """
     try:
         content = read_limited(own_file(folder, RECORD_FILE), LARGEST_JSON)
     except DataError:
@@ -67,7 +71,7 @@ def read_curves(folder: Path) -> Curves | None:
 
 
 def _points(entries: Iterable[dict[str, Any]], name: str) -> Points:
-    """What is a number."""
+    """Return the entries that have both a step and a finite value under `name`."""
     found = ((_number(entry.get("update")), _number(entry.get(name))) for entry in entries)
     return tuple((x, y) for x, y in found if x is not None and y is not None)
 
@@ -79,6 +83,6 @@ def _number(value: Any) -> float | None:
 
 
 def _thinned(points: Points) -> Points:
-    """At most so many points, the last one among them."""
+    """Return at most `_MOST` evenly spaced points, including the last."""
     step = math.ceil(len(points) / _MOST)
     return points if step <= 1 else points[(len(points) - 1) % step :: step]

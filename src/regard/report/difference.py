@@ -1,6 +1,6 @@
-"""Two attention maps as one: where one system looks more (red) and where the other does (blue).
+"""Plot the difference of two attention maps: red where one system attends more, blue where the other does.
 
-Shankar & Sarawagi (2019), Figure 2. Exactly equal weights are white, all others are not.
+Shankar & Sarawagi (2019), Figure 2. Exactly equal weights are white; every other difference has a color.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ __all__ = ["difference_pictures", "svg_difference"]
 
 _REDS = Ramp(((253, 238, 232), (246, 178, 147), (217, 95, 70), (168, 22, 40), (92, 0, 24)))
 _BLUES = Ramp(((234, 242, 251), (156, 198, 232), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
-_GOLD = "#f0b000"  # to be seen on the darkest red and blue, and on white
+_GOLD = "#f0b000"  # visible on the darkest red and blue and on white
 _CHARACTER = 6.2
 _NAME = 40
 
@@ -34,25 +34,26 @@ def svg_difference(
     captions: Sequence[str] | None = None,
     gold: GoldLinks | None = None,
 ) -> str:
-    """Draw the difference of maps (`regard.metrics.maps.map_difference`) as a heat map.
+    """Plot the difference of maps (`regard.metrics.maps.map_difference`) as a heat map.
 
     Args:
-        differences: One, or several of the same words; -1 to 1.
-        source: Source words, as many as columns.
-        target: Target words, as many as rows.
-        names: Which system has more where a difference is positive (red), and which where it is negative.
-        title: A line above the picture.
-        captions: One a difference.
+        differences: One difference, or several over the same words; values between -1 and 1.
+        source: Source words, one per column.
+        target: Target words, one per row.
+        names: The system that has more attention where a difference is positive (red), and the one where it
+            is negative (blue).
+        title: Title above the picture.
+        captions: One caption per difference.
         gold: Gold links to outline.
 
     Returns:
         The text of an SVG file.
 
     Raises:
-        DataError: if differences, words and captions do not fit each other.
+        DataError: if the shapes of differences, words and captions do not match.
     """
     if len(set(names)) != 2:
-        raise DataError(f"the two systems of a difference are both called {names[0]!r}")
+        raise DataError(f"both systems of a difference are named {names[0]!r}: give them different names")
     grid = make_grid(differences, source, target, captions)
     return draw_grid(grid, _paint(*(clip_label(printable(name), _NAME) for name in names)), title, gold)
 
@@ -62,29 +63,29 @@ def difference_pictures(
     maps: Mapping[str, AttentionMap],
     gold: GoldLinks | None = None,
 ) -> dict[str, str]:
-    """The maps of systems on the same words, beside each other and less the first one's.
+    """Return pictures of the maps of several systems, and of their differences from the first system.
 
     Args:
-        line: The sentence's number, for names and titles.
-        maps: Of each system, by its name; where only some of them have a sink, it has a column in all.
+        line: Number of the sentence, for file names and titles.
+        maps: Map of each system by name, over the same words. If one has a sink, all get its column.
         gold: Gold links to outline.
 
     Returns:
-        SVG files by their names: `maps-LINE.svg`, and `difference-LINE.svg` or one for each system.
+        SVG texts by file name: `maps-LINE.svg`, and `difference-LINE.svg` or one file per system.
 
     Raises:
-        DataError: if they are maps of other words.
+        DataError: if the maps have different words.
     """
     matched = match_maps(maps)
     (first, base), *others = matched.items()
     source, target = base.columns, base.target
-    beside = np.stack([one.weights for one in matched.values()])
+    stacked = np.stack([one.weights for one in matched.values()])
     title = f"Line {line}"
-    pictures = {f"maps-{line}.svg": svg_map(beside, source, target, title, list(maps), gold)}
+    pictures = {f"maps-{line}.svg": svg_map(stacked, source, target, title, list(maps), gold)}
     for name, one in others:
         file = f"difference-{line}.svg" if len(others) == 1 else f"difference-{line}-{name}.svg"
-        apart = map_difference(one, base, (name, first)).weights
-        pictures[file] = svg_difference(apart, source, target, (name, first), title, gold=gold)
+        difference = map_difference(one, base, (name, first)).weights
+        pictures[file] = svg_difference(difference, source, target, (name, first), title, gold=gold)
     return pictures
 
 
@@ -97,7 +98,7 @@ def _fill(difference: float) -> str:
 
 
 def _paint(red: str, blue: str) -> Paint:
-    """From all of the one's attention to all of the other's."""
+    """Return a diverging color scale from blue (-1) to red (1), with its legend."""
     red, blue = f"more in {red}", f"more in {blue}"
     width = _CHARACTER * cell_len(blue)
     steps = [(step + 0.5) / 6 for step in range(-6, 6)]

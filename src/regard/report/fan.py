@@ -1,6 +1,6 @@
-"""What a word gives to all words of its sentence in one layer: lines from the word, a colour a head.
+"""Plot the self-attention of one word in one layer: lines from the word to all words, one color per head.
 
-The lecture's (Martins 2020) picture of self-attention.
+The figure follows the lecture by Martins (2020).
 """
 
 from collections.abc import Sequence
@@ -15,35 +15,38 @@ from regard.report.svg import MUTED, colour_of, line, picture, polygon, text
 
 __all__ = ["svg_fan"]
 
-# Lengths in pixels; a label is cut to so many half-width characters.
+# Lengths in pixels; _LABEL is the maximum width of a label in half-width characters.
 _CHARACTER = 7.6
 _LABEL = 24
 _ROW = 24.0
 _MARGIN = 14.0
 _ACROSS = 190.0
 _BOX = 11.0
-_APART = 1.8  # between the lines of heads...
-_SPREAD = 16.0  # ...of which the first and the last are no further apart than this
-_FAINT = 0.02  # what is less is not drawn
+_APART = 1.8  # distance between the lines of two heads
+_SPREAD = 16.0  # maximum distance between the lines of the first and the last head
+_FAINT = 0.02  # lines of smaller weights are omitted
 
 
 def svg_fan(weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, title: str) -> str:
-    """Draw it.
+    """Plot the self-attention of one word.
 
     Args:
-        weights: What the word gives to each word, of each head.
+        weights: Attention of the word to each word, per head.
         words: The words.
-        word: The one the lines come from, from 0.
-        title: A line above the picture.
+        word: Index of the word from which the lines start, counted from 0.
+        title: Title above the picture.
 
     Returns:
         The text of an SVG file.
 
     Raises:
-        DataError: if weights and words do not fit each other.
+        DataError: if weights and words do not match, or there is no such word.
     """
     if weights.shape[1] != len(words) or not 0 <= word < len(words):
-        raise DataError(f"weights of {weights.shape[1]} words, {len(words)} words, the word {word}")
+        raise DataError(
+            f"weights of {weights.shape[1]} words for {len(words)} words, word {word}: expected one weight "
+            f"per word, and a word between 0 and {len(words) - 1}"
+        )
     names = [clip_label(printable(one), _LABEL) for one in words]
     widest = _CHARACTER * max(cell_len(name) for name in names)
     left = _MARGIN + widest + 8
@@ -74,12 +77,12 @@ def svg_fan(weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, 
             tip = f"head {h}: {printable(words[word])} → {printable(words[place])}: {weight:.4g}"
             parts.append(_box(boxes + h * (_BOX + 1), y, h, weight, tip))
     width = max(after + widest + _MARGIN, 2 * _MARGIN + _CHARACTER * cell_len(title))
-    said = f"Lines from {words[word]!r} to the words it looks at, a colour a head, the darker the more."
-    return picture(width, top + _ROW * len(names) + _MARGIN, title, said, parts)
+    summary = f"Lines from {words[word]!r} to the words it attends to, one color per head; darker means more."
+    return picture(width, top + _ROW * len(names) + _MARGIN, title, summary, parts)
 
 
 def _box(x: float, middle: float, head: int, weight: float, tip: str = "") -> str:
-    """A square whose left edge and middle are given."""
+    """Return a square with the given left edge and vertical center, as opaque as the weight."""
     low, high = middle - _BOX / 2, middle + _BOX / 2
     corners = [(x, low), (x + _BOX, low), (x + _BOX, high), (x, high)]
     shown = round(min(max(weight, 0.0), 1.0), 3)

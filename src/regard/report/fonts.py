@@ -1,4 +1,4 @@
-"""The typefaces that there are on a machine, by name, without asking any program of its own."""
+"""Find the names of the installed fonts, without calling any external program."""
 
 import os
 import struct
@@ -24,11 +24,11 @@ _PLAIN = (
     "Nimbus Sans",
 )
 _ENDINGS = (".ttf", ".otf", ".ttc")
-_FAMILY = 1  # the number of a typeface's name among the names in its file
+_FAMILY = 1  # ID of the family name in the `name` table of an OpenType file
 
 
 def families() -> Iterator[str]:
-    """Names of typefaces to try, those that read well in pictures first, then all that are installed."""
+    """Yield the names of fonts to try: first common sans-serif fonts, then all installed fonts."""
     yield from _PLAIN
     seen: set[str] = set(_PLAIN)
     for folder in _folders():
@@ -40,7 +40,7 @@ def families() -> Iterator[str]:
 
 
 def _folders() -> list[Path]:
-    """Where systems keep typefaces."""
+    """Return the font directories of the operating system."""
     home = Path.home()
     if sys.platform == "win32":
         return [Path(os.environ.get("WINDIR", "C:/Windows")) / "Fonts"]
@@ -55,7 +55,7 @@ def _folders() -> list[Path]:
 
 
 def _family(path: Path) -> str | None:
-    """The name in an OpenType file (of a collection, the first); none where it cannot be read."""
+    """Return the family name in an OpenType file (the first of a collection), or None if it is unreadable."""
     try:
         data = path.read_bytes()
         start = struct.unpack_from(">I", data, 12)[0] if data[:4] == b"ttcf" else 0
@@ -70,11 +70,11 @@ def _family(path: Path) -> str | None:
 
 
 def _name(data: bytes, table: int) -> str | None:
-    """The family in a table of names: of those for Windows or Unicode, which are in UTF-16."""
+    """Return the family name in a `name` table; only Unicode and Windows entries, which are UTF-16."""
     _, count, strings = struct.unpack_from(">HHH", data, table)
     for number in range(count):
-        platform, _, _, what, length, offset = struct.unpack_from(">6H", data, table + 6 + 12 * number)
-        if what == _FAMILY and platform in (0, 3):
+        platform, _, _, kind, length, offset = struct.unpack_from(">6H", data, table + 6 + 12 * number)
+        if kind == _FAMILY and platform in (0, 3):
             start = table + strings + offset
             return data[start : start + length].decode("utf-16-be")
     return None

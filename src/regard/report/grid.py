@@ -1,4 +1,4 @@
-"""What every picture of an attention map needs: weights that fit their labels, and a colour for a weight."""
+"""Shared parts of all pictures of attention maps: weights with matching labels, and the color of a weight."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,8 @@ from regard.errors import DataError
 
 __all__ = ["Grid", "Ramp", "clip_label", "make_grid", "printable"]
 
-# Control characters, line separators, changes of direction that outlast the word, and what XML cannot hold.
+# Control characters, line separators, direction overrides that extend beyond the word, and characters that
+# XML does not allow.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
@@ -21,10 +22,10 @@ class Grid:
     """One or more attention maps over the same words.
 
     Attributes:
-        weights: One map a head, target words down, source words across.
-        source: Labels of the columns, safe to print.
-        target: Labels of the rows, safe to print.
-        captions: One a head; empty where there is nothing to say.
+        weights: One map per head; rows are target words, columns are source words.
+        source: Labels of the columns, printable.
+        target: Labels of the rows, printable.
+        captions: One caption per head; an empty caption is omitted.
     """
 
     weights: Float[np.ndarray, "H T S"]
@@ -35,16 +36,16 @@ class Grid:
 
 @dataclass(frozen=True)
 class Ramp:
-    """A sequential colour scale for the weights from just above 0 to 1.
+    """A sequential color scale for weights from just above 0 to 1.
 
     Attributes:
-        stops: Red, green and blue (0 to 255) at even distances along the scale.
+        stops: Red, green and blue (0 to 255) of evenly spaced colors along the scale.
     """
 
     stops: tuple[tuple[int, int, int], ...]
 
     def colour(self, weight: float) -> str:
-        """The colour of a weight as `#rrggbb`; above 1 counts as 1."""
+        """Return the color of a weight as `#rrggbb`; weights are clipped to between 0 and 1."""
         place = min(max(weight, 0.0), 1.0) * (len(self.stops) - 1)
         left = min(int(place), len(self.stops) - 2)
         share = place - left
@@ -60,27 +61,27 @@ def make_grid(
     target: Sequence[str],
     captions: Sequence[str] | None = None,
 ) -> Grid:
-    """Check that weights and words fit, and make the words safe to print.
+    """Check that the shapes of weights and words match, and make the words printable.
 
     Args:
-        weights: One map, or one a head.
-        source: Source words, as many as columns.
-        target: Target words, as many as rows.
-        captions: One a head; without them several heads are numbered from 0 and a single one has none.
+        weights: One map, or one map per head.
+        source: Source words, one per column.
+        target: Target words, one per row.
+        captions: One caption per head. Default: several heads are numbered from 0, a single head has none.
 
     Raises:
-        DataError: if a number does not fit.
+        DataError: if the shapes do not match.
     """
     if weights.ndim not in (2, 3) or weights.shape[-2:] != (len(target), len(source)):
         raise DataError(
-            f"weights of shape {weights.shape}: expected target x source, {len(target)} x {len(source)}, "
-            "or one such map a head"
+            f"attention weights have shape {weights.shape}: expected target x source, "
+            f"{len(target)} x {len(source)}, or one such map per head"
         )
     heads = weights[None] if weights.ndim == 2 else weights  # (H, T, S)
     if captions is None:
         captions = [f"head {head}" for head in range(len(heads))] if len(heads) > 1 else [""] * len(heads)
     if len(captions) != len(heads):
-        raise DataError(f"{len(captions)} captions for {len(heads)} heads")
+        raise DataError(f"{len(captions)} captions for {len(heads)} heads: expected one caption per head")
     return Grid(
         weights=heads.astype(np.float64),
         source=tuple(map(printable, source)),
@@ -90,12 +91,12 @@ def make_grid(
 
 
 def printable(text: str) -> str:
-    """The text with a visible stand-in for each character that would break a picture."""
+    """Return the text with U+FFFD instead of each character that would break a picture."""
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def clip_label(label: str, cells: int) -> str:
-    """The label cut to a number of terminal cells, its end replaced by `…` where it was longer."""
+    """Return the label cut to a number of terminal cells; `…` marks a label that was longer."""
     if cell_len(label) <= cells:
         return label
     return set_cell_size(label, max(cells - 1, 0)).rstrip() + "…"

@@ -1,7 +1,7 @@
-"""An attention map as a self-contained SVG picture: no scripts, no fonts or styles from elsewhere.
+"""Plot attention maps as self-contained SVG heat maps, without scripts, external fonts or styles.
 
-Exactly 0 is white, every other weight is not, however small. The pointer over a cell shows its words and
-weight.
+A weight of exactly 0 is white; every other weight has a color, even a very small one. The tooltip of a cell
+shows its words and its weight.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -21,7 +21,7 @@ __all__ = ["BROKEN", "Paint", "draw_grid", "svg_map", "weight_colour"]
 _BLUES = Ramp(((234, 242, 251), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
 BROKEN = "#ff4fa3"
 
-# Lengths in pixels; a label is cut to so many half-width characters.
+# Lengths in pixels; _LABEL is the maximum width of a label in half-width characters.
 _CELL = 24
 _FONT = 13
 _CHARACTER = 7.4
@@ -29,7 +29,7 @@ _LABEL = 24
 _GAP = 8
 _MARGIN = 12.0
 _LINE = 20.0
-_MARKED = "#b3261e"  # of words that are marked, which are bold and underlined besides
+_MARKED = "#b3261e"  # color of marked words, which are also bold and underlined
 _SLOPE = 0.7072  # sine and cosine of 45 degrees
 _WIDTH = 1200
 
@@ -43,35 +43,36 @@ def svg_map(
     gold: GoldLinks | None = None,
     marked: Collection[int] = (),
 ) -> str:
-    """Draw attention as a heat map, source words across, target words down.
+    """Plot attention as a heat map; columns are source words, rows are target words.
 
     Args:
-        weights: One map, or one a head; weights above 1 are drawn as 1, and say their value.
-        source: Source words, as many as columns.
-        target: Target words, as many as rows.
-        title: A line above the picture.
-        captions: One a head; without them several heads are numbered from 0.
-        gold: Gold links to outline: sure ones with a solid line, possible ones dashed.
-        marked: Target words to mark, by their places.
+        weights: One map, or one map per head. Weights above 1 have the color of 1; their tooltips show the
+            true value.
+        source: Source words, one per column.
+        target: Target words, one per row.
+        title: Title above the picture.
+        captions: One caption per head. Default: several heads are numbered from 0.
+        gold: Gold links to outline: sure links with a solid line, possible links with a dashed line.
+        marked: Indices of target words to mark.
 
     Returns:
         The text of an SVG file.
 
     Raises:
-        DataError: if weights, words and captions do not fit each other.
+        DataError: if the shapes of weights, words and captions do not match.
     """
     return draw_grid(make_grid(weights, source, target, captions), _PAINT, title, gold, marked)
 
 
 @dataclass(frozen=True)
 class Paint:
-    """How numbers become colours.
+    """A color scale with its legend.
 
     Attributes:
-        fill: The colour of a number.
-        key: Elements that say which colours mean what, from (0, 0) on, 12 pixels high, in small letters.
-        width: Of the key, in pixels.
-        outline: The colour of a gold link's outline.
+        fill: Function from a number to its color.
+        key: SVG elements of the legend, with the origin at (0, 0) and 12 pixels high.
+        width: Width of the legend in pixels.
+        outline: Color of the outline of gold links.
     """
 
     fill: Callable[[float], str]
@@ -87,14 +88,14 @@ def draw_grid(
     gold: GoldLinks | None = None,
     marked: Collection[int] = (),
 ) -> str:
-    """Draw numbers between words as coloured cells, source words across, target words down.
+    """Plot numbers between words as colored cells; columns are source words, rows are target words.
 
     Args:
         grid: The numbers and words.
-        paint: Their colours.
-        title: A line above the picture.
+        paint: The color scale.
+        title: Title above the picture.
         gold: Gold links to outline.
-        marked: Target words to mark, by their places.
+        marked: Indices of target words to mark.
 
     Returns:
         The text of an SVG file.
@@ -103,11 +104,12 @@ def draw_grid(
     slanted = [_SLOPE * (_width(clip_label(label, _LABEL)) + _FONT) for label in grid.source]
     top = _GAP + max(slanted, default=0.0) + (_LINE if any(grid.captions) else 0)
     across, down = _CELL * len(grid.source), _CELL * len(grid.target)
-    # Slanted labels lean out to the right of the last column.
+    # The slanted labels extend to the right beyond the last column.
     lean = max((_CELL * (s + 0.5) + reach - across for s, reach in enumerate(slanted)), default=0.0)
     panel_width, panel_height = left + across + max(lean, 0.0) + _MARGIN, top + down + _MARGIN
 
-    # As many side by side as fit; two, which are there to be compared, while each of them does.
+    # Fill a row with the panels that fit into its width. Two panels are meant for comparison: they stay in
+    # one row as long as each of them fits alone.
     fitting = int(_WIDTH // panel_width) * (2 if len(grid.weights) == 2 else 1)
     columns = max(1, min(len(grid.weights), fitting))
     rows = -(-len(grid.weights) // columns)
@@ -160,7 +162,7 @@ def _labels(grid: Grid, head: int, left: float, top: float, marked: Collection[i
 
 
 def _label(label: str) -> str:
-    """A label cut to its length, the whole of it under the pointer."""
+    """Return a clipped label, with the full text as its tooltip."""
     shown = clip_label(label, _LABEL)
     return escape(shown) + (f"<title>{escape(label)}</title>" if shown != label else "")
 
@@ -177,16 +179,17 @@ def _cells(grid: Grid, head: int, paint: Paint) -> list[str]:
 
 
 def weight_colour(weight: float) -> str:
-    """The colour of a weight: white for exactly 0, a loud one for what is none."""
+    """Return the color of a weight: white for exactly 0, pink for negative or non-finite values."""
     if weight == 0:
         return "#ffffff"
-    # What is no weight at all must not pass for one.
+    # An invalid value must not look like a weight.
     return _BLUES.colour(weight) if np.isfinite(weight) and weight > 0 else BROKEN
 
 
 def _outlines(gold: GoldLinks | None, grid: Grid, paint: Paint) -> list[str]:
     if gold is None:
         return []
+    # Without pointer-events="none" the outlines would hide the tooltips of the cells.
     parts = [f'<g fill="none" stroke="{paint.outline}" stroke-width="2" pointer-events="none">']
     for s, t in sorted(gold.possible):
         if s < len(grid.source) and t < len(grid.target):

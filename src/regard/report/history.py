@@ -1,7 +1,7 @@
-"""Attention word by word: under each other the source sentence as every target word saw it.
+"""Plot the attention history: one row per target word, with the source sentence shaded by its attention.
 
-The lecture's (Martins 2020) attention history: a row a target word, the source words on a ground as dark as
-the attention they got. Exactly 0 is white.
+The figure follows the lecture by Martins (2020). The background of a source word is darker the more attention
+the word received; exactly 0 is white.
 """
 
 from collections.abc import Sequence
@@ -17,32 +17,32 @@ from regard.report.svg import INK, MUTED, number, picture, text
 
 __all__ = ["svg_history"]
 
-# Lengths in pixels; a label is cut to so many half-width characters.
+# Lengths in pixels; _LABEL is the maximum width of a label in half-width characters.
 _CHARACTER = 7.6
 _LABEL = 24
 _PAD = 7.0
 _ROW = 26.0
 _GAP = 3.0
 _MARGIN = 14.0
-_DARK = 0.45  # letters on more than this are white
+_DARK = 0.45  # text on larger weights is white
 
 
 def svg_history(
     weights: Float[np.ndarray, "T S"], source: Sequence[str], target: Sequence[str], title: str = ""
 ) -> str:
-    """Draw it.
+    """Plot the attention history of a translation.
 
     Args:
         weights: Attention of each target word to each source word.
         source: Source words.
         target: Target words.
-        title: A line above the picture.
+        title: Title above the picture.
 
     Returns:
         The text of an SVG file.
 
     Raises:
-        DataError: if weights and words do not fit each other.
+        DataError: if the shapes of weights and words do not match.
     """
     grid = make_grid(weights, source, target)
     columns = [clip_label(word, _LABEL) for word in grid.source]
@@ -69,8 +69,8 @@ def svg_history(
             ink = "#ffffff" if weight > _DARK else INK if weight else MUTED
             parts.append(text((at + wide / 2, base + 17), word, "middle", fill=ink, pointer_events="none"))
     width = max(x + _MARGIN, 2 * _MARGIN + _width(title))
-    said = "Each row is a target word; the darker the ground of a source word, the more attention it got."
-    return picture(width, top + len(rows) * _ROW + _MARGIN, title or "Attention word by word", said, parts)
+    summary = "Each row is a target word; a darker background of a source word means more attention."
+    return picture(width, top + len(rows) * _ROW + _MARGIN, title or "Attention history", summary, parts)
 
 
 def _width(label: str) -> float:

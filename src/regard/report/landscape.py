@@ -1,9 +1,9 @@
-"""Softmax against sparsemax in two and three dimensions (Martins 2020), the last position's score held at 0.
+"""Plot softmax and sparsemax in two and three dimensions (Martins, 2020), with the last score fixed at 0.
 
-In two dimensions the first position's weight is a curve; in three it is a surface over the two free scores,
-drawn once in perspective and once from above. From above, straight lines part the regions in which sparsemax
-attends to the same positions: A is its support where z_i > tau_A for i in A and z_i <= tau_A elsewhere,
-tau_A = (sum_A z_i - 1) / |A| (Martins & Astudillo 2016, Prop. 1).
+In two dimensions the weight of the first position is a curve. In three dimensions it is a surface over the
+two free scores, shown in perspective and from above. In the view from above, straight lines separate the
+regions in which sparsemax has the same support. The support is A where z_i > tau_A for i in A and
+z_i <= tau_A for all other i, with tau_A = (sum_A z_i - 1) / |A| (Martins & Astudillo (2016), Prop. 1).
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from regard.report.svg import INK, MUTED, Length, Point, clip, line, picture, po
 
 __all__ = ["Surface", "support_regions", "svg_curves", "svg_surfaces"]
 
-# From just above 0 to 1; exactly 0 is white, as in the maps of attention.
+# From just above 0 to 1; exactly 0 is white, as in attention maps.
 _RAMP = Ramp(((222, 235, 247), (158, 202, 225), (107, 174, 214), (49, 130, 189), (8, 69, 148)))
 _COLOURS = ("#c2410c", "#2f6db3", "#15803d")
 _GRID = "#e3e3e3"
@@ -28,19 +28,22 @@ _FRAME = "#8a8f98"
 # Lengths in pixels.
 _MARGIN = 12
 _PANEL = 404
-_ABOVE = 270  # side of a square seen from above
-_TILT = 26.0  # of a unit of score, sideways in perspective
-_RISE = 0.46  # upwards for what goes sideways
-_TALL = 112  # of a weight of 1
+_ABOVE = 270  # side of the square in the view from above
+_TILT = 26.0  # horizontal length of one unit of score in the perspective view
+_RISE = 0.46  # vertical length per horizontal length in the perspective view
+_TALL = 112  # height of a weight of 1
 _BANDS = 10
 
 
 def svg_curves(differences: Float[np.ndarray, "N"], curves: dict[str, Float[np.ndarray, "N"]]) -> str:
-    """Draw the weight of the first of two positions against the difference of their scores.
+    """Plot the weight of the first of two positions against the difference of their scores.
 
     Args:
-        differences: z1 - z2, rising.
-        curves: By the name of its map, the weight at each difference.
+        differences: z1 - z2, increasing.
+        curves: The weight at each difference, by the name of the transformation.
+
+    Returns:
+        The text of an SVG file.
     """
     left, top, width, height = 64.0, 16.0, 430.0, 240.0
     low, high = float(differences[0]), float(differences[-1])
@@ -66,33 +69,36 @@ def svg_curves(differences: Float[np.ndarray, "N"], curves: dict[str, Float[np.n
         y = top + 26 + 22 * i
         parts.append(line([(left + 14, y), (left + 46, y)], stroke=_COLOURS[i], stroke_width=2.5, **dashes))
         parts.append(text((left + 54, y + 4), name))
-    said = "The weight of the first of two positions against the difference of their scores: "
-    said += _ends(differences, curves)
-    return picture(left + width + 20, top + height + 50, f"{' and '.join(curves)} of two scores", said, parts)
+    summary = "The weight of the first of two positions against the difference of their scores: "
+    summary += _ends(differences, curves)
+    return picture(
+        left + width + 20, top + height + 50, f"{' and '.join(curves)} of two scores", summary, parts
+    )
 
 
 def _ends(differences: np.ndarray, curves: dict[str, np.ndarray]) -> str:
-    """In words, where each curve is exactly 0 and 1."""
-    said: list[str] = []
+    """Describe in words where each curve is exactly 0 and 1."""
+    summary: list[str] = []
     for name, curve in curves.items():
         zeros, ones = differences[curve == 0], differences[curve == 1]
         if len(zeros) and len(ones):
-            said.append(f"{name} is 0 up to {zeros[-1]:g} and 1 from {ones[0]:g}")
+            summary.append(f"{name} is 0 up to {zeros[-1]:g} and 1 from {ones[0]:g}")
         else:
-            said.append(f"{name} is never 0 or 1")
-    return "; ".join(said) + "."
+            summary.append(f"{name} is never 0 or 1")
+    return "; ".join(summary) + "."
 
 
 @dataclass(frozen=True)
 class Surface:
-    """The weight of the first of three positions, the score of the third being 0.
+    """The weight of the first of three positions; the score of the third is 0.
 
     Attributes:
-        name: Of the map.
-        reach: The two free scores go from -reach to reach.
-        coarse: On a square grid for the view in perspective, the first score across, the second down.
-        fine: On a finer one for the view from above; not falling as the first score rises.
-        sparse: Whether to part it into the regions of sparsemax.
+        name: Name of the transformation.
+        reach: The two free scores range from -reach to reach.
+        coarse: Weights on a square grid for the perspective view; rows vary the second score, columns the
+            first.
+        fine: Weights on a finer grid for the view from above; non-decreasing in the first score.
+        sparse: Whether to plot the boundaries of the regions of sparsemax.
     """
 
     name: str
@@ -103,7 +109,7 @@ class Surface:
 
 
 def svg_surfaces(surfaces: Sequence[Surface]) -> str:
-    """Draw surfaces side by side, in perspective and, below, from above with contours at every tenth."""
+    """Plot surfaces side by side: in perspective, and below from above, with contours at every 0.1."""
     width = _MARGIN * 2 + _PANEL * len(surfaces)
     top = 34
     reach = surfaces[0].reach
@@ -116,21 +122,20 @@ def svg_surfaces(surfaces: Sequence[Surface]) -> str:
         parts += _perspective((x, top + _TALL + 2 * _TILT * _RISE * reach), surface)
         parts += _from_above((x - _ABOVE / 2, middle + _ABOVE), surface)
     parts += _scale((width / 2 - 130, height - 26))
-    said = (
+    summary = (
         "The weight p1 of the first of three positions over the scores z1 and z2, from "
-        f"{-reach:g} to {reach:g}, with z3 = 0. Softmax bends and is nowhere zero; sparsemax is flat in "
-        "pieces: seven regions, one for each set of positions that it attends to, three of them with p1 "
-        "exactly zero."
+        f"{-reach:g} to {reach:g}, with z3 = 0. Softmax is smooth and nowhere zero. Sparsemax is piecewise "
+        "linear, with seven regions, one for each support; in three of them p1 is exactly zero."
     )
-    return picture(width, height, f"{' and '.join(s.name for s in surfaces)} of three scores", said, parts)
+    return picture(width, height, f"{' and '.join(s.name for s in surfaces)} of three scores", summary, parts)
 
 
 def _perspective(centre: Point, surface: Surface) -> list[str]:
-    """Facets from the farthest to the nearest, over the square on which they stand."""
+    """Return the facets of the surface from back to front, over the square of the scores."""
     reach, steps = surface.reach, len(surface.coarse) - 1
 
     def place(first: Length, second: Length, weight: Length) -> Point:
-        # The nearest corner has both scores at their lowest, where the surface is low and hides nothing.
+        # The front corner has the smallest scores, where the surface is low and hides nothing.
         return (
             centre[0] + _TILT * (first - second),
             centre[1] - _TILT * _RISE * (first + second) - _TALL * weight,
@@ -141,7 +146,7 @@ def _perspective(centre: Point, surface: Surface) -> list[str]:
     scores = np.linspace(-reach, reach, steps + 1).tolist()
     parts.append('<g stroke="#1f3b57" stroke-width=".4" stroke-linejoin="round">')
     for i, j in sorted(np.ndindex(steps, steps), key=lambda cell: -sum(cell)):
-        # i counts the second score, j the first
+        # i is the index of the second score, j of the first.
         corners = ((i, j), (i, j + 1), (i + 1, j + 1), (i + 1, j))
         weights = [float(surface.coarse[corner]) for corner in corners]
         points = [place(scores[b], scores[a], w) for (a, b), w in zip(corners, weights, strict=True)]
@@ -165,7 +170,7 @@ def _perspective(centre: Point, surface: Surface) -> list[str]:
 
 
 def _from_above(at: Point, surface: Surface) -> list[str]:
-    """Bands of weight, each painted over the last; at is the lower left corner."""
+    """Return bands of weight, each painted over the previous one; `at` is the lower left corner."""
     reach = surface.reach
 
     def place(point: Point) -> Point:
@@ -176,6 +181,7 @@ def _from_above(at: Point, surface: Surface) -> list[str]:
 
     square = [(-reach, -reach), (reach, -reach), (reach, reach), (-reach, reach)]
     parts = [polygon([place(p) for p in square], fill="#ffffff")]
+    # The lowest band starts just above 0, so that exactly 0 stays white.
     least = np.finfo(np.float64).tiny
     for band in range(_BANDS + 1):
         border = _border(surface, max(band / _BANDS, least))
@@ -202,7 +208,7 @@ def _from_above(at: Point, surface: Surface) -> list[str]:
 
 
 def _border(surface: Surface, weight: Length) -> list[Point]:
-    """Where the weight is first reached as the first score rises, from the lowest second score up."""
+    """Return the contour of a weight: for each second score, the smallest first score that reaches it."""
     rows, columns = surface.fine.shape
     first = np.linspace(-surface.reach, surface.reach, columns)
     second = np.linspace(-surface.reach, surface.reach, rows)
@@ -222,20 +228,20 @@ def _border(surface: Surface, weight: Length) -> list[Point]:
 
 
 def _at(surface: Surface, point: np.ndarray) -> Length:
-    """The weight at the point of the fine grid that is nearest."""
+    """Return the weight at the nearest point of the fine grid."""
     rows, columns = surface.fine.shape
     across, down = (point / surface.reach + 1) / 2
     return float(surface.fine[round(down * (rows - 1)), round(across * (columns - 1))])
 
 
 def support_regions(reach: Length) -> dict[tuple[int, ...], list[Point]]:
-    """The regions in which sparsemax of (z1, z2, 0) attends to the same positions.
+    """Return the regions of the scores (z1, z2, 0) in which sparsemax has the same support.
 
     Args:
-        reach: Both scores go from -reach to reach.
+        reach: Both scores range from -reach to reach.
 
     Returns:
-        By the positions attended to, counted from 1, the corners of the region.
+        The corners of each region, by its support (positions counted from 1, as z1 and p1 are).
     """
     square = [(-reach, -reach), (reach, -reach), (reach, reach), (-reach, reach)]
     regions: dict[tuple[int, ...], list[Point]] = {}
@@ -249,7 +255,7 @@ def support_regions(reach: Length) -> dict[tuple[int, ...], list[Point]]:
 
 
 def _margin(point: Point, position: int, support: tuple[int, ...]) -> Length:
-    """How far a position's score lies on the side of tau on which the support wants it."""
+    """Return the signed distance of a score from tau; positive if it agrees with the support."""
     scores = (*point, 0.0)
     tau = (sum(scores[i] for i in support) - 1) / len(support)
     return (scores[position] - tau) * (1 if position in support else -1)
@@ -266,8 +272,8 @@ def _scale(at: Point) -> list[str]:
         corners = [(left, y), (left, y + 12), (left + 20, y + 12), (left + 20, y)]
         parts.append(polygon(corners, fill=_RAMP.colour((band + 0.5) / _BANDS)))
     parts.append(text((x + 16 + 20 * _BANDS + 6, y + 10), "1", fill=MUTED, font_size=12))
-    said = "{1,2}: the positions attended to"
-    return [*parts, text((x + 250, y + 10), said, fill=MUTED, font_size=12)]
+    summary = "{1,2}: support (positions with p > 0)"
+    return [*parts, text((x + 250, y + 10), summary, fill=MUTED, font_size=12)]
 
 
 def _fill(greatest: Length, mean: Length) -> str:
@@ -275,7 +281,7 @@ def _fill(greatest: Length, mean: Length) -> str:
 
 
 def _straightened(points: Sequence[Point]) -> list[Point]:
-    """The line without the points that lie on a straight piece of it, to a twentieth of a pixel."""
+    """Return the line without points that lie on a straight segment, within 0.05 pixels."""
     kept = [points[0]]
     for i in range(1, len(points) - 1):
         (ax, ay), (bx, by), (cx, cy) = kept[-1], points[i], points[i + 1]

@@ -1,7 +1,7 @@
-"""Attention maps as a page carries them: words to words, 8 bits a weight, deflated in chunks.
+"""Attention maps of words as the HTML report stores them: 8 bits per weight, compressed in chunks.
 
-A weight of exactly 0 stays 0 and any other one is at least 1 of 255, so that what was not looked at can be
-told from what was hardly looked at.
+A weight of exactly 0 stays 0, and any other weight becomes at least 1 of 255. A word without attention can
+thus be distinguished from a word with very little attention.
 """
 
 import base64
@@ -17,17 +17,17 @@ from regard.metrics.maps import AttentionMap
 
 __all__ = ["MapKind", "MapPacker", "Seen", "WordMaps", "drop_equal_priors", "quantise", "word_maps"]
 
-_CHUNK = 1 << 18  # bytes of maps that are deflated together: what the page inflates to show one sentence
+_CHUNK = 1 << 18  # bytes of maps compressed together; the page decompresses one chunk to show a sentence
 
 
 @dataclass(frozen=True)
 class MapKind:
-    """Which attention a map shows.
+    """The layer, head and distribution that a map shows.
 
     Attributes:
-        layer: Of the attending layers, from 0; none: the map that word links come from.
-        head: From 0; none: the only one there is.
-        prior: Whether as it was before the token was known.
+        layer: Index among the layers with attention, counted from 0; None for the map of the word links.
+        head: Index of the head, counted from 0; None in a layer with a single head.
+        prior: Whether the map shows the prior attention, before the target token is observed.
     """
 
     layer: int | None = None
@@ -37,13 +37,13 @@ class MapKind:
 
 @dataclass(frozen=True)
 class WordMaps:
-    """The attention of one translation, V target words to W source words.
+    """The attention of one translation from V target words to W source words.
 
     Attributes:
         rows: The target words.
-        columns: The source words; `<sink>` at the end for a model that reads one.
-        weights: One map of each kind, 255 for all of a step's attention.
-        kinds: What each map is.
+        columns: The source words, followed by `<sink>` for a model with a sink.
+        weights: One map of each kind; 255 is a weight of 1.
+        kinds: The kind of each map.
     """
 
     rows: tuple[str, ...]
@@ -52,17 +52,17 @@ class WordMaps:
     kinds: tuple[MapKind, ...]
 
     def chosen(self, kinds: Sequence[MapKind]) -> "WordMaps":
-        """These maps alone."""
+        """Return only the maps of the given kinds."""
         places = [self.kinds.index(kind) for kind in kinds]
         return replace(self, weights=self.weights[places], kinds=tuple(kinds))
 
 
 class Seen(NamedTuple):
-    """The attention of a translation, the end symbol's row left out.
+    """The attention of a translation, without the row of the end symbol.
 
     Attributes:
-        map: The attention map that word links come from.
-        layers: For each attending layer all heads, where every one is to be kept; else none.
+        map: The attention map from which word links are computed.
+        layers: All heads of each layer with attention; empty if only `map` is kept.
     """
 
     map: Float[np.ndarray, "T S"]
@@ -70,7 +70,7 @@ class Seen(NamedTuple):
 
 
 def quantise(weights: Float[np.ndarray, "*N"]) -> UInt8[np.ndarray, "*N"]:
-    """Weights from 0 to 1 in 8 bits; 0 alone becomes 0."""
+    """Quantize weights between 0 and 1 to 8 bits; only a weight of exactly 0 becomes 0."""
     levels = np.rint(np.clip(weights, 0.0, 1.0) * 255)
     return np.where(weights > 0, np.maximum(levels, 1), 0).astype(np.uint8)
 
@@ -83,15 +83,15 @@ def word_maps(
     target_words: Sequence[int],
     prior: Seen | None = None,
 ) -> WordMaps:
-    """The maps of one translation, first the one that word links come from.
+    """Return the maps of one translation; the first is the one from which word links are computed.
 
     Args:
         rows: The target words.
         columns: The source words, without the sink.
-        posterior: The attention once tokens were known.
-        source_words: The word that each source token is part of, counted from 0; -1 for the sink.
-        target_words: The same of the T target tokens.
-        prior: The attention before they were known, where that is to be kept too.
+        posterior: The posterior attention, after the target token is observed.
+        source_words: Index of the word that each source token belongs to, counted from 0; -1 for the sink.
+        target_words: Index of the word that each of the T target tokens belongs to.
+        prior: The prior attention, before the token is observed. None to omit it.
     """
     kinds: list[MapKind] = []
     found: list[AttentionMap] = []
@@ -105,7 +105,7 @@ def word_maps(
             continue
         add(seen.map, MapKind(prior=before))
         if sum(weights.shape[1] for weights in seen.layers) == 1:
-            continue  # the map is all there is
+            continue  # a single head: its map has been added already
         for layer, weights in enumerate(seen.layers):
             heads = weights.shape[1]
             for head in range(heads):
@@ -115,7 +115,7 @@ def word_maps(
 
 
 def drop_equal_priors(maps: Iterable[WordMaps | None]) -> list[WordMaps | None]:
-    """A text's maps without those of before the token was known, where knowing it changed nothing."""
+    """Remove the prior maps of a text if they are equal to the posterior maps in all sentences."""
     given = list(maps)
     there = [one for one in given if one is not None]
     if not there or all(_is_unchanged(one) for one in there):
@@ -127,6 +127,7 @@ def drop_equal_priors(maps: Iterable[WordMaps | None]) -> list[WordMaps | None]:
 
 
 def _is_unchanged(maps: WordMaps) -> bool:
+    # The posterior maps come first, the prior maps second, in the same order.
     half = len(maps.kinds) // 2
     if not any(kind.prior for kind in maps.kinds):
         return True
@@ -134,19 +135,19 @@ def _is_unchanged(maps: WordMaps) -> bool:
 
 
 class MapPacker:
-    """Puts maps one behind the other into chunks of bytes, each deflated (zlib) and written in base64."""
+    """Concatenates maps into chunks of bytes, each compressed with zlib and encoded in base64."""
 
     def __init__(self) -> None:
-        """Start with nothing."""
+        """Start with an empty chunk."""
         self._done: list[str] = []
         self._open: list[bytes] = []
         self._filled = 0
 
     def add(self, maps: WordMaps) -> tuple[int, int]:
-        """Take in a translation's maps.
+        """Append the maps of a translation: map after map, row after row.
 
         Returns:
-            The chunk they are in, and where in it they begin; map after map, row after row.
+            The index of their chunk, and their offset in the decompressed chunk in bytes.
         """
         content = maps.weights.tobytes()
         if self._open and self._filled + len(content) > _CHUNK:
@@ -157,7 +158,7 @@ class MapPacker:
         return place
 
     def chunks(self) -> list[str]:
-        """All chunks."""
+        """Return all chunks, encoded."""
         if self._open:
             self._close()
         return list(self._done)

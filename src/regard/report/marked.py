@@ -1,7 +1,7 @@
-"""A translation with its faults marked, for a terminal or as plain text.
+"""Print a translation with its errors marked, in a terminal or as plain text.
 
-Under each source word stands the attention it got and, behind a slash, its fertility. Brackets stand around
-what was dropped or said again, so that it reads without colours too.
+Below each source word is the attention it received and, after a slash, its fertility. Dropped and repeated
+words are in brackets, so that they are visible without color.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,8 @@ from regard.report.worst import NEGLECTED, Received, Sentence
 __all__ = ["LEGEND", "marked_lines"]
 
 LEGEND = (
-    f"[word]: dropped, or said again; attention/fertility, !: hardly any (below {NEGLECTED:g}), "
-    "+: more than its share"
+    f"[word]: dropped or repeated; attention/fertility, !: little attention (below {NEGLECTED:g}), "
+    "+: more than its fertility or twice the mean"
 )
 
 _LABEL = 11  # cells
@@ -29,25 +29,25 @@ Column = tuple[Text, ...]
 
 
 def marked_lines(sentence: Sentence, width: int | None = None) -> Iterator[Text]:
-    """Draw a sentence.
+    """Print a sentence with its translation and reference.
 
     Args:
         sentence: The sentence.
-        width: Cells a line may take; what is longer goes on below. Without it lines are as long as they are.
+        width: Maximum width of a line in terminal cells; longer lines are wrapped. Default: no limit.
 
     Yields:
-        Its lines; `.plain` is what they are without colours.
+        The lines; their `.plain` is the text without color.
     """
     yield _head(sentence)
     source = ("source", "attention") if sentence.received else ("source",)
-    # Words with nothing below them stand as in text.
+    # One space between words, two where numbers are printed below them.
     yield from _rows(_source(sentence), source, len(source), width)
     yield from _rows(_words(sentence.reference, frozenset(), Style()), ("reference",), 1, width)
     yield from _rows(_words(sentence.output, sentence.repeated, _REPEATED), ("output",), 1, width)
-    said = [f"{ngram} (+{times})" for ngram, times in sentence.ngrams.items()]
-    said += [f"{word} doubled (+{times})" for word, times in sentence.doubles.items()]
-    if said:
-        yield from _rows([(Text(printable(part)),) for part in said], ("repeated",), 2, width)
+    repetitions = [f"{ngram} (+{times})" for ngram, times in sentence.ngrams.items()]
+    repetitions += [f"{word} doubled (+{times})" for word, times in sentence.doubles.items()]
+    if repetitions:
+        yield from _rows([(Text(printable(part)),) for part in repetitions], ("repeated",), 2, width)
 
 
 def _head(sentence: Sentence) -> Text:
@@ -79,7 +79,7 @@ def _words(words: Sequence[str], marked: frozenset[int], style: Style) -> list[C
 
 
 def _attention(received: Received, place: int) -> Text:
-    """Such as `0.03/2!`."""
+    """Return the attention and fertility of a word, such as `0.03/2!`."""
     shown = f"{received.attention[place]:.2f}"
     if received.fertility is not None:
         shown += f"/{received.fertility[place]:.3g}"
@@ -89,7 +89,7 @@ def _attention(received: Received, place: int) -> Text:
 
 
 def _rows(columns: Sequence[Column], labels: Sequence[str], gap: int, width: int | None) -> Iterator[Text]:
-    """Columns side by side, as many as fit; the others in rows below."""
+    """Yield columns side by side, wrapped to the width."""
     room = None if width is None else max(width - _LABEL, 1)
     names = labels
     for block in _blocks(columns, room, gap):
@@ -104,7 +104,7 @@ def _rows(columns: Sequence[Column], labels: Sequence[str], gap: int, width: int
 
 
 def _blocks(columns: Sequence[Column], room: int | None, gap: int) -> Iterator[list[Column]]:
-    """The columns of one row after the other; there is one row at least."""
+    """Yield the columns of each row; there is at least one row."""
     block: list[Column] = []
     taken = 0
     for column in columns:

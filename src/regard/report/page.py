@@ -1,7 +1,7 @@
-"""One HTML file of what systems did with a text: offline, searchable, with every map in it.
+"""Render the HTML report: one offline, searchable file with the translations and maps of several systems.
 
-The page holds its data as JSON and its maps as deflated bytes; its own script draws them when they are looked
-at. Nothing is fetched from anywhere, and everything that comes from text is set as text.
+The page contains its data as JSON and its attention maps as compressed bytes, which its script plots on
+demand. It makes no network requests, and inserts all data as text, never as markup.
 """
 
 import base64
@@ -32,18 +32,18 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class Report:
-    """What a page shows.
+    """The content of a report.
 
     Attributes:
-        title: Its title.
-        source: What the lines are, for people to read: a file.
-        reference: What the references are.
+        title: Title of the page.
+        source: Name of the source text for display, such as its file.
+        reference: Name of the reference text for display.
         pairs: The lines and their references.
-        systems: What each system made of them; all of the same lines.
-        scores: Theirs.
-        gold: Gold links of each line and its reference.
-        notes: What a reader should know, in a sentence each.
-        columns: More columns of the table of scores, by their heads: a cell a system.
+        systems: The results of each system, all for the same lines.
+        scores: The scores of the systems.
+        gold: Gold links between each line and its reference.
+        notes: Notes for the reader, one sentence each.
+        columns: Additional columns of the table of scores: one cell per system, by column heading.
     """
 
     title: str
@@ -58,7 +58,7 @@ class Report:
 
 
 def render(report: Report) -> str:
-    """The page."""
+    """Return the HTML text of a report."""
     packer = MapPacker()
     data = {
         "title": report.title,
@@ -87,19 +87,19 @@ def render(report: Report) -> str:
 
 
 def script_json(data: Any) -> str:
-    """JSON that can stand inside a script element: no text in it can end the element or begin a comment.
+    """Return JSON for use inside a script element: no text in it can end the element or start a comment.
 
-    Numbers that are none (not finite) become null.
+    Non-finite numbers become null.
     """
     text = json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    # A half of a character, from text that was cut in the midst of one, is no UTF-8.
+    # A lone surrogate, from text that was cut within a character, cannot be encoded as UTF-8.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _digest(script: str) -> str:
-    """How a policy names a script by its content: no other one may run, whatever text got into the page."""
+    """Return the hash of a script for the content security policy, which blocks all other scripts."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode('ascii')}"
 
 
@@ -202,11 +202,11 @@ def _attention(figures: AttentionFigures) -> dict[str, Any]:
 
 
 def _figures(report: Report) -> list[dict[str, Any]]:
-    """What sentences can be sorted and filtered by: of each system a number a sentence."""
+    """Return the statistics for sorting and filtering sentences: one number per sentence and system."""
     scores, systems = report.scores, report.systems
     sentences = [[one.sentence for one in system.sentences] for system in systems]
     lengths = [[float(len(one.source)) for one in own] for own in sentences]
-    found = [_figure("length", "source words", lengths, 0)]
+    found = [_figure("length", "source length (words)", lengths, 0)]
     for key, digits in (("bleu", 1), ("chrf", 1), ("meteor", 1)):
         if key in scores.each:
             values = [one.tolist() for one in scores.each[key]]
@@ -216,9 +216,9 @@ def _figures(report: Report) -> list[dict[str, Any]]:
         dropped = [[float(len(one.dropped)) for one in own] for own in sentences]
         found.append(_figure("drop", "dropped words", dropped, 0))
     for key, name, digits in (
-        ("entropy", "entropy (nats)", 3),
-        ("coverage", "coverage", 3),
-        ("log_prob", "log-probability of a token", 3),
+        ("entropy", "attention entropy (nats)", 3),
+        ("coverage", "source coverage", 3),
+        ("log_prob", "log-probability per token (nats)", 3),
     ):
         values = [[getattr(one, key) for one in system.sentences] for system in systems]
         if any(value is not None for own in values for value in own):
@@ -247,7 +247,7 @@ def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
 
 
 def _translation(shown: Shown, first: Any, packer: MapPacker) -> dict[str, Any]:
-    """What is not as in the first system's words, or not there, is left out."""
+    """Return a translation for the page; empty fields and words equal to the first system's are omitted."""
     sentence = shown.sentence
     found: dict[str, Any] = {"output": list(sentence.output)}
     if sentence.source != first.source:
@@ -259,8 +259,12 @@ def _translation(shown: Shown, first: Any, packer: MapPacker) -> dict[str, Any]:
         found["again"] = [[ngram, times, 0] for ngram, times in sentence.ngrams.items()]
         found["again"] += [[word, times, 1] for word, times in sentence.doubles.items()]
     if sentence.links is not None:
-        wanted, said = sentence.links
-        found |= {"dropped": list(sentence.dropped), "links": _links(said), "wanted": _links(wanted)}
+        with_reference, with_output = sentence.links
+        found |= {
+            "dropped": list(sentence.dropped),
+            "links": _links(with_output),
+            "wanted": _links(with_reference),
+        }
     received = sentence.received
     if received is not None:
         found["received"] = [round(x, 3) for x in received.attention]
@@ -281,7 +285,7 @@ def _translation(shown: Shown, first: Any, packer: MapPacker) -> dict[str, Any]:
 
 
 def _maps(maps: WordMaps, rows: Sequence[str], columns: Sequence[str], packer: MapPacker) -> dict[str, Any]:
-    """Where a sentence's maps are; their words where they are not those of the sentence."""
+    """Return the position of a sentence's maps, and their words where they differ from the sentence's."""
     found: dict[str, Any] = {"at": list(packer.add(maps)), "shape": [len(maps.rows), len(maps.columns)]}
     if maps.rows != tuple(rows):
         found["rows"] = list(maps.rows)
@@ -291,5 +295,5 @@ def _maps(maps: WordMaps, rows: Sequence[str], columns: Sequence[str], packer: M
 
 
 def _links(links: Links) -> list[list[int]]:
-    """Rows first, as maps have them."""
+    """Return links as (target, source) pairs, in the order of a map's row and column."""
     return [[t, s] for s, t in sorted(links)]

@@ -1,4 +1,4 @@
-"""A finished picture: seen in a notebook, saved as SVG, or as PNG for print."""
+"""A picture that a notebook displays and that can be saved as SVG or PNG."""
 
 import struct
 import zlib
@@ -13,16 +13,16 @@ from regard.report.fonts import families
 __all__ = ["DPI", "Picture", "png"]
 
 DPI = 300
-"""Dots an inch, what printers ask for."""
-_CSS_DPI = 96  # of an SVG's pixels
-_INCH = 0.0254  # metres
-_FIRST_CHUNK = 33  # where the header of a PNG file ends: its signature and IHDR
+"""Default resolution of PNG files in dots per inch, suitable for print."""
+_CSS_DPI = 96  # CSS pixels per inch, the unit of SVG lengths
+_INCH = 0.0254  # meters
+_FIRST_CHUNK = 33  # length of the header of a PNG file in bytes: its signature and IHDR chunk
 _PROBE = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><text y="16">H</text></svg>'
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture; a notebook shows it.
+    """A picture, which a notebook displays.
 
     Attributes:
         svg: The text of its SVG file.
@@ -31,24 +31,24 @@ class Picture:
     svg: str
 
     def save(self, path: Path | str, dpi: int = DPI) -> Path:
-        """Write it to a file.
+        """Write the picture to a file.
 
         Args:
-            path: Ends in `.svg` or `.png`.
-            dpi: Dots an inch of a PNG file.
+            path: Path that ends in `.svg` or `.png`.
+            dpi: Resolution of a PNG file in dots per inch.
 
         Returns:
             The path.
 
         Raises:
-            UsageError: if the path ends otherwise, or PNG cannot be made here.
+            UsageError: if the path has another extension, or PNG files cannot be rendered on this machine.
             DataError: if the file cannot be written.
         """
         path = Path(path)
         kind = path.suffix.lower()
         if kind not in (".svg", ".png"):
             raise UsageError(
-                f"{path}: a picture is saved as .svg or .png, not as {kind or 'a name without end'}"
+                f"{path}: a picture is saved as .svg or .png, not as {kind or 'a name without extension'}"
             )
         write_atomic(path, self.svg.encode() if kind == ".svg" else png(self.svg, dpi))
         return path
@@ -58,27 +58,27 @@ class Picture:
 
 
 def png(svg: str, dpi: int = DPI) -> bytes:
-    """A picture as pixels, on paper as large as on the screen.
+    """Return a picture as PNG, with the same physical size on paper as on the screen.
 
-    Text is set in the first of a list of plain typefaces that this machine has, or in any that it has.
+    Text uses the first installed font from a list of common sans-serif fonts, or any other installed font.
 
     Args:
         svg: The text of an SVG file.
-        dpi: Dots an inch.
+        dpi: Resolution in dots per inch.
 
     Returns:
         The content of a PNG file.
 
     Raises:
-        UsageError: if the package that draws is not installed, there is no typeface, or `dpi` is below 1.
+        UsageError: if the package `resvg-py` or a font is missing, or `dpi` is below 1.
     """
     if dpi < 1:
-        raise UsageError(f"a picture of {dpi} dots an inch; expected at least 1")
-    drawn = _draw(svg, _typeface(), dpi / _CSS_DPI)
-    metre = round(dpi / _INCH)
-    content = b"pHYs" + struct.pack(">IIB", metre, metre, 1)
+        raise UsageError(f"the resolution of a picture is {dpi} dots per inch: expected at least 1")
+    rendered = _draw(svg, _typeface(), dpi / _CSS_DPI)
+    dots = round(dpi / _INCH)  # per meter, as PNG stores the resolution
+    content = b"pHYs" + struct.pack(">IIB", dots, dots, 1)
     size = struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
-    return drawn[:_FIRST_CHUNK] + size + drawn[_FIRST_CHUNK:]
+    return rendered[:_FIRST_CHUNK] + size + rendered[_FIRST_CHUNK:]
 
 
 def _draw(svg: str, family: str | None, zoom: float) -> bytes:
@@ -86,9 +86,9 @@ def _draw(svg: str, family: str | None, zoom: float) -> bytes:
         from resvg_py import svg_to_bytes
     except ImportError:
         raise UsageError(
-            "PNG pictures need the package resvg-py: pip install 'regard[png]'; SVG needs nothing"
+            "PNG pictures need the package resvg-py: pip install 'regard[png]', or save the picture as .svg"
         ) from None
-    # Whatever a picture asks for is to be found: where a name is not known, the text would be left out.
+    # All font families are set to an installed font: resvg omits text in a font that it does not find.
     try:
         return svg_to_bytes(
             svg_string=svg,
@@ -100,17 +100,17 @@ def _draw(svg: str, family: str | None, zoom: float) -> bytes:
             monospace_family=family,
         )
     except ValueError as error:
-        raise UsageError(f"the picture cannot be drawn as PNG: {error}") from None
+        raise UsageError(f"the picture cannot be rendered as PNG: {error}") from None
 
 
 @lru_cache(maxsize=1)
 def _typeface() -> str:
-    """A typeface that puts letters on the page."""
+    """Return the first font with which a letter is rendered, that is, with which the picture is not blank."""
     blank = _draw(_PROBE.replace(">H<", "><"), None, 1.0)
     for family in families():
         if _draw(_PROBE, family, 1.0) != blank:
             return family
     raise UsageError(
-        "PNG pictures need a typeface, and none was found: install one (Debian, Ubuntu: apt-get install "
-        "fonts-dejavu-core); SVG needs none"
+        "PNG pictures need a font, but none was found: install one (Debian, Ubuntu: apt-get install "
+        "fonts-dejavu-core), or save the picture as .svg"
     )

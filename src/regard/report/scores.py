@@ -1,4 +1,4 @@
-"""What systems score on a text: as a whole with intervals, sentence by sentence, and by source length."""
+"""Score systems on a text: on the whole text with intervals, per sentence, and by source length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,19 +22,19 @@ from regard.report.collect import System
 __all__ = ["BY_LENGTH", "LOWER", "Scored", "Scores", "score_links", "score_systems"]
 
 LOWER = ("rep", "drop", "aer")
-"""Metrics of which less is better."""
+"""Metrics for which lower is better."""
 
 BY_LENGTH = ("bleu", "rep", "drop")
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What a system scores on the whole text.
+    """The score of a system on the whole text.
 
     Attributes:
-        estimate: The score, and its 95 % interval.
-        difference: Its score less the first system's; none of the first.
-        p_value: Two-sided, of the difference.
+        estimate: The score and its 95 % interval.
+        difference: The score minus the first system's score; None for the first system.
+        p_value: Two-sided p-value of the difference; None for the first system.
     """
 
     estimate: Estimate
@@ -44,17 +44,17 @@ class Scored:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of all systems, in their order.
+    """The scores of all systems, in the order of the systems.
 
     Attributes:
-        names: Of the metrics, as they are printed, by their keys.
-        signatures: The lines of settings and version.
-        table: Of each metric each system's; none of a system that has none.
-        each: Of each metric each system's sentences; BLEU smoothed, as sacreBLEU's of a sentence.
-        buckets: Of source length.
-        by_length: Of some metrics each system's scores in the buckets.
-        attention: What each system's attention did under the references; none of one that shows none.
-        missing: Why a metric is left out, in a sentence each.
+        names: Display names of the metrics, by key.
+        signatures: Signatures of the metrics (settings and version), by key.
+        table: Scores of each system by metric; None for a system without the metric.
+        each: Sentence scores of each system by metric; BLEU is smoothed as sacreBLEU's sentence BLEU.
+        buckets: Buckets of source length.
+        by_length: Scores of each system in the buckets, for the metrics in `BY_LENGTH`.
+        attention: Attention statistics of each system under forced decoding; None without attention.
+        missing: Reasons for omitted metrics, one sentence each.
     """
 
     names: dict[str, str]
@@ -78,20 +78,20 @@ def score_systems(
 ) -> Scores:
     """Score systems on the same lines.
 
-    BLEU and chrF are those of `regard evaluate`, REP and DROP those of `regard analyse --worst`: of words as
-    each system's tokenizers cut them.
+    BLEU and chrF equal those of `regard evaluate`. REP and DROP equal those of `regard analyse --worst`: they
+    are computed on the words of each system's own tokenizers.
 
     Args:
-        systems: One or more.
+        systems: One or more systems.
         pairs: The lines and their references.
-        tokenize: A `regard.metrics.translation.Tokenizer`, for BLEU and lengths.
-        lowercase: Whether case is ignored.
-        meteor: Whether to run METEOR where it is installed (English references).
-        gold: Gold links of each line and its reference.
-        resamples: Test sets the bootstrap draws.
+        tokenize: A `regard.metrics.translation.Tokenizer`, for BLEU and source lengths.
+        lowercase: Whether to ignore case.
+        meteor: Whether to compute METEOR if it is installed (English references only).
+        gold: Gold links between each line and its reference.
+        resamples: Number of bootstrap samples.
 
     Raises:
-        DataError: if there is no line.
+        DataError: if there are no lines.
         UsageError: if the tokenizer is unknown or needs a package that is not installed.
     """
     references = [reference for _, reference in pairs]
@@ -105,11 +105,11 @@ def score_systems(
         if (drops := _drops(system)) is not None:
             counts["drop"].append(drops)
     if not counts["drop"]:
-        missing.append("DROP needs a word aligner (--aligner): without it nobody knows what was dropped.")
+        missing.append("DROP is omitted: it needs a word aligner (--aligner) to find dropped source words.")
     try:
         counts["meteor"] = _meteor(systems, references) if meteor else []
     except UsageError as error:
-        missing.append(f"METEOR is left out. {error}.")
+        missing.append(f"METEOR is omitted. {error}.")
     found = {metric: own for metric, own in counts.items() if own}
     table: dict[str, list[Scored | None]] = {
         metric: [*_compare(own, resamples)] for metric, own in found.items()
@@ -118,7 +118,7 @@ def score_systems(
     if gold is not None:
         table["aer"] = [_alignment(system, gold, resamples) for system in systems]
     else:
-        missing.append("AER needs gold word links (--gold).")
+        missing.append("AER is omitted: it needs gold word links (--gold).")
     buckets = cut_by_length(count_lengths([source for source, _ in pairs], tokenize))
     return Scores(
         names={metric: own[0].name for metric, own in found.items()} | ({"aer": "AER %"} if gold else {}),
@@ -140,7 +140,7 @@ def score_systems(
 def _sentence_bleu(
     system: System, references: Sequence[str], tokenize: str, lowercase: bool
 ) -> Float[np.ndarray, "n"]:
-    """BLEU of each sentence, of the n-grams that it is long enough for: a corpus of one would score 0."""
+    """Return sentence BLEU with effective order: corpus BLEU of one short sentence would often be 0."""
     scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
     lines = zip(system.sentences, references, strict=True)
     return np.array([scorer.sentence_score(one.text, [reference]).score for one, reference in lines])
@@ -155,11 +155,11 @@ def _drops(system: System) -> SentenceCounts | None:
     links = [one.sentence.links for one in system.sentences if one.sentence.links is not None]
     if len(links) < len(system.sentences):
         return None
-    return count_drops([wanted for wanted, _ in links], [said for _, said in links])
+    return count_drops([one for one, _ in links], [other for _, other in links])
 
 
 def _meteor(systems: Sequence[System], references: Sequence[str]) -> list[SentenceCounts]:
-    """All systems at one go: the program takes long to start."""
+    """Compute METEOR of all systems in one call, because the program is slow to start."""
     outputs = [one.text for system in systems for one in system.sentences]
     counts = count_meteor(outputs, [list(references) * len(systems)])
     parts = np.split(counts.rows, len(systems))
@@ -167,7 +167,7 @@ def _meteor(systems: Sequence[System], references: Sequence[str]) -> list[Senten
 
 
 def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[Scored]:
-    """The scores, and those of all systems but the first against the first."""
+    """Return the score of each system, and for all but the first the difference from the first."""
     first = counts[0]
     found = [Scored(bootstrap(first.rows, first.aggregate, resamples))]
     for own in counts[1:]:
@@ -177,7 +177,7 @@ def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[Scored]:
 
 
 def _links(system: System) -> list[frozenset[tuple[int, int]]]:
-    """What is left out has no links: what its gold links ask for is missed."""
+    """Return the links of each line; a skipped line has none, so that its gold links count as missed."""
     return [frozenset() if one is None else one.links for one in system.attention]
 
 
@@ -186,12 +186,12 @@ def _alignment(system: System, gold: Sequence[GoldLinks], resamples: int) -> Sco
 
 
 def score_links(links: Sequence[Links], gold: Sequence[GoldLinks], resamples: int = 1000) -> Scored:
-    """The alignment error rate of links, in percent.
+    """Return the alignment error rate (AER) of links, in percent.
 
     Args:
-        links: Of each line and its reference.
+        links: Predicted links between each line and its reference.
         gold: Gold links of the same lines.
-        resamples: Test sets the bootstrap draws.
+        resamples: Number of bootstrap samples.
     """
     error = bootstrap(count_links(links, gold), alignment_error, resamples)
     return Scored(Estimate(*(100 * end for end in (error.value, error.low, error.high))))

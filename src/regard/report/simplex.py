@@ -1,8 +1,8 @@
-"""What maps give to three words, round after round: bars and triangles (Malaviya et al. 2018, Figure 1).
+"""Plot attention over three words in several rounds: Malaviya et al. (2018), Figure 1.
 
-In a triangle every distribution over three words is a point: a corner gives everything to one word, the edge
-opposite nothing. A bound on a word cuts off the corner of that word; what is left is where a distribution may
-lie.
+The attention of each transformation is plotted as bars and as points in a triangle. Each point of the
+triangle is a distribution over three words: a corner gives all attention to one word, the opposite edge gives
+it none. An upper bound on a word cuts off its corner; the rest of the triangle is the feasible region.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from regard.report.svg import INK, MUTED, Length, Point, clip, dot, line, pictur
 
 __all__ = ["Rounds", "svg_bars", "svg_triangles"]
 
-# Blue, orange and purple: apart from each other, and from the green of the bounds, to colour-blind eyes too.
+# Blue, orange and purple, distinct from each other and from the green of the bounds for color-blind readers.
 _WORDS = ("#2f6db3", "#b85c00", "#7b4fa3")
 _GREEN = "#15803d"
 _FEASIBLE = "#d5eddb"
@@ -28,8 +28,8 @@ _TOP = 34
 _COLUMN = 178
 _MARGIN = 12
 
-_SCALE = 84  # of an attention of 1
-_HIGHEST = 1.15  # the axis reaches above the greatest sum of the figure
+_SCALE = 84  # height of an attention of 1
+_HIGHEST = 1.15  # upper end of the axis, above the largest sum in the figure
 _SLOT = 48
 _BAR = 30
 
@@ -39,13 +39,13 @@ _HEIGHT = _SIDE * 3**0.5 / 2
 
 @dataclass(frozen=True)
 class Rounds:
-    """The attention that one map gives to three words, round after round.
+    """The attention of one transformation over three words in several rounds.
 
     Attributes:
-        name: Of the map.
+        name: Name of the transformation.
         weights: The distribution of each round.
-        bounds: The most each word may get in each round; none if the map has no bounds.
-        loose: What the map gives without its bounds, to be drawn beside; none to leave it out.
+        bounds: Upper bound of each word in each round; None for a transformation without bounds.
+        loose: The distribution without bounds, for comparison; None to omit it.
     """
 
     name: str
@@ -57,15 +57,17 @@ class Rounds:
 def svg_bars(
     maps: Sequence[Rounds], scores: Float[np.ndarray, "R 3"], fertility: Float[np.ndarray, "3"]
 ) -> str:
-    """Draw the rounds and their sum as bars: a column a map, a row a round, the cumulative attention last.
+    """Plot the rounds and their sum as bars: one column per transformation, one row per round.
+
+    The last row shows the cumulative attention.
 
     Args:
-        maps: The columns.
-        scores: What the maps were given, for the labels of the rows.
-        fertility: What the bounds of each word sum up to; drawn with the cumulative attention.
+        maps: The transformations.
+        scores: Input scores of each round, for the labels of the rows.
+        fertility: Fertility of each word, plotted as the bound of the cumulative attention.
 
     Returns:
-        The text of an SVG file, bounds drawn as dashed green lines.
+        The text of an SVG file, with bounds as dashed green lines.
     """
     rounds = len(scores)
     row = _SCALE * _HIGHEST + 40
@@ -82,7 +84,7 @@ def svg_bars(
             parts += _panel((_LEFT + _COLUMN * m, base), f"{each.name}, {label}", values, limits)
     parts += _legend(_LEFT, height - _MARGIN - 4)
     return picture(
-        width, height, "Attention of three words over three rounds, map by map", _description(maps), parts
+        width, height, "Attention over three words in three rounds", _description(maps), parts
     )
 
 
@@ -103,7 +105,7 @@ def _row_label(label: str, y: Length, scores: np.ndarray | None) -> list[str]:
 
 
 def _panel(at: Point, name: str, values: np.ndarray, limits: np.ndarray | None) -> list[str]:
-    """Three bars on a base line with their values below, and their bounds."""
+    """Return three bars with their values below and their bounds."""
     left, base = at
     full = base - _SCALE
     parts = [
@@ -121,7 +123,7 @@ def _panel(at: Point, name: str, values: np.ndarray, limits: np.ndarray | None) 
     for i, limit in enumerate(() if limits is None else limits):
         y = base - _SCALE * float(limit)
         ends = [(left + _SLOT * i + 3, y), (left + _SLOT * (i + 1) - 3, y)]
-        # White between the dashes, so that they show on a bar that rests on its bound.
+        # A white line below the dashes, so that they are visible on a bar that reaches its bound.
         parts.append(line(ends, stroke="#ffffff", stroke_width=2))
         parts.append(line(ends, stroke=_GREEN, stroke_width=2, stroke_dasharray=_DASH))
     return parts
@@ -129,23 +131,24 @@ def _panel(at: Point, name: str, values: np.ndarray, limits: np.ndarray | None) 
 
 def _legend(x: Length, y: Length) -> list[str]:
     parts: list[str] = []
-    for i, colour in enumerate(_WORDS):
+    for i, color in enumerate(_WORDS):
         corners = [(x, y), (x, y - 10), (x + 10, y - 10), (x + 10, y)]
-        parts += [polygon(corners, fill=colour), text((x + 16, y), f"word {i + 1}", fill=MUTED, font_size=12)]
+        parts += [polygon(corners, fill=color), text((x + 16, y), f"word {i + 1}", fill=MUTED, font_size=12)]
         x += 76
     dashes = line([(x, y - 4), (x + 26, y - 4)], stroke=_GREEN, stroke_width=2, stroke_dasharray=_DASH)
-    return [*parts, dashes, text((x + 33, y), "bound; fertility in the last row", fill=MUTED, font_size=12)]
+    return [*parts, dashes, text((x + 33, y), "bound (last row: fertility)", fill=MUTED, font_size=12)]
 
 
 def svg_triangles(maps: Sequence[Rounds], scores: Float[np.ndarray, "R 3"]) -> str:
-    """Draw the rounds on the simplex: a column a map, a row a round, the feasible part shaded.
+    """Plot the rounds on the simplex: one column per transformation, one row per round.
 
     Args:
-        maps: The columns.
-        scores: What the maps were given, for the labels of the rows.
+        maps: The transformations.
+        scores: Input scores of each round, for the labels of the rows.
 
     Returns:
-        The text of an SVG file: the distribution a filled point, that without the bounds a hollow one.
+        The text of an SVG file. The feasible region is shaded, the distribution is a filled point, and the
+        distribution without bounds is a hollow point.
     """
     row = _HEIGHT + 62
     width = _LEFT + _COLUMN * len(maps) - 8
@@ -158,7 +161,7 @@ def svg_triangles(maps: Sequence[Rounds], scores: Float[np.ndarray, "R 3"]) -> s
             left = _LEFT + _COLUMN * m + 1.5 * _SLOT - _SIDE / 2
             parts += _triangle((left, base), each, r)
     parts += _triangle_legend(_LEFT, height - _MARGIN - 4)
-    return picture(width, height, "Four maps on the simplex of three words", _description(maps), parts)
+    return picture(width, height, "Transformations on the simplex of three words", _description(maps), parts)
 
 
 def _triangle(at: Point, each: Rounds, r: int) -> list[str]:
@@ -191,19 +194,19 @@ def _triangle(at: Point, each: Rounds, r: int) -> list[str]:
 
 
 def _place(at: Point, weights: np.ndarray) -> Point:
-    """Where a distribution lies in the triangle whose lower left corner is `at`."""
+    """Return the position of a distribution in the triangle whose lower left corner is `at`."""
     return at[0] + _SIDE * float(weights[1] + weights[2] / 2), at[1] - _HEIGHT * float(weights[2])
 
 
 def _share(at: Point, point: Point, word: int) -> Length:
-    """How much of a word's attention a point of the triangle stands for."""
+    """Return the attention of a word at a point of the triangle."""
     third = (at[1] - point[1]) / _HEIGHT
     second = (point[0] - at[0]) / _SIDE - third / 2
     return (1 - second - third, second, third)[word]
 
 
 def _level(at: Point, word: int, value: Length) -> list[Point]:
-    """The line across the triangle on which a word has the same attention."""
+    """Return the line across the triangle on which a word has a given attention."""
     ends = []
     for other in {0, 1, 2} - {word}:
         weights = np.zeros(3)
@@ -217,28 +220,28 @@ def _triangle_legend(x: Length, y: Length) -> list[str]:
     style = {"fill": MUTED, "font_size": 12}
     return [
         polygon(box, fill=_FEASIBLE, stroke=_FRAME),
-        text((x + 20, y), "within the bounds", **style),
+        text((x + 20, y), "feasible region", **style),
         line([(x + 140, y - 4), (x + 166, y - 4)], stroke=_GREEN, stroke_width=1.5, stroke_dasharray=_DASH),
         text((x + 172, y), "bound", **style),
         dot((x + 234, y - 4), 4.5, fill=INK),
-        text((x + 244, y), "attention given", **style),
+        text((x + 244, y), "attention", **style),
         dot((x + 358, y - 4), 4, fill="#ffffff", stroke=INK, stroke_width=1.2),
-        text((x + 368, y), "without the bounds", **style),
-        text((x + 500, y), "1, 2, 3: all to that word", **style),
+        text((x + 368, y), "without bounds", **style),
+        text((x + 500, y), "1, 2, 3: all on one word", **style),
     ]
 
 
 def _value(value: Length) -> str:
-    """Four digits, and none where it is exactly zero."""
+    """Return a value with four decimals, or `0` if it is exactly zero."""
     return f"{value:.4f}" if value else "0"
 
 
 def _description(maps: Sequence[Rounds]) -> str:
-    """The numbers in words."""
-    said: list[str] = []
+    """Describe the numbers of the figure in words."""
+    summary: list[str] = []
     for each in maps:
         named = [(f"round {r}", weights) for r, weights in enumerate(each.weights, 1)]
         named.append(("cumulative", each.weights.sum(0)))
         rows = (f"{name} {', '.join(_value(float(weight)) for weight in row)}" for name, row in named)
-        said.append(f"{each.name}: {'; '.join(rows)}.")
-    return " ".join(said)
+        summary.append(f"{each.name}: {'; '.join(rows)}.")
+    return " ".join(summary)

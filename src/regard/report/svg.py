@@ -1,7 +1,7 @@
-"""Pieces of SVG pictures: pure functions from numbers to text, no scripts, fonts or styles from elsewhere.
+"""Build SVG pictures with pure functions from numbers to text, without scripts, external fonts or styles.
 
-Every picture brings a white ground of its own, so that it reads the same on a light and on a dark page, and a
-title and a description for those who hear it.
+Every picture has its own white background, so that it looks the same on a light and on a dark page. It has a
+title and a description for screen readers.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ __all__ = [
     "text",
 ]
 
-# The shape checks of the tests take no int for a float.
+# The runtime type checks of the tests do not accept an int for a float.
 Length = int | float
 Point = tuple[Length, Length]
 
@@ -39,19 +39,19 @@ _COLOURS = (
 
 
 def colour_of(number: int) -> str:
-    """One of ten colours, told apart by colour-blind eyes too as far as ten can be (Okabe & Ito 2008)."""
+    """Return one of ten colors, chosen for color-blind readers (the first after Okabe & Ito, 2008)."""
     return _COLOURS[number % len(_COLOURS)]
 
 
 def picture(width: Length, height: Length, title: str, description: str, parts: Iterable[str]) -> str:
-    """A whole SVG file.
+    """Return the text of an SVG file.
 
     Args:
-        width: In pixels.
-        height: In pixels.
-        title: What it is.
-        description: What there is to see, for screen readers.
-        parts: Its elements, from the lowest to the topmost.
+        width: Width in pixels.
+        height: Height in pixels.
+        title: Accessible title.
+        description: Accessible description.
+        parts: SVG elements, from the bottom to the top.
     """
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
     return "\n".join(
@@ -68,20 +68,20 @@ def picture(width: Length, height: Length, title: str, description: str, parts: 
 
 
 def number(value: Length) -> str:
-    """A coordinate to a tenth of a pixel."""
+    """Return a coordinate rounded to a tenth of a pixel."""
     shown = f"{value:.1f}"
     shown = shown[:-2] if shown.endswith(".0") else shown
     return "0" if shown == "-0" else shown
 
 
 def text(at: Point, content: str, anchor: str = "start", **style: str | Length) -> str:
-    """Text whose baseline starts, has its middle or ends at a point.
+    """Return a text element.
 
     Args:
-        at: Where.
+        at: Position of the baseline's start, middle or end.
         content: Plain text.
-        anchor: start, middle or end.
-        style: Attributes; `_` stands for `-`.
+        anchor: The part of the baseline at `at`: `start`, `middle` or `end`.
+        style: SVG attributes; `_` in a name becomes `-`.
     """
     where = "" if anchor == "start" else f' text-anchor="{anchor}"'
     place = f'x="{number(at[0])}" y="{number(at[1])}"'
@@ -89,33 +89,35 @@ def text(at: Point, content: str, anchor: str = "start", **style: str | Length) 
 
 
 def line(points: Sequence[Point], **style: str | Length) -> str:
-    """An open line through points."""
+    """Return an open line through points; `_` in the name of an attribute becomes `-`."""
     return f'<path d="{_path(points)}" fill="none"{_attributes(style)}/>'
 
 
 def polygon(points: Sequence[Point], tip: str = "", **style: str | Length) -> str:
-    """A closed polygon; nothing without three corners.
+    """Return a closed polygon, or an empty text for fewer than three corners.
 
     Args:
-        points: Its corners.
-        tip: What the pointer over it shows.
-        style: Attributes; `_` stands for `-`.
+        points: The corners.
+        tip: Tooltip.
+        style: SVG attributes; `_` in a name becomes `-`.
     """
     return _element("path", f' d="{_path(points)}z"', tip, style) if len(points) >= 3 else ""
 
 
 def dot(at: Point, radius: Length, tip: str = "", **style: str | Length) -> str:
-    """A circle around a point."""
+    """Return a circle around a point; `tip` is its tooltip."""
     place = f' cx="{number(at[0])}" cy="{number(at[1])}" r="{number(radius)}"'
     return _element("circle", place, tip, style)
 
 
 def clip(points: Sequence[Point], inside: Callable[[Point], Length]) -> list[Point]:
-    """The part of a convex polygon on which a linear function is not negative (Sutherland & Hodgman 1974).
+    """Clip a convex polygon to the half-plane where a linear function is not negative.
+
+    The algorithm is that of Sutherland & Hodgman (1974).
 
     Args:
-        points: The polygon's corners, in order.
-        inside: The function; its zeros are the line to cut along.
+        points: The corners of the polygon, in order.
+        inside: The linear function; its zeros form the clipping line.
     """
     kept: list[Point] = []
     for here, after in zip(points, [*points[1:], *points[:1]], strict=True):
@@ -129,7 +131,7 @@ def clip(points: Sequence[Point], inside: Callable[[Point], Length]) -> list[Poi
 
 
 def _path(points: Sequence[Point]) -> str:
-    """Absolute and then relative moves, in whole tenths so that no rounding adds up."""
+    """Return path data of relative moves in tenths of a pixel, so that rounding errors do not accumulate."""
     tenths = [(round(10 * x), round(10 * y)) for x, y in points]
     moves = [f"M{_tenths(tenths[0][0])} {_tenths(tenths[0][1])}"] if tenths else []
     for (x, y), (u, v) in pairwise(tenths):

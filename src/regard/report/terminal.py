@@ -1,8 +1,8 @@
-"""An attention map drawn in a terminal: target words down, source words across, a shaded cell for a weight.
+"""Print attention maps in a terminal: rows are target words, columns are source words, cells are shaded.
 
-A colour terminal gets background colours; elsewhere (a pipe, a file) the shades are `·░▒▓█`. Exactly 0 is
-blank in both, and nothing else is. A map too wide for the terminal is cut into blocks of columns, one under
-the other.
+A color terminal shows background colors; other outputs (a pipe, a file) get the characters `·░▒▓█`. Only a
+weight of exactly 0 is blank. A map that is too wide for the terminal is split into blocks of columns, one
+below the other.
 """
 
 import bisect
@@ -20,25 +20,25 @@ from regard.report.grid import Grid, Ramp, clip_label, make_grid
 
 __all__ = ["TerminalMap", "terminal_map"]
 
-# Dark to bright through three hues: apart from each other on a dark and on a light terminal.
+# From dark to bright through three hues: distinguishable on a dark and on a light terminal.
 _RAMP = Ramp(((52, 24, 94), (58, 82, 139), (32, 145, 140), (94, 201, 97), (250, 230, 50)))
-# A weight takes the first shade whose limit it lies below.
+# A weight gets the first shade whose limit is larger than the weight.
 _LIMITS = (0.05, 0.25, 0.5, 0.75)
 _SHADES = "·░▒▓█"
 _ASCII_SHADES = ".:+x#"
-_COLUMN = 2  # cells: a terminal's cell is about twice as high as wide
+_COLUMN = 2  # terminal cells per column, because a cell is about twice as high as wide
 _LABEL_ROWS = 12
 _LABEL_CELLS = 20
 
 
 @dataclass(frozen=True)
 class TerminalMap:
-    """A picture of attention for `rich.console.Console.print`.
+    """An attention map for `rich.console.Console.print`.
 
     Attributes:
         grid: The weights and their labels.
-        width: Cells it may take; without it, what the console has.
-        legend: Whether a last line says what the shades mean.
+        width: Maximum width in terminal cells. Default: the width of the console.
+        legend: Whether the last line is a legend of the shades.
     """
 
     grid: Grid
@@ -46,11 +46,11 @@ class TerminalMap:
     legend: bool = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Draw with colours where the console has them."""
+        """Render the map, in color if the console supports it."""
         width = min(self.width or options.max_width, options.max_width)
-        # Sixteen colours are too few to shade with.
-        colour = console.color_system in ("256", "truecolor") and not console.no_color
-        painter = _Painter(colour=colour, ascii=options.ascii_only)
+        # A console with 16 colors gets characters: 16 colors are too few for shades.
+        color = console.color_system in ("256", "truecolor") and not console.no_color
+        painter = _Painter(colour=color, ascii=options.ascii_only)
         yield from _draw(self.grid, width, painter)
         if self.legend:
             yield painter.legend()
@@ -64,28 +64,28 @@ def terminal_map(
     captions: Sequence[str] | None = None,
     legend: bool = True,
 ) -> TerminalMap:
-    """Draw attention for a terminal.
+    """Return an attention map for a terminal.
 
     Args:
-        weights: One map, or one a head.
-        source: Source words, as many as columns.
-        target: Target words, as many as rows.
-        width: Cells it may take; without it, what the console has.
-        captions: One a head; without them several heads are numbered from 0.
-        legend: Whether a last line says what the shades mean.
+        weights: One map, or one map per head.
+        source: Source words, one per column.
+        target: Target words, one per row.
+        width: Maximum width in terminal cells. Default: the width of the console.
+        captions: One caption per head. Default: several heads are numbered from 0.
+        legend: Whether the last line is a legend of the shades.
 
     Returns:
-        What `rich.console.Console.print` draws, in colour where there is colour.
+        An object for `rich.console.Console.print`.
 
     Raises:
-        DataError: if weights, words and captions do not fit each other.
+        DataError: if the shapes of weights, words and captions do not match.
     """
     return TerminalMap(make_grid(weights, source, target, captions), width, legend)
 
 
 @dataclass(frozen=True)
 class _Painter:
-    """How one cell looks on the console at hand."""
+    """Renders cells with the capabilities of a console."""
 
     colour: bool
     ascii: bool
@@ -124,18 +124,19 @@ def _draw(grid: Grid, width: int, painter: _Painter) -> Iterator[Text]:
             if start:
                 yield Text()
             if stop - start < len(grid.source):
+                # Counted from 1, for readers of the text.
                 yield Text(f"source words {start + 1} to {stop} of {len(grid.source)}", Style(dim=True))
             yield from _header(grid.source[start:stop], margin)
             for t, name in enumerate(names):
                 line = Text(" " * (margin - 1 - cell_len(name)) + name + " ", no_wrap=True, overflow="crop")
-                # Blank cells at the end would be trailing spaces in a file.
+                # Omit blank cells at the end, which would be trailing spaces in a file.
                 for weight in np.trim_zeros(grid.weights[head, t, start:stop], "b"):
                     line.append_text(painter.cell(float(weight)))
                 yield line
 
 
 def _header(labels: Sequence[str], margin: int) -> Iterator[Text]:
-    """The labels written downwards, each ending just above its column."""
+    """Return lines with the labels in vertical writing, each ending just above its column."""
     columns = [_characters(label) for label in labels]
     height = max((len(column) for column in columns), default=0)
     for row in range(height):
@@ -145,7 +146,7 @@ def _header(labels: Sequence[str], margin: int) -> Iterator[Text]:
 
 
 def _characters(label: str) -> list[str]:
-    """What stands in one row each: a character and the combining ones after it, clipped to be readable."""
+    """Split a label into characters, each with its combining characters, and clip it to `_LABEL_ROWS`."""
     characters: list[str] = []
     for c in label:
         if characters and cell_len(c) == 0:

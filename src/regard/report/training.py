@@ -1,4 +1,4 @@
-"""How training went, runs side by side: loss and, where it was measured, BLEU or accuracy against updates."""
+"""Plot the training curves of several runs: loss, and BLEU or accuracy if measured, by optimizer step."""
 
 import math
 from collections.abc import Mapping
@@ -13,15 +13,19 @@ __all__ = ["Points", "drawn_curves", "svg_training"]
 Points = tuple[tuple[float, float], ...]
 
 _TITLES = {
-    "training": "Training: log perplexity (nats a token)",
-    "validation": "Validation: log perplexity (nats a token)",
+    "training": "Training: log perplexity (nats per token)",
+    "validation": "Validation: log perplexity (nats per token)",
     "bleu": "Validation: BLEU",
     "accuracy": "Validation: accuracy (%)",
 }
 
 
 def drawn_curves(curves: Curves) -> dict[str, Points]:
-    """The curves that a run has, by what they are of: updates, and what was measured after them."""
+    """Return the curves of a run by kind, as pairs of optimizer step and value.
+
+    Args:
+        curves: The training curves of a model folder; perplexities become log perplexities.
+    """
     logs = {
         name: tuple((update, math.log(max(value, 1.0))) for update, value in points)
         for name, points in (("training", curves.train), ("validation", curves.valid))
@@ -31,13 +35,16 @@ def drawn_curves(curves: Curves) -> dict[str, Points]:
 
 
 def svg_training(runs: Mapping[str, Mapping[str, Points]]) -> str:
-    """Draw a chart of each kind of curve that a run has.
+    """Plot one chart for each kind of curve that any run has.
 
     Args:
-        runs: The curves of each run (`drawn_curves`), by its name; one at least has some.
+        runs: Curves of each run (`drawn_curves`) by run name; at least one run must have a curve.
+
+    Returns:
+        The text of an SVG file.
     """
     last = max(points[-1][0] for curves in runs.values() for points in curves.values())
-    panels, said = [], []
+    panels, summary = [], []
     for kind, title in _TITLES.items():
         if not any(kind in curves for curves in runs.values()):
             continue
@@ -46,6 +53,6 @@ def svg_training(runs: Mapping[str, Mapping[str, Points]]) -> str:
             points = np.array(curves.get(kind, ()), dtype=np.float64).reshape(-1, 2)
             series.append(Series(run, points[:, 1], at=points[:, 0]))
             if len(points):
-                said.append(f"{run}: {title} {points[-1, 1]:.3g} at update {points[-1, 0]:g}")
-        panels.append(Panel(title, "updates", (0.0, last), series, "curve", unit=""))
-    return svg_panels(panels, "How training went", "; ".join(said) + ".")
+                summary.append(f"{run}: {title} {points[-1, 1]:.3g} at step {points[-1, 0]:g}")
+        panels.append(Panel(title, "optimizer steps", (0.0, last), series, "curve", unit=""))
+    return svg_panels(panels, "Training curves", "; ".join(summary) + ".")

@@ -1,7 +1,7 @@
-"""What went wrong in each translation: source words dropped, words said again, attention against fertility.
+"""Find the errors of each translation: dropped source words, repeated words, attention against fertility.
 
-The faults are those that REP and DROP count (Malaviya et al. 2018, Section 5; `regard.metrics.coverage`), so
-that the sentences add up to the corpus' scores. A sentence is as bad as its repetitions and dropped words.
+The errors are those that REP and DROP count (Malaviya et al. (2018), Section 5; `regard.metrics.coverage`),
+so the sums over sentences yield the corpus scores. Sentences are ranked by repetitions and dropped words.
 """
 
 import math
@@ -26,20 +26,20 @@ from regard.metrics.coverage import (
 __all__ = ["NEGLECTED", "Received", "Sentence", "corpus_scores", "received_attention", "worst_first"]
 
 NEGLECTED = 0.3
-"""A source word that received less attention than this, over the whole translation, was hardly looked at."""
-_SHARE = 2.0  # times the mean attention of a sentence's words, where there are no fertilities
+"""A source word with less attention than this over the whole translation counts as neglected."""
+_SHARE = 2.0  # without fertilities, attention above this multiple of the sentence's mean counts as excessive
 _ROUNDING = 0.01
 _DIGITS = 6
 
 
 @dataclass(frozen=True)
 class Received:
-    """What the words of a source sentence received over the steps of a translation.
+    """The attention that the words of a source sentence received over all time steps of a translation.
 
     Attributes:
-        attention: Of each word, in units of one step.
-        sink: What the sink received; none where the model reads none.
-        fertility: The most that each word may receive; none for models without a budget.
+        attention: Attention of each word; one time step distributes a total of 1.
+        sink: Attention of the sink; None for a model without a sink.
+        fertility: Upper bound of the attention of each word; None for models without fertilities.
     """
 
     attention: tuple[float, ...]
@@ -48,12 +48,12 @@ class Received:
 
     @cached_property
     def neglected(self) -> frozenset[int]:
-        """The words that received hardly any attention, to two decimals as it is shown."""
+        """The words with less attention than `NEGLECTED`, rounded to two decimals as displayed."""
         return frozenset(i for i, received in enumerate(self.attention) if round(received, 2) < NEGLECTED)
 
     @cached_property
     def excessive(self) -> frozenset[int]:
-        """The words that received more than their fertility; without fertilities, than twice the mean."""
+        """The words with more attention than their fertility; without fertilities, than twice the mean."""
         mean = sum(self.attention) / max(len(self.attention), 1)
         shares = self.fertility or (_SHARE * mean,) * len(self.attention)
         pairs = zip(self.attention, shares, strict=True)
@@ -62,16 +62,17 @@ class Received:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A source sentence, its reference and its translation, in words.
+    """A source sentence, its reference and its translation, as words.
 
     Attributes:
-        line: Its number, from 1.
-        source: Its words.
-        reference: The reference's.
-        output: The translation's.
-        received: The attention its words got; none where nothing attends.
-        links: Word links of the source with the reference, and with the translation; none without an aligner.
-        lowercase: Whether repetitions are counted ignoring case.
+        line: Line number, counted from 1.
+        source: Words of the source.
+        reference: Words of the reference.
+        output: Words of the translation.
+        received: Attention that the source words received; None for a model without attention.
+        links: Word links between source and reference, and between source and translation; None without a
+            word aligner.
+        lowercase: Whether to ignore case when counting repetitions.
     """
 
     line: int
@@ -84,39 +85,39 @@ class Sentence:
 
     @property
     def counted(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The words of output and reference as repetitions are counted on."""
+        """The words of output and reference on which repetitions are counted."""
         if not self.lowercase:
             return self.output, self.reference
         return tuple(map(str.lower, self.output)), tuple(map(str.lower, self.reference))
 
     @cached_property
     def dropped(self) -> tuple[int, ...]:
-        """The source words that are linked to the reference and not to the output."""
+        """Indices of the source words that are linked to the reference but not to the output."""
         return () if self.links is None else tuple(dropped_words(*self.links))
 
     @cached_property
     def ngrams(self) -> dict[str, int]:
-        """The pairs of words said again, and how much more often than in the reference."""
+        """The repeated bigrams, with the excess of their count over the reference."""
         return {" ".join(ngram): times for ngram, times in repeated_ngrams(*self.counted).items()}
 
     @cached_property
     def doubles(self) -> dict[str, int]:
-        """The words doubled on the spot, and how much more often than in the reference."""
+        """The immediately repeated words, with the excess of their count over the reference."""
         return dict(doubled_words(*self.counted))
 
     @cached_property
     def sigma(self) -> float:
-        """What the repetitions count in REP."""
+        """The sentence's contribution to the numerator of REP."""
         return repetition(*self.counted)
 
     @property
     def badness(self) -> float:
-        """Repetitions and dropped words together."""
+        """The sum of `sigma` and the number of dropped words."""
         return self.sigma + len(self.dropped)
 
     @cached_property
     def repeated(self) -> frozenset[int]:
-        """The output words that are in excess: of what is said too often the last times, never the first."""
+        """Indices of the excess output words: the last occurrences of a repetition, never the first one."""
         output, reference = self.counted
         found: set[int] = set()
         for ngram, excess in repeated_ngrams(output, reference).items():
@@ -129,7 +130,7 @@ class Sentence:
         return frozenset(found)
 
     def record(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it; a fertility without limit is null."""
+        """Return all fields for JSON; an unbounded fertility becomes null."""
         received, links = self.received, self.links
         fertility = None if received is None else received.fertility
         return {
@@ -157,12 +158,12 @@ def received_attention(
     source_words: Sequence[int],
     fertilities: Float[np.ndarray, "N"] | None = None,
 ) -> Received:
-    """What each source word received: the weights of its tokens, summed over the steps.
+    """Return the attention that each source word received: the weights of its tokens, summed over time steps.
 
     Args:
         weights: Attention of each target token to each source token.
-        source_words: The word that each source token is part of, counted from 0; -1 for the sink.
-        fertilities: The most that each of the N tokens of words may receive; a word's is the sum.
+        source_words: Index of the word that each source token belongs to, counted from 0; -1 for the sink.
+        fertilities: Fertility of each of the N source tokens without the sink; a word has their sum.
     """
     totals = weights.sum(axis=0, dtype=np.float64)  # (S,)
     own = np.asarray(source_words, dtype=np.int64)
@@ -177,15 +178,18 @@ def received_attention(
 
 
 def worst_first(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """The sentences, the worst first; of equally bad ones the one that comes first."""
+    """Return the sentences sorted by decreasing number of errors; ties keep the order of the lines."""
     return sorted(sentences, key=lambda sentence: (-sentence.badness, sentence.line))
 
 
 def corpus_scores(sentences: Sequence[Sentence]) -> dict[str, float]:
-    """`rep` of a corpus, and `drop` where there are links.
+    """Return `rep` of a corpus, and `drop` if all sentences have links.
+
+    Args:
+        sentences: The sentences of the corpus.
 
     Raises:
-        DataError: if there is no sentence.
+        DataError: if there are no sentences.
     """
     outputs, references = ([sentence.counted[side] for sentence in sentences] for side in (0, 1))
     scores = {"rep": count_repetitions(outputs, references).total().score}
