@@ -105,9 +105,9 @@ def test_sentences_are_sorted_and_filtered_by_figures_of_a_system_and_by_differe
     page.locator("#order").click()
     assert lines(page) == [1, 5]
     page.locator("#clear").click()
-    page.locator("#sort").select_option(label="source words")
+    page.locator("#sort").select_option(label="source length (words)")
     assert lines(page)[0] == 4
-    page.locator("#sort").select_option(label="entropy (nats)")
+    page.locator("#sort").select_option(label="attention entropy (nats)")
     # A sentence with no such figure comes last.
     assert lines(page)[-1] == 4
 
@@ -150,10 +150,11 @@ def test_a_step_is_chosen_and_what_it_looked_at_is_said(page, address):
 def test_two_systems_are_subtracted_where_they_say_the_same(page, address):
     open_line(page, address, 1)
     expect(page.locator("#s1 .apart")).to_have_text(
-        "Their translations differ (word 2 of the translation is “dog” in soft, and “red” in "
-        "<b>bounded</b>), so their maps cannot be subtracted: look at both led through the reference."
+        "The translations differ (word 2 of the translation is “dog” in soft, and “red” in "
+        "<b>bounded</b>), so the maps cannot be subtracted: choose “Reference (forced decoding)” to compare "
+        "them."
     )
-    page.get_by_role("button", name="Led through the reference").click()
+    page.get_by_role("button", name="Reference (forced decoding)").click()
     named = page.locator("#s1 .map").filter(has_text="soft − <b>bounded</b>")
     expect(named).to_have_count(1)
     expect(cell(named, 0, 1)).to_have_attribute("data-weight", re.compile(r"^-0\.37"))

@@ -155,7 +155,7 @@ def _drops(system: System) -> SentenceCounts | None:
     links = [one.sentence.links for one in system.sentences if one.sentence.links is not None]
     if len(links) < len(system.sentences):
         return None
-    return count_drops([one for one, _ in links], [other for _, other in links])
+    return count_drops([reference for reference, _ in links], [output for _, output in links])
 
 
 def _meteor(systems: Sequence[System], references: Sequence[str]) -> list[SentenceCounts]:

@@ -1,7 +1,7 @@
-/* An attention map as SVG, for the report and the served page: one global, no modules, nothing from elsewhere.
+/* Draw an attention map as SVG, for the report and the served page; one global object, no dependencies.
  *
- * Exactly 0 is white, any other weight is tinted, however small (the colours are those of
- * regard.report.heatmap and regard.report.difference). Text is set as text, never as markup.
+ * A weight of exactly 0 is white; any other weight has a color, even a very small one. The colors are those of
+ * regard.report.heatmap and regard.report.difference. Text is inserted as text, never as markup.
  */
 "use strict";
 
@@ -15,14 +15,14 @@ const regardMap = (() => {
   const FACE = "system-ui, sans-serif";
   let pen = null;
 
-  /** How wide a text is, in pixels. */
+  /** Return the width of a text in pixels. */
   function width(text) {
     pen = pen || document.createElement("canvas").getContext("2d");
     pen.font = `${FONT}px ${FACE}`;
     return pen.measureText(text).width;
   }
 
-  /** A text cut to the longest label, with an ellipsis where it was longer. */
+  /** Return a text cut to the maximum label width; an ellipsis marks a text that was longer. */
   function clip(text) {
     if (width(text) <= LONGEST) return text;
     const letters = Array.from(text);
@@ -37,8 +37,8 @@ const regardMap = (() => {
     return `rgb(${parts.join(" ")})`;
   }
 
-  /** The colour of a weight, or of a difference of weights. */
-  function colour(weight, difference) {
+  /** Return the color of a weight or of a difference of weights; invalid values are pink. */
+  function color(weight, difference) {
     if (weight === 0) return "#ffffff";
     if (!Number.isFinite(weight)) return "#ff4fa3";
     if (difference) return mix(weight > 0 ? REDS : LESS, Math.abs(weight));
@@ -52,7 +52,7 @@ const regardMap = (() => {
     return made;
   }
 
-  /** A weight as people read it: 0 is exactly 0. */
+  /** Return a weight with two decimals; only exactly 0 becomes "0", smaller weights become "< 0.01". */
   function number(weight) {
     if (weight === 0) return "0";
     const size = Math.abs(weight);
@@ -67,23 +67,27 @@ const regardMap = (() => {
     return made;
   }
 
-  /** Draw a map; see the arguments' names. Rows are target words, columns source words. */
+  /**
+   * Draw a map; rows are target words, columns are source words.
+   * `weights` is row-major; `links` are [row, column] pairs; `bounds` has the fertility of each column.
+   */
   function draw({ columns, rows, weights, links = [], difference = false, title = "", bounds = null, received: given = null }) {
-    // A word of several pieces receives more than its rows, which are means, add up to.
+    // For a target word of several tokens, a row is a mean over tokens. A column sum is then smaller than the
+    // attention received, which callers can pass instead.
     const received = given
       || columns.map((_, s) => rows.reduce((sum, _row, t) => sum + weights[t * columns.length + s], 0));
     const left = MARGIN + GAP + Math.max(0, ...rows.map((row) => width(clip(row))));
     const reaches = columns.map((column) => SLOPE * (width(clip(column)) + FONT));
     const top = MARGIN + GAP + Math.max(0, ...reaches);
     const across = CELL * columns.length, down = CELL * rows.length;
-    // Slanted labels lean out to the right of the last column.
+    // The slanted labels extend to the right beyond the last column.
     const lean = Math.max(0, ...reaches.map((reach, s) => CELL * (s + 0.5) + reach - across));
     const under = bounds && !difference ? 40 : 0;
     const whole = [Math.ceil(left + across + lean + MARGIN), Math.ceil(top + down + under + MARGIN)];
     const svg = node("svg", {
       class: "regard-map", width: whole[0], height: whole[1], viewBox: `0 0 ${whole[0]} ${whole[1]}`,
       role: "application", tabindex: 0, "font-family": FACE, "font-size": FONT, fill: "#1a1a1a",
-      "aria-label": `${title || "attention map"}: ${rows.length} by ${columns.length} words; arrow keys move over the cells`,
+      "aria-label": `${title || "attention map"}: ${rows.length} by ${columns.length} words; use the arrow keys to move between cells`,
     });
     svg.append(node("rect", { width: "100%", height: "100%", rx: 6, fill: "#ffffff" }));
     const ground = node("g", { transform: `translate(${left} ${top})` });
@@ -101,23 +105,23 @@ const regardMap = (() => {
     ground.append(...names.columns, ...names.rows);
 
     const cells = node("g", { stroke: "#d9d9d9" });
-    const drawn = [];
+    const rects = [];
     rows.forEach((row, t) => columns.forEach((column, s) => {
       const weight = weights[t * columns.length + s];
       const cell = node("rect", {
-        x: CELL * s, y: CELL * t, width: CELL, height: CELL, fill: colour(weight, difference),
+        x: CELL * s, y: CELL * t, width: CELL, height: CELL, fill: color(weight, difference),
         "data-row": t, "data-column": s, "data-weight": weight,
       });
       cell.append(node("title", {}, `${row} → ${column}: ${number(weight)}`));
-      drawn.push(cell);
+      rects.push(cell);
     }));
-    cells.append(...drawn);
+    cells.append(...rects);
     ground.append(cells);
 
     const rings = node("g", { fill: "none", "stroke-width": 2, "pointer-events": "none" });
     for (const [t, s] of links) {
       if (!(t < rows.length && s < columns.length)) continue;
-      // A light ring around a strong one is seen on any colour.
+      // An orange ring with a white border is visible on any color.
       for (const [stroke, wide] of [["#ffffff", 4], ["#d9480f", 2]])
         rings.append(node("circle", {
           cx: CELL * (s + 0.5), cy: CELL * (t + 0.5), r: 7, stroke, "stroke-width": wide, class: "link",
@@ -132,9 +136,9 @@ const regardMap = (() => {
         const full = free ? 1 : Math.max(bound, 1e-6);
         const share = Math.min(received[s] / (free ? Math.max(received[s], 1) : full), 1);
         const bar = node("g", { transform: `translate(${CELL * s + 4} ${down + 8})`, class: "bound" });
-        const says = free ? `${column}: received ${received[s].toFixed(2)}, no bound`
-          : `${column}: received ${received[s].toFixed(2)} of at most ${bound}`;
-        bar.append(node("title", {}, says));
+        const tip = free ? `${column}: attention received ${received[s].toFixed(2)}, no upper bound`
+          : `${column}: attention received ${received[s].toFixed(2)} of at most ${bound} (fertility)`;
+        bar.append(node("title", {}, tip));
         bar.append(node("rect", { width: CELL - 8, height: 8, fill: "#eef1f5", stroke: "#9aa4b1", "stroke-width": 0.75 }));
         bar.append(node("rect", { width: (CELL - 8) * share, height: 8, fill: "#1a5098" }));
         const text = free ? "∞" : String(+Number(bound).toFixed(1));
@@ -152,7 +156,7 @@ const regardMap = (() => {
     ground.append(cursor);
     let at = null;
 
-    function tell(name, detail) {
+    function emit(name, detail) {
       svg.dispatchEvent(new CustomEvent(name, { bubbles: true, detail }));
     }
 
@@ -162,14 +166,14 @@ const regardMap = (() => {
       cursor.setAttribute("y", CELL * row);
       cursor.setAttribute("visibility", "visible");
       highlight(svg, { rows: [row], columns: [column] });
-      tell("cell", { row, column, weight: weights[row * columns.length + column] });
+      emit("cell", { row, column, weight: weights[row * columns.length + column] });
     }
 
     function leave() {
       at = null;
       cursor.setAttribute("visibility", "hidden");
       highlight(svg, {});
-      tell("cell", null);
+      emit("cell", null);
     }
 
     function placeOf(event) {
@@ -185,7 +189,7 @@ const regardMap = (() => {
     svg.addEventListener("blur", leave);
     cells.addEventListener("click", (event) => {
       const place = placeOf(event);
-      if (place) tell("pick", { row: place[0], column: place[1] });
+      if (place) emit("pick", { row: place[0], column: place[1] });
     });
     svg.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
@@ -194,7 +198,7 @@ const regardMap = (() => {
         const [row, column] = at || [0, 0];
         const to = at ? [row + step[0], column + step[1]] : [0, 0];
         move(Math.min(Math.max(to[0], 0), rows.length - 1), Math.min(Math.max(to[1], 0), columns.length - 1));
-      } else if (event.key === "Enter" && at) tell("pick", { row: at[0], column: at[1] });
+      } else if (event.key === "Enter" && at) emit("pick", { row: at[0], column: at[1] });
       else if (event.key === "Escape") leave();
       else return;
       event.preventDefault();
@@ -203,30 +207,30 @@ const regardMap = (() => {
     return svg;
   }
 
-  /** Emphasise the labels of rows and columns; none: all plain again. */
+  /** Highlight the labels of some rows and columns, and reset all others. */
   function highlight(svg, { rows = [], columns = [] }) {
-    const emphasise = (name, chosen) => svg.querySelectorAll(name).forEach((text, i) => {
+    const emphasize = (name, chosen) => svg.querySelectorAll(name).forEach((text, i) => {
       const on = chosen.includes(i);
       text.setAttribute("font-weight", on ? "700" : "400");
       text.setAttribute("fill", on ? "#b03a06" : "#1a1a1a");
     });
-    emphasise(".row-label", rows);
-    emphasise(".column-label", columns);
+    emphasize(".row-label", rows);
+    emphasize(".column-label", columns);
   }
 
-  /** The first word that two lists do not share, in words; null where they are the same. */
+  /** Describe the first difference between two lists of words; null if they are equal. */
   function apart(side, first, second, names) {
     const place = Array.from({ length: Math.max(first.length, second.length) }, (_, i) => i).find((i) => first[i] !== second[i]);
     if (place === undefined) return null;
-    const told = [first, second].map((words, i) =>
-      `${place < words.length ? `“${words[place]}”` : "nothing"} in ${names[i]}`);
-    return { side, why: `word ${place + 1} of the ${side} is ${told.join(", and ")}` };
+    const found = [first, second].map((words, i) =>
+      `${place < words.length ? `“${words[place]}”` : "missing"} in ${names[i]}`);
+    return { side, why: `word ${place + 1} of the ${side} is ${found.join(", and ")}` };
   }
 
   /**
-   * One map less another, as regard.metrics.maps has it: { columns, rows, weights }. Columns are matched by word,
-   * and a sink (`sink`: whether it is the last column) that one of them lacks has received 0 there.
-   * Maps of other words give { side, why }: of which side, and which word is the first that differs.
+   * Subtract the second map from the first, as regard.metrics.maps does: { columns, rows, weights }. `sink` is
+   * true if the last column of a map is the sink; a map without a sink gets a column of zeros for it.
+   * If the words of the maps differ, the result is { side, why }, with the side and the first different word.
    */
   function subtract(first, second, names) {
     const words = ({ columns, sink }) => (sink ? columns.slice(0, -1) : columns);
@@ -241,5 +245,5 @@ const regardMap = (() => {
     return { columns, rows: first.rows, weights };
   }
 
-  return { draw, highlight, subtract, colour, number };
+  return { draw, highlight, subtract, color, number };
 })();

@@ -1,8 +1,8 @@
-/* The report's table of systems and its charts: curves and steps as SVG, a colour, a dash and a marker a system. */
+/* The report's table of scores and its SVG charts; each system has one color, dash pattern and marker. */
 "use strict";
 
 const reportCharts = (() => {
-  const { data, element, shown } = reportData;
+  const { data, element, shown, TIPS } = reportData;
   const NAMESPACE = "http://www.w3.org/2000/svg";
   const WIDTH = 420, HEIGHT = 250, LEFT = 46, RIGHT = 20, TOP = 12, BELOW = 46;
   const DASHES = ["", "7 3", "2 2.5", "9 3 2 3", "4 2", "1 3"];
@@ -14,7 +14,7 @@ const reportCharts = (() => {
     return made;
   }
 
-  /** Round numbers that hold all values, about so many. */
+  /** Return about `count` round tick values that span the range. */
   function ticks(low, high, count) {
     const span = high - low || 1;
     const rough = span / count, power = 10 ** Math.floor(Math.log10(rough));
@@ -26,7 +26,7 @@ const reportCharts = (() => {
     }
   }
 
-  /** 1, 2, 5, 10... between two logarithms, as logarithms. */
+  /** Return the logarithms of 1, 2, 5, 10, ... that span a range of logarithms. */
   function powers(low, high) {
     const found = [];
     for (let power = Math.floor(low); power <= Math.ceil(high); power++)
@@ -51,12 +51,15 @@ const reportCharts = (() => {
     return shapes[system % shapes.length]();
   }
 
-  /** A chart: series of points {x, y, low, high, says}; names of places below, or numbers. */
-  function chart({ title, across, note, series, names = null, counts = null, steps = false, zero = false, log = false }) {
+  /**
+   * Draw a chart. `series` have points {x, y, low, high, tip}; the horizontal axis has `names` or numbers, and
+   * `tip` is the tooltip of the whole chart.
+   */
+  function chart({ title, tip = null, across, note, series, names = null, counts = null, steps = false, zero = false, log = false }) {
     const points = series.flatMap((one) => one.points).filter((point) => point && point.y !== null);
-    const card = element("figure", { class: "card chart" }, element("figcaption", {}, title));
+    const card = element("figure", { class: "card chart", title: tip }, element("figcaption", {}, title));
     if (!points.length) {
-      card.append(element("p", { class: "soft" }, "nothing to show"));
+      card.append(element("p", { class: "soft" }, "no data"));
       return card;
     }
     const ends = points.flatMap((point) => [point.y, point.low, point.high])
@@ -91,7 +94,7 @@ const reportCharts = (() => {
 
   function draw(one, X, Y, names, many, steps, bottom) {
     const group = node("g", { class: `system-${one.system % 6}` });
-    // Side by side where places have names, so that intervals do not hide each other.
+    // On a named axis, shift the systems apart so that their error bars do not overlap.
     const shift = names ? (one.system - (many - 1) / 2) * 9 : 0;
     const there = one.points.filter((point) => point && point.y !== null);
     let path = "";
@@ -109,7 +112,7 @@ const reportCharts = (() => {
       if (steps || one.faint) continue;
       const dot = marker(one.system, x, Y(point.y));
       dot.setAttribute("class", "dot");
-      dot.append(node("title", {}, point.says));
+      dot.append(node("title", {}, point.tip));
       group.append(dot);
     }
     return group;
@@ -130,21 +133,21 @@ const reportCharts = (() => {
     const kept = data.buckets.slice(0, data.buckets.findLastIndex((bucket) => bucket[1] > 0) + 1);
     const names = kept.map((bucket) => bucket[0]), counts = kept.map((bucket) => bucket[1]);
     return data.lengths.map((metric) => chart({
-      title: `${metric.name} by source length${metric.lower ? " (lower is better)" : ""}`,
-      across: "words of the source; how many sentences", names, counts, zero: metric.lower,
-      note: "bars: 95 % intervals",
+      title: `${metric.name} by source length${metric.lower ? " (lower is better)" : ""}`, tip: TIPS[metric.key],
+      across: "source length (words); below: number of sentences", names, counts, zero: metric.lower,
+      note: "error bars: 95 % intervals",
       series: metric.systems.map((values, system) => ({
         system,
         points: values.slice(0, kept.length).map((value, x) => value && {
           x, y: value[0], low: value[1], high: value[2],
-          says: `${data.systems[system].name}, ${names[x]} words: ${metric.name} ${shown(value[0], 2)}`
+          tip: `${data.systems[system].name}, ${names[x]} words: ${metric.name} ${shown(value[0], 2)}`
             + (value[1] === null ? "" : ` (${shown(value[1], 2)} to ${shown(value[2], 2)})`),
         }),
       })),
     }));
   }
 
-  function histogram(key, title, across, scale) {
+  function histogram(key, title, tip, across, scale) {
     const series = data.attention.map((own, system) => own && ({
       system,
       points: own[key].counts.map((count, i) => ({
@@ -152,28 +155,30 @@ const reportCharts = (() => {
         y: 100 * count / Math.max(own[key].counts.reduce((sum, one) => sum + one, 0), 1),
       })),
     })).filter((one) => one);
-    return series.length ? [chart({ title, across, series, steps: true, zero: true })] : [];
+    return series.length ? [chart({ title, tip, across, series, steps: true, zero: true })] : [];
   }
 
   function training() {
     const found = [];
-    const logarithm = (points) => points.filter(([, y]) => y > 0).map(([x, y]) => ({ x, y: Math.log10(y), says: "" }));
+    const logarithm = (points) => points.filter(([, y]) => y > 0).map(([x, y]) => ({ x, y: Math.log10(y), tip: "" }));
     const own = data.systems.map((system, i) => [system.curves, i]).filter(([curves]) => curves);
-    const named = (values, system, what) => values.map(([x, y]) => ({
-      x, y, says: `${data.systems[system].name}, update ${x.toLocaleString("en")}: ${what} ${shown(y, 2)}` }));
+    const named = (values, system, label) => values.map(([x, y]) => ({
+      x, y, tip: `${data.systems[system].name}, step ${x.toLocaleString("en")}: ${label} ${shown(y, 2)}` }));
     const losses = own.flatMap(([curves, system]) => [
       { system, points: logarithm(curves.train), faint: true, dash: "none" },
       { system, points: logarithm(curves.valid).map((point, i) => ({
-        ...point, says: named(curves.valid, system, "perplexity")[i].says })) },
+        ...point, tip: named(curves.valid, system, "perplexity")[i].tip })) },
     ]).filter((one) => one.points.length);
     if (losses.length) found.push(chart({
-      title: "Training: perplexity", across: "updates", series: losses, log: true,
+      title: "Training: perplexity", tip: TIPS.training, across: "optimizer steps", series: losses, log: true,
       note: "pale: training text; with markers: validation text",
     }));
     for (const name of new Set(own.flatMap(([curves]) => Object.keys(curves.scores)))) {
       const label = name === "bleu" ? "BLEU" : "accuracy %";
       found.push(chart({
-        title: `Training: ${label} of the validation text`, across: "updates",
+        title: `Training: ${label} of the validation text`, across: "optimizer steps",
+        tip: name === "bleu" ? `Greedy translations of the validation text. ${TIPS.bleu}`
+          : "Percentage of the greedy outputs for the validation text that equal their reference. Higher is better.",
         series: own.filter(([curves]) => curves.scores[name]).map(([curves, system]) => ({
           system, points: named(curves.scores[name], system, label) })),
       }));
@@ -184,47 +189,58 @@ const reportCharts = (() => {
   function charts() {
     return [
       ...byLength(),
-      ...histogram("entropies", "Entropy of attention, share of steps in %", "nats; led through the references", 1),
-      ...histogram("coverages", "Coverage of the source, share of sentences in %", "coverage in %; led through the references", 100),
+      ...histogram("entropies", "Attention entropy: share of time steps (%)",
+        `Histogram of the attention entropy. ${TIPS.entropy}`, "entropy (nats), forced decoding", 1),
+      ...histogram("coverages", "Source coverage: share of sentences (%)",
+        `Histogram of the coverage of each sentence. ${TIPS.coverage}`, "coverage (%), forced decoding", 100),
       ...training(),
     ];
   }
 
-  /** The systems' scores: a row a system, a column a figure. */
+  /** Return the table of scores: one row per system, one column per number. */
   function table() {
     const head = element("tr", {}, element("th", { scope: "col" }, "system"));
     for (const metric of data.metrics)
-      head.append(element("th", { scope: "col", title: metric.signature || null }, metric.name,
+      head.append(element("th", { scope: "col", title: headTip(metric) }, metric.name,
         element("span", { class: "visually-hidden" }, metric.lower ? ", lower is better" : ", higher is better"),
         element("span", { class: "soft", "aria-hidden": "true" }, metric.lower ? " ↓" : " ↑")));
-    const looking = [["accuracy %", (own) => shown(100 * own.accuracy, 1)], ["entropy", (own) => shown(own.entropy, 3)],
-      ["support", (own) => shown(own.support, 1)], ["coverage %", (own) => shown(100 * own.coverage, 1)]];
+    const attention = [["accuracy", "accuracy %", (own) => shown(100 * own.accuracy, 1)],
+      ["entropy", "entropy (nats)", (own) => shown(own.entropy, 3)],
+      ["support", "support (tokens)", (own) => shown(own.support, 1)],
+      ["coverage", "coverage %", (own) => shown(100 * own.coverage, 1)]];
     const attends = data.attention.some((own) => own);
     const perplexed = data.systems.some((system) => system.perplexity !== null);
-    if (perplexed) head.append(element("th", { scope: "col" }, "perplexity", element("span", { class: "soft", "aria-hidden": "true" }, " ↓")));
-    if (attends) for (const [name] of looking) head.append(element("th", { scope: "col" }, name));
-    for (const [name] of data.columns) head.append(element("th", { scope: "col" }, name));
+    if (perplexed) head.append(element("th", { scope: "col", title: TIPS.perplexity }, "perplexity", element("span", { class: "soft", "aria-hidden": "true" }, " ↓")));
+    if (attends) for (const [key, name] of attention) head.append(element("th", { scope: "col", title: TIPS[key] }, name));
+    for (const [name] of data.columns) head.append(element("th", { scope: "col", title: TIPS[name] }, name));
     const rows = data.systems.map((system, i) => {
       const row = element("tr", {}, element("th", { scope: "row", title: system.path }, element("bdi", {}, system.name)));
       for (const metric of data.metrics) row.append(scored(metric.systems[i], metric));
-      if (perplexed) row.append(element("td", {}, shown(system.perplexity, 3)));
-      if (attends) for (const [, value] of looking)
-        row.append(element("td", {}, data.attention[i] ? value(data.attention[i]) : "–"));
-      for (const [, cells] of data.columns) row.append(element("td", {}, cells[i]));
+      if (perplexed) row.append(element("td", { title: TIPS.perplexity }, shown(system.perplexity, 3)));
+      if (attends) for (const [key, , value] of attention)
+        row.append(element("td", { title: TIPS[key] }, data.attention[i] ? value(data.attention[i]) : "–"));
+      for (const [name, cells] of data.columns) row.append(element("td", { title: TIPS[name] }, cells[i]));
       return row;
     });
     return [element("caption", { class: "visually-hidden" }, "Scores of the systems with 95 % intervals"),
       element("thead", {}, head), element("tbody", {}, ...rows)];
   }
 
+  /** Return the tooltip of a metric's heading: its explanation, and its signature of settings and version. */
+  function headTip(metric) {
+    return [TIPS[metric.key], metric.signature && `Signature: ${metric.signature}`].filter(Boolean).join("\n") || null;
+  }
+
   function scored(score, metric) {
     if (!score) return element("td", {}, "–");
-    const cell = element("td", {}, element("strong", {}, shown(score.value, 2)),
-      element("span", { class: "interval" }, `${shown(score.interval[0], 2)} to ${shown(score.interval[1], 2)}`));
+    const cell = element("td", {}, element("strong", { title: TIPS[metric.key] }, shown(score.value, 2)),
+      element("span", { class: "interval", title: TIPS.interval },
+        `${shown(score.interval[0], 2)} to ${shown(score.interval[1], 2)}`));
     if (score.difference !== null) {
       const better = (score.difference > 0) !== metric.lower;
       const sign = score.difference > 0 ? "+" : "";
-      cell.append(element("span", { class: score.p < 0.05 ? (better ? "interval better" : "interval worse") : "interval" },
+      cell.append(element("span", {
+        class: score.p < 0.05 ? (better ? "interval better" : "interval worse") : "interval", title: TIPS.difference },
         `${sign}${shown(score.difference, 2)}, p ${shown(score.p, 3)}`));
     }
     return cell;

@@ -1,9 +1,50 @@
-/* What the report's page knows: its JSON, its maps inflated when they are wanted, and elements made of text. */
+/* The data of the report's page: its JSON, its attention maps, decompressed on demand, and its tooltip texts. */
 "use strict";
 
 const reportData = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const inflated = new Map();
+
+  /** Explanations of the numbers of whole systems, shown as tooltips. */
+  const TIPS = {
+    bleu: "BLEU: precision of the n-grams of up to 4 words against the reference, with a penalty for short translations. 0 to 100; higher is better.",
+    chrf: "chrF: F-score of the character n-grams of up to 6 characters against the reference; recall counts twice. 0 to 100; higher is better.",
+    meteor: "METEOR: matches with the reference by equal words, stems, synonyms and paraphrases. Higher is better.",
+    rep: "REP: repeated word pairs and doubled words that the reference does not have, per 100 reference words (Malaviya et al., 2018). Lower is better.",
+    drop: "DROP: percentage of the source words with a link to the reference that have no link to the translation (Malaviya et al., 2018). Lower is better.",
+    aer: "AER: alignment error rate. Word links computed from attention are compared with gold links, in percent; 0 is perfect agreement. Lower is better.",
+    perplexity: "Perplexity of the references per target token: exp of the mean negative log-probability. Lower is better.",
+    accuracy: "Accuracy of the next token under forced decoding: percentage of time steps whose most probable token is the reference token. Higher is better.",
+    entropy: "Entropy of attention in nats, the mean over time steps and heads under forced decoding. 0: all attention on one source token; larger values: attention spread over many tokens.",
+    support: "Support of attention: mean number of source tokens with a weight above exactly 0 per time step and head, under forced decoding.",
+    coverage: "Coverage of the source: for each source word the attention received over all time steps, at most 1, averaged over words and sentences. 100 %: every word received a total of at least 1. Forced decoding.",
+    MB: "Size of the model file in megabytes.",
+    "training, min": "Training time in minutes.",
+    FLOPs: "Estimated number of floating-point operations of training.",
+    "sentences/s": "Translated sentences per second.",
+    interval: "95 % interval of the score, by bootstrap resampling of the sentences.",
+    difference: "Difference from the first system and its two-sided p-value, by paired bootstrap resampling. Colored where p < 0.05: green is better, red is worse.",
+    training: "Perplexity of the training text and of the validation text after each number of optimizer steps. Lower is better; the vertical axis is logarithmic.",
+  };
+  /** Explanations of the numbers of single sentences. */
+  const SENTENCE_TIPS = {
+    line: "Line number in the source file, counted from 1.",
+    length: "Number of words of the source sentence.",
+    bleu: "Sentence BLEU: n-gram precision against the reference, smoothed for short sentences. 0 to 100; higher is better.",
+    chrf: "Sentence chrF: F-score of character n-grams against the reference. 0 to 100; higher is better.",
+    meteor: "Sentence METEOR: matches with the reference by equal words, stems, synonyms and paraphrases. Higher is better.",
+    rep: "Repetitions in the translation that the reference does not have: repeated word pairs count 1, doubled words count 2. Lower is better.",
+    drop: "Dropped words: number of source words with a link to the reference but not to the translation. Lower is better.",
+    entropy: "Entropy of attention in nats, the mean over the time steps of the system's own translation. 0: all attention on one source token.",
+    coverage: "Coverage of the source by the system's own translation: for each source word the attention received, at most 1, averaged over words. Between 0 and 1.",
+    log_prob: "Mean log-probability of a token of the system's own translation, in nats. 0 is a probability of 1; values closer to 0 mean a more confident model.",
+    weight: "Attention weights are between 0 and 1; the weights of one time step add up to at most 1.",
+    difference: "Difference of two attention weights, between −1 and 1.",
+    again: "Repeated word pairs and doubled words, with their excess over the reference.",
+    neglected: "Source words whose attention, summed over all time steps, is below 0.3.",
+    excessive: "Source words whose attention, summed over all time steps, exceeds their fertility; without fertilities, twice the mean of the sentence.",
+    sink: "Attention of the sink, summed over all time steps: an extra position that receives the attention not given to any source word.",
+  };
 
   /** An element with attributes and children; strings become text, never markup. */
   function element(name, attributes, ...children) {
@@ -16,7 +57,7 @@ const reportData = (() => {
     return made;
   }
 
-  /** The bytes of a chunk of maps, a promise of them. */
+  /** Return a promise of the decompressed bytes of a chunk of maps. */
   function chunk(number) {
     if (!inflated.has(number)) {
       const text = document.getElementById(`maps-${number}`).textContent;
@@ -27,12 +68,12 @@ const reportData = (() => {
     return inflated.get(number);
   }
 
-  /** The words of a sentence as a system has them. */
+  /** Return the words of a sentence as the tokenizers of a system split them. */
   function words(sentence, system, side) {
     return sentence.systems[system][side] || sentence[side];
   }
 
-  /** All maps of a sentence: { rows, columns, kinds, maps: one Float32Array a kind }, or null without any. */
+  /** Return all maps of a sentence: { rows, columns, kinds, maps: one Float32Array per kind }, or null. */
   async function maps(sentence, system, view) {
     const own = sentence.systems[system][view];
     if (!own) return null;
@@ -51,7 +92,10 @@ const reportData = (() => {
     };
   }
 
-  /** The map of a layer (null: the one of word links) and a head (null: the mean of all heads), before or after words were known. */
+  /**
+   * Return the map of a layer (null: the map of the word links) and a head (null: the mean of all heads);
+   * `prior` selects the prior attention instead of the posterior.
+   */
   function pick(found, layer, head, prior) {
     const there = (wanted) => found.kinds.map((_, i) => i)
       .filter((i) => found.kinds[i][0] === layer && found.kinds[i][2] === wanted);
@@ -66,10 +110,10 @@ const reportData = (() => {
       places.reduce((sum, i) => sum + found.maps[i][cell], 0) / places.length);
   }
 
-  /** A number with so many decimals; a dash where there is none. */
+  /** Return a number with a fixed number of decimals; a dash for a missing number. */
   function shown(value, digits) {
     return value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
   }
 
-  return { data, element, maps, pick, words, shown };
+  return { data, element, maps, pick, words, shown, TIPS, SENTENCE_TIPS };
 })();

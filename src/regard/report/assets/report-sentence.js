@@ -1,9 +1,9 @@
-/* One sentence of the report: its texts with what was dropped and said again, and, opened, where systems looked. */
+/* One sentence of the report: its texts with dropped and repeated words marked; when opened, its attention. */
 "use strict";
 
 const reportSentence = (() => {
-  const { data, element, maps, pick, words, shown } = reportData;
-  // How maps are looked at, the same from sentence to sentence.
+  const { data, element, maps, pick, words, shown, SENTENCE_TIPS } = reportData;
+  // The display settings of maps, which stay the same from sentence to sentence.
   const look = { view: "own", layer: null, head: null, prior: false, links: true, first: 0, second: 1 };
   const kinds = data.systems.flatMap((system) => [...system.own, ...system.forced]);
   const distinct = (values) => [...new Set(values.filter((value) => value !== null))].sort((a, b) => a - b);
@@ -12,7 +12,7 @@ const reportSentence = (() => {
   const drawable = data.systems.map((system, i) => i).filter((i) => data.systems[i].own.length || data.systems[i].forced.length);
   if (drawable.length > 1) [look.first, look.second] = drawable;
 
-  /** Words as text, some of them marked. */
+  /** Return words as text; `marks` maps a word's index to [class, tooltip]. */
   function line(tokens, marks, attributes) {
     const made = element("bdi", { dir: "auto", ...attributes });
     tokens.forEach((word, i) => {
@@ -26,18 +26,22 @@ const reportSentence = (() => {
   function sourceMarks(sentence) {
     const by = new Map();
     sentence.systems.forEach((own, system) => {
-      // Systems that cut the source into other words mark their own below.
+      // Indices refer to the common words; systems with other source words list dropped words in `remarks`.
       if (!own.source) for (const i of own.dropped || []) by.set(i, [...(by.get(i) || []), data.systems[system].name]);
     });
     return new Map([...by].map(([i, names]) => [i, ["dropped", `dropped by ${names.join(", ")}`]]));
   }
 
   function outputMarks(own) {
-    const said = (own.again || []).map(([what, times, doubled]) => `${what}${doubled ? " doubled" : ""} (+${times})`).join(", ");
-    return new Map((own.repeated || []).map((i) => [i, ["repeated", `said again: ${said}`]]));
+    return new Map((own.repeated || []).map((i) => [i, ["repeated", `repeated: ${repetitions(own)}`]]));
   }
 
-  /** The figures of a system's sentence, as tags. */
+  /** Return the repetitions of a translation with their excess over the reference. */
+  function repetitions(own) {
+    return (own.again || []).map(([text, times, doubled]) => `${text}${doubled ? " doubled" : ""} (+${times})`).join(", ");
+  }
+
+  /** Return the scores of a translation as tags. */
   function tags(index, system) {
     const found = data.figures.filter((figure) => ["bleu", "chrf", "rep", "drop"].includes(figure.key));
     return found.map((figure) => {
@@ -46,7 +50,7 @@ const reportSentence = (() => {
       const bad = (figure.key === "rep" || figure.key === "drop") && value > 0;
       if ((figure.key === "rep" || figure.key === "drop") && !bad) return null;
       const kind = bad ? `tag ${figure.key === "rep" ? "repeated" : "dropped"}` : "tag";
-      return element("span", { class: kind }, `${bad && figure.key === "drop" ? "dropped" : figure.name} ${shown(value, figure.digits)}`);
+      return element("span", { class: kind, title: SENTENCE_TIPS[figure.key] }, `${bad && figure.key === "drop" ? "dropped" : figure.name} ${shown(value, figure.digits)}`);
     });
   }
 
@@ -55,22 +59,22 @@ const reportSentence = (() => {
       element("dd", {}, content, ...(extra || [])));
   }
 
-  /** The card of a sentence, closed. */
+  /** Return the card of a sentence, closed. */
   function card(index) {
     const sentence = data.sentences[index];
     const texts = element("dl", {},
       row("source", line(sentence.source, sourceMarks(sentence)), [], { class: "row source" }),
       row("reference", line(sentence.reference), [], { class: "row reference" }));
     sentence.systems.forEach((own, system) => {
-      const said = own.refused ? element("em", { class: "soft" }, `not translated: ${own.refused}`)
-        : own.output.length ? line(own.output, outputMarks(own)) : element("em", { class: "soft" }, "nothing");
-      texts.append(row(data.systems[system].name, said, [element("span", { class: "tags" }, ...tags(index, system))],
+      const output = own.refused ? element("em", { class: "soft" }, `not translated: ${own.refused}`)
+        : own.output.length ? line(own.output, outputMarks(own)) : element("em", { class: "soft" }, "(empty)");
+      texts.append(row(data.systems[system].name, output, [element("span", { class: "tags" }, ...tags(index, system))],
         { class: `row output system-${system % 6}`, "data-system": system }));
     });
     const button = element("button", { class: "button open", type: "button", "aria-expanded": "false" }, "Attention");
     return element("li", { class: "card sentence", id: `s${sentence.line}`, "data-index": index, tabindex: -1 },
       element("div", { class: "head" },
-        element("a", { href: `#s${sentence.line}`, class: "number", title: "link to this sentence" }, `#${sentence.line}`), button),
+        element("a", { href: `#s${sentence.line}`, class: "number", title: `Link to this sentence. ${SENTENCE_TIPS.line}` }, `#${sentence.line}`), button),
       texts);
   }
 
@@ -85,20 +89,23 @@ const reportSentence = (() => {
 
   function toolbar(sentence, redraw) {
     const set = (name, value) => { look[name] = value; redraw(); };
-    const views = [["own", "Own translation"], ["forced", "Led through the reference"]].map(([view, label]) => {
-      const button = element("button", { class: "button", type: "button", "aria-pressed": String(look.view === view) }, label);
+    const views = [
+      ["own", "Own translation", "Attention while the system generates its own translation."],
+      ["forced", "Reference (forced decoding)", "Attention while the system is forced to produce the reference, so that all systems have the same target words."],
+    ].map(([view, label, tip]) => {
+      const button = element("button", { class: "button", type: "button", title: tip, "aria-pressed": String(look.view === view) }, label);
       button.addEventListener("click", () => set("view", view));
       return button;
     });
-    const bar = element("div", { class: "tools" }, element("div", { class: "views", role: "group", "aria-label": "Whose words" }, ...views));
+    const bar = element("div", { class: "tools" }, element("div", { class: "views", role: "group", "aria-label": "Target words" }, ...views));
     const ordinal = (value) => (value === "" ? null : Number(value));
-    if (layers.length > 1 || heads.length > 1) bar.append(select("Layer", [["", "that of word links"], ...layers.map((n) => [String(n), String(n)])], look.layer ?? "", (value) => set("layer", ordinal(value))));
+    if (layers.length > 1 || heads.length > 1) bar.append(select("Layer", [["", "layer of the word links"], ...layers.map((n) => [String(n), String(n)])], look.layer ?? "", (value) => set("layer", ordinal(value))));
     if (heads.length > 1) bar.append(select("Head", [["", "mean of all"], ...heads.map((n) => [String(n), String(n)])], look.head ?? "", (value) => set("head", ordinal(value))));
-    if (priors) bar.append(select("Attention", [["", "once the word is known (posterior)"], ["1", "before the word is known (prior)"]], look.prior ? "1" : "", (value) => set("prior", value === "1")));
+    if (priors) bar.append(select("Attention", [["", "posterior: after observing the target word"], ["1", "prior: before observing the target word"]], look.prior ? "1" : "", (value) => set("prior", value === "1")));
     if (drawable.length > 2) {
       const names = drawable.map((i) => [String(i), data.systems[i].name]);
-      bar.append(select("Difference of", names, look.first, (value) => set("first", Number(value))),
-        select("and", names, look.second, (value) => set("second", Number(value))));
+      bar.append(select("Difference: first system", names, look.first, (value) => set("first", Number(value))),
+        select("minus second system", names, look.second, (value) => set("second", Number(value))));
     }
     if (sentence.gold || sentence.systems.some((own) => own.links)) {
       const box = element("input", { type: "checkbox", checked: look.links });
@@ -114,7 +121,7 @@ const reportSentence = (() => {
     return look.view === "own" ? own.links || [] : sentence.gold || own.wanted || [];
   }
 
-  /** The map of a system as it is to be looked at, or null. */
+  /** Return the map of a system with the selected layer, head and distribution, or null. */
   async function chosen(sentence, system) {
     const found = await maps(sentence, system, look.view);
     if (!found) return null;
@@ -124,15 +131,15 @@ const reportSentence = (() => {
     return { ...found, weights: pick(found, layer, look.head, look.prior) };
   }
 
-  /** What a step looked at, in words. */
-  function told(found, row) {
+  /** List the five source words with the largest weights in a time step. */
+  function topWords(found, row) {
     const width = found.columns.length;
     const order = found.columns.map((word, s) => [word, found.weights[row * width + s]])
       .filter(([, weight]) => weight > 0).sort((a, b) => b[1] - a[1]).slice(0, 5);
     return order.length ? order.map(([word, weight]) => `${word} ${regardMap.number(weight)}`).join(", ") : "nothing";
   }
 
-  /** Tint the source words of a card by what a step gave them; null: plain again. */
+  /** Shade the source words of a card by their attention in a time step; without a map, remove the shades. */
   function tint(card, found, row) {
     card.querySelectorAll(".source .word").forEach((word, s) => {
       const weight = found && s < found.columns.length ? found.weights[row * found.columns.length + s] : 0;
@@ -141,17 +148,18 @@ const reportSentence = (() => {
   }
 
   function figure(card, name, found, settings, system) {
-    const value = element("p", { class: "value", "aria-live": "polite" });
+    const tip = settings.difference ? SENTENCE_TIPS.difference : SENTENCE_TIPS.weight;
+    const value = element("p", { class: "value", "aria-live": "polite", title: tip });
     const quiet = () => { value.textContent = settings.difference
-      ? "red: the first looks more; blue: the second does" : "point at a cell, or choose a step"; };
+      ? "Red: the first system attends more; blue: the second system attends more." : "Point at a cell or choose a time step."; };
     quiet();
     const svg = regardMap.draw({ columns: found.columns, rows: found.rows, weights: found.weights, title: name, ...settings });
-    const words = found.rows.length * found.columns.length ? svg : element("p", { class: "soft" }, "no words to look at");
+    const words = found.rows.length * found.columns.length ? svg : element("p", { class: "soft" }, "no words");
     const marked = system === undefined ? null : card.querySelector(`.output[data-system="${system}"]`);
     const step = (row, column) => {
-      const said = column === null ? told(found, row)
+      const text = column === null ? topWords(found, row)
         : `${found.columns[column]} ${regardMap.number(found.weights[row * found.columns.length + column])}`;
-      value.replaceChildren(element("bdi", {}, found.rows[row]), " ← ", element("bdi", {}, said));
+      value.replaceChildren(element("bdi", {}, found.rows[row]), " ← ", element("bdi", {}, text));
       if (!settings.difference && look.same) tint(card, found, row);
       if (marked && look.view === "own") marked.querySelectorAll(".word").forEach((word, t) => word.classList.toggle("now", t === row));
     };
@@ -159,7 +167,7 @@ const reportSentence = (() => {
       if (event.detail) step(event.detail.row, event.detail.column);
       else settle();
     });
-    const steps = select("Step", [["", "all"], ...found.rows.map((word, t) => [String(t), `${t + 1} ${word}`])], "", () => settle());
+    const steps = select("Time step", [["", "all"], ...found.rows.map((word, t) => [String(t), `${t}: ${word}`])], "", () => settle());
     const chooser = steps.querySelector("select");
     function settle() {
       tint(card, null, 0);
@@ -177,23 +185,23 @@ const reportSentence = (() => {
       element("div", { class: "map-box" }, words), value);
   }
 
-  /** What else there is to say of a system's translation. */
+  /** Return a list of remarks on a system's translation: its errors and its unusual attention. */
   function remarks(sentence, system) {
     const own = sentence.systems[system], source = words(sentence, system, "source");
     const listed = (places) => places.map((i) => `${source[i]} ${shown(own.received[i], 2)}`
       + (own.fertility ? ` of ${own.fertility[i] === null ? "∞" : +own.fertility[i].toFixed(2)}` : "")).join(", ");
     const found = [];
-    if (own.source) found.push(["its source words", source.join(" ")]);
-    if (own.dropped && own.dropped.length) found.push(["dropped", own.dropped.map((i) => source[i]).join(", ")]);
-    if (own.again) found.push(["said again", own.again.map(([what, times, doubled]) => `${what}${doubled ? " doubled" : ""} (+${times})`).join(", ")]);
-    if (own.neglected && own.neglected.length) found.push(["hardly looked at", listed(own.neglected)]);
-    if (own.excessive && own.excessive.length) found.push([own.fertility ? "more than its fertility" : "more than twice the mean", listed(own.excessive)]);
-    if (own.sink !== undefined) found.push(["sink", shown(own.sink, 2)]);
-    return found.length ? [element("dl", { class: "remarks" }, ...found.map(([name, text]) =>
-      element("div", {}, element("dt", {}, name), element("dd", {}, element("bdi", {}, text)))))] : [];
+    if (own.source) found.push(["source words of this system", source.join(" "), "The tokenizers of this system split the source into these words."]);
+    if (own.dropped && own.dropped.length) found.push(["dropped", own.dropped.map((i) => source[i]).join(", "), SENTENCE_TIPS.drop]);
+    if (own.again) found.push(["repeated", repetitions(own), SENTENCE_TIPS.again]);
+    if (own.neglected && own.neglected.length) found.push(["little attention (below 0.3)", listed(own.neglected), SENTENCE_TIPS.neglected]);
+    if (own.excessive && own.excessive.length) found.push([own.fertility ? "more than its fertility" : "more than twice the mean", listed(own.excessive), SENTENCE_TIPS.excessive]);
+    if (own.sink !== undefined) found.push(["sink", shown(own.sink, 2), SENTENCE_TIPS.sink]);
+    return found.length ? [element("dl", { class: "remarks" }, ...found.map(([name, text, tip]) =>
+      element("div", { title: tip }, element("dt", {}, name), element("dd", {}, element("bdi", {}, text)))))] : [];
   }
 
-  /** Draw the inside of an opened card; a later call takes the place of an earlier one. */
+  /** Draw the details of an opened card; the result of an earlier call that is still loading is discarded. */
   async function open(card) {
     const index = Number(card.dataset.index), sentence = data.sentences[index];
     const call = card.reportCall = (card.reportCall || 0) + 1;
@@ -213,7 +221,7 @@ const reportSentence = (() => {
           settings.received = [...translation.received, translation.sink ?? 0].slice(0, own.columns.length);
         }
         block.append(figure(card, name, own, settings, system));
-      } else block.append(element("p", { class: "soft" }, element("bdi", {}, name), " shows no attention here."));
+      } else block.append(element("p", { class: "soft" }, element("bdi", {}, name), " has no attention map for this sentence."));
       block.append(...remarks(sentence, system));
       side.append(block);
     });
@@ -229,10 +237,10 @@ const reportSentence = (() => {
     const found = regardMap.subtract(first, second, names);
     if (found.why) {
       const own = found.side === "translation" && look.view === "own";
-      const what = own ? "Their translations differ" : `They cut the ${found.side} into other words`;
-      const then = own ? ": look at both led through the reference." : ".";
-      return element("p", { class: "soft apart" }, element("bdi", {}, `${what} (${found.why})`),
-        `, so their maps cannot be subtracted${then}`);
+      const problem = own ? "The translations differ" : `The systems split the ${found.side} into different words`;
+      const advice = own ? ": choose “Reference (forced decoding)” to compare them." : ".";
+      return element("p", { class: "soft apart" }, element("bdi", {}, `${problem} (${found.why})`),
+        `, so the maps cannot be subtracted${advice}`);
     }
     return element("div", { class: "of-system" }, figure(card, names.join(" − "), found, { difference: true }));
   }

@@ -1,8 +1,8 @@
-/* The report's page as a whole: its parts, and the list of sentences: sorted, filtered, searched, a page at a time. */
+/* The report's page as a whole: its sections, and the list of sentences with sorting, filters, search and pages. */
 "use strict";
 
 (() => {
-  const { data, element, words } = reportData;
+  const { data, element, words, SENTENCE_TIPS } = reportData;
   const byId = (id) => document.getElementById(id);
   const PAGE = 50;
   const state = { figure: null, of: "0", down: false, low: null, high: null, query: "", page: 0, open: null };
@@ -11,7 +11,7 @@
 
   // Order and filters
 
-  /** The figure to sort and filter by: a value a sentence; null where there is none. */
+  /** Return the value of a sentence for sorting and filtering; null for a missing value. */
   function value(index) {
     if (state.figure === null) return data.sentences[index].line;
     const values = data.figures[state.figure].values;
@@ -83,7 +83,7 @@
     reportSentence.close(card);
   }
 
-  /** Open a sentence by its line, on whatever page it is. */
+  /** Open a sentence by its line number, on any page of the list. */
   function go(line, focus = true) {
     const index = data.sentences.findIndex((sentence) => sentence.line === line);
     if (index < 0) return;
@@ -122,8 +122,11 @@
   }
 
   function named() {
-    const figure = state.figure === null ? "the line number" : data.figures[state.figure].name;
+    const figure = state.figure === null ? "line number" : data.figures[state.figure].name;
     byId("range-name").textContent = figure;
+    // The explanation of the selected number is a tooltip of both controls.
+    const tip = SENTENCE_TIPS[state.figure === null ? "line" : data.figures[state.figure].key] || "";
+    byId("sort").title = byId("range-name").title = tip;
     byId("order").textContent = state.down ? "Largest first" : "Smallest first";
     byId("of").disabled = state.figure === null;
   }
@@ -136,7 +139,7 @@
   }
 
   function controls() {
-    options(byId("sort"), [["", "line"], ...data.figures.map((figure, i) => [String(i), figure.name])]);
+    options(byId("sort"), [["", "line number"], ...data.figures.map((figure, i) => [String(i), figure.name])]);
     const names = data.systems.map((system) => system.name);
     const differences = names.slice(1).map((name, i) => [`${i + 1}-0`, `${name} − ${names[0]}`]);
     options(byId("of"), [...names.map((name, i) => [String(i), name]), ...differences]);
@@ -144,7 +147,7 @@
     byId("sort").addEventListener("change", (event) => {
       state.figure = event.target.value === "" ? null : Number(event.target.value);
       const key = state.figure === null ? "" : data.figures[state.figure].key;
-      // What is worst comes first.
+      // The worst sentences come first.
       state.down = ["rep", "drop", "entropy"].includes(key);
       named();
       renew();
@@ -202,13 +205,13 @@
   function theme() {
     const button = byId("theme"), system = matchMedia("(prefers-color-scheme: dark)");
     let kept = null;
-    try { kept = localStorage.getItem("regard-theme"); } catch { /* a page from a file may not keep anything */ }
+    try { kept = localStorage.getItem("regard-theme"); } catch { /* a page from a file may have no access to storage */ }
     const apply = () => {
       const dark = kept ? kept === "dark" : system.matches;
       if (kept) document.documentElement.dataset.theme = kept;
       button.textContent = dark ? "Light" : "Dark";
       button.setAttribute("aria-pressed", String(dark));
-      button.setAttribute("aria-label", "dark colours");
+      button.setAttribute("aria-label", "dark colors");
     };
     button.addEventListener("click", () => {
       kept = (kept ? kept === "dark" : system.matches) ? "light" : "dark";
@@ -223,8 +226,8 @@
 
   theme();
   byId("about").append(`${data.sentences.length.toLocaleString("en")} sentences of `, element("bdi", {}, data.source),
-    ", references ", element("bdi", {}, data.reference), "; 95 % intervals by bootstrap resampling",
-    data.systems.length > 1 ? `; differences from ${data.systems[0].name}, with p` : "", ".");
+    ", references: ", element("bdi", {}, data.reference), ". 95 % intervals by bootstrap resampling",
+    data.systems.length > 1 ? `; below them, the difference from ${data.systems[0].name} and its p-value` : "", ".");
   byId("table").append(...reportCharts.table());
   byId("notes").append(...data.notes.map((note) => element("li", {}, note)));
   byId("legend").append(...reportCharts.legend());
@@ -233,10 +236,10 @@
   listen();
   arrange();
   show();
-  document.querySelector("nav").append(...[["scores", "Scores"], ["charts", "Figures"], ["sentences", "Sentences"]]
+  document.querySelector("nav").append(...[["scores", "Scores"], ["charts", "Charts"], ["sentences", "Sentences"]]
     .map(([id, name]) => element("a", { href: `#${id}` }, name)));
   follow();
-  // The first sentences are there before the charts are drawn.
+  // The charts are added after the first sentences are visible.
   requestAnimationFrame(() => byId("chart-grid").append(...reportCharts.charts()));
   document.documentElement.dataset.ready = "true";
 })();
