@@ -135,7 +135,7 @@ def test_where_all_are_being_answered_a_new_one_is_refused():
             refused = await read(reader)
             assert refused.startswith(b"HTTP/1.1 503")
             assert json.loads(refused.partition(b"\r\n\r\n")[2]) == {
-                "error": "there are too many connections"
+                "error": "the server has too many connections"
             }
             for reader, writer in working:
                 writer.write(b"ab")
@@ -225,10 +225,10 @@ def test_a_message_is_said_once_a_second_and_how_often_else():
     assert passed == [
         "invalid request",
         "socket.accept() out of system resource: Too many open files",
-        "invalid request (4 more like it before)",
-        "socket.accept() out of system resource: Too many open files (4 more like it before)",
-        "invalid request (4 more like it before)",
-        "socket.accept() out of system resource: Too many open files (4 more like it before)",
+        "invalid request (4 similar messages suppressed)",
+        "socket.accept() out of system resource: Too many open files (4 similar messages suppressed)",
+        "invalid request (4 similar messages suppressed)",
+        "socket.accept() out of system resource: Too many open files (4 similar messages suppressed)",
     ]
 
 

@@ -24,6 +24,6 @@ def test_a_models_own_beam_is_within_the_servers_limit(tmp_path: Path, caplog) -
     (engine,) = load_engines([folder], "cpu", beam=4)
     assert (engine.search.beam, engine.search.nbest, engine.facts["beam"]) == (4, 4, 4)
     assert engine.beam(SearchSettings()) == 4
-    assert "asks for a beam of 300 and 200 translations; the server's most is 4" in caplog.text
+    assert "requests beam 300 and 200 translations; reduced to the server's maximum of 4" in caplog.text
     (engine,) = load_engines([folder], "cpu", beam=300)
     assert engine.search.beam == 300

@@ -1,4 +1,4 @@
-"""Translations and scores as plain data that JSON can hold: no infinity, no NaN."""
+"""Convert translations and scores to JSON-compatible data, without infinity and NaN."""
 
 import math
 from collections.abc import Sequence
@@ -17,20 +17,20 @@ from regard.server.jobs import SentenceJob
 
 __all__ = ["score_answer", "sentence_answer"]
 
-_DIGITS = 5  # significant ones: rows sum to 1 within 1e-4, exact zeros stay, nothing else becomes one
+_DIGITS = 5  # significant digits: rows sum to 1 within 1e-4, and only exact zeros become 0
 
 
 def sentence_answer(job: SentenceJob, result: LineResult, text: TextPair) -> dict[str, Any]:
-    """What became of a sentence.
+    """Return the answer for one sentence.
 
     Args:
-        job: What was asked.
-        result: What was found.
-        text: How the two sides are written.
+        job: The requested translation.
+        result: The result of the search.
+        text: Tokenizers and vocabularies of both sides.
 
     Returns:
-        `source`, `source_tokens`, `source_words`, `unknown`, `sink`, `bounds` (least and most of each
-        word) and `translations`; as `schemas.SentenceAnswer` describes them.
+        `source`, `source_tokens`, `source_words`, `unknown`, `sink`, `bounds` (lower and upper bound of each
+        word) and `translations`, as described by `schemas.SentenceAnswer`.
     """
     tokens = list(result.source_tokens[: len(result.source_tokens) - len(text.sink)])
     if not result.translations:
@@ -49,7 +49,7 @@ def sentence_answer(job: SentenceJob, result: LineResult, text: TextPair) -> dic
 
 
 def _translation(one: Translation, ids: list[int], job: SentenceJob, text: TextPair) -> dict[str, Any]:
-    # A model without attention has maps of zeros.
+    # The maps of a model without attention are all zeros.
     seen = any(layer.any() for layer in one.hypothesis.attention)
     answer: dict[str, Any] = {
         "text": one.text,
@@ -64,7 +64,7 @@ def _translation(one: Translation, ids: list[int], job: SentenceJob, text: TextP
         "token_attention": None,
     }
     if seen and job.attention:
-        # The sink is a word of its own here, after the last one.
+        # Treat the sink as an additional word after the last one.
         last = max(ids, default=-1) + 1
         places = [last if place < 0 else place for place in one.source_words]
         answer["attention"] = _numbers(join_words(one.weights, places, one.target_words))
@@ -76,7 +76,7 @@ def _translation(one: Translation, ids: list[int], job: SentenceJob, text: TextP
 
 
 def score_answer(source: str, target: str, found: LineScore, text: TextPair) -> dict[str, Any]:
-    """What a model thinks of a translation; as `schemas.PairAnswer` describes it."""
+    """Return the model's score of a given translation, as described by `schemas.PairAnswer`."""
     assert found.hypothesis is not None
     return {
         "source": source,
@@ -93,17 +93,17 @@ def score_answer(source: str, target: str, found: LineScore, text: TextPair) -> 
 
 
 def _words(side: Side, tokens: Sequence[str], ids: Sequence[int]) -> list[str]:
-    """The words that tokens are pieces of."""
-    pieces: list[list[str]] = [[] for _ in range(max(ids, default=-1) + 1)]
+    """Return the words to which subword tokens belong."""
+    subwords: list[list[str]] = [[] for _ in range(max(ids, default=-1) + 1)]
     for token, place in zip(tokens, ids, strict=True):
-        pieces[place].append(token)
-    return [side.tokenizer.decode(one).strip(SPACES) for one in pieces]
+        subwords[place].append(token)
+    return [side.tokenizer.decode(one).strip(SPACES) for one in subwords]
 
 
 def _bounds(
     result: LineResult, tokens: list[str], ids: list[int], text: TextPair
 ) -> list[dict[str, Any]] | None:
-    """The least and the most attention of each word: the sums of its pieces'."""
+    """Return lower and upper bound of the attention of each word: the sums over its subword tokens."""
     if text.budget is None or not tokens:
         return None
     upper, lower = text.budget.bounds([text.source.vocabulary.ids(tokens)], [result.fertilities])
@@ -116,14 +116,14 @@ def _bounds(
 
 
 def _by_word(values: np.ndarray, places: Sequence[int]) -> np.ndarray:
-    """The sums over the pieces of each word."""
+    """Return the sums over the subword tokens of each word."""
     summed = np.zeros(max(places, default=-1) + 1)
     np.add.at(summed, list(places), values)
     return summed
 
 
 def _numbers(values: np.ndarray) -> Any:
-    """The same to a few significant digits."""
+    """Return the values rounded to `_DIGITS` significant digits, as nested lists."""
     wide = values.astype(np.float64)
     with np.errstate(divide="ignore"):
         size = np.where(wide == 0, 0.0, np.floor(np.log10(np.abs(wide))))

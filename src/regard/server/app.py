@@ -1,4 +1,4 @@
-"""The application: the addresses of the API and of the page."""
+"""The web application: the endpoints of the JSON API and of the page."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -31,22 +31,22 @@ __all__ = ["create_app"]
 NDJSON = "application/x-ndjson"
 _TOLD = {
     400: "The body is not JSON.",
-    404: "No such model.",
-    405: "Another method is expected.",
-    408: "The body came too slowly.",
+    404: "There is no model of this name.",
+    405: "The endpoint does not support this method.",
+    408: "The body was not received in time.",
     413: "The body is too large.",
-    415: "The body is not said to be JSON.",
-    421: "The server is not called so: the header Host names another one.",
-    422: "The request is not of the form described here, or asks for too much.",
-    429: "Too many sentences are waiting; `Retry-After` says when to ask again.",
-    500: "Something went wrong here; the log has the cause under the identifier.",
-    503: "The server is about to stop.",
+    415: "The header Content-Type is not application/json.",
+    421: "The header Host names a different server.",
+    422: "The request does not have the described form, or exceeds a limit.",
+    429: "Too many sentences are waiting; retry after the number of seconds in `Retry-After`.",
+    500: "Internal server error; the server's log contains the cause under the given identifier.",
+    503: "The server is shutting down.",
     504: "The answer took too long.",
 }
 
 
 def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What else an address may answer, for its description."""
+    """Return the error responses of an endpoint, for its OpenAPI description."""
     return {
         status: {"model": schemas.Problem, "description": _TOLD[status]}
         for status in sorted({405, 421, 500, *statuses})
@@ -57,11 +57,11 @@ _ASKED = _problems(400, 404, 408, 413, 415, 422, 429, 503, 504)
 
 
 def create_app(engines: Sequence[Engine], config: ServeConfig) -> FastAPI:
-    """The application for some models.
+    """Return the application that serves some models.
 
     Args:
-        engines: The models; the first one is what requests get that name none.
-        config: The limits, and who may ask.
+        engines: The models; the first is the default for requests that name no model.
+        config: The limits, and the allowed hosts and origins.
     """
     metrics = Metrics()
     desk = Desk(engines, config, metrics)
@@ -75,7 +75,7 @@ def create_app(engines: Sequence[Engine], config: ServeConfig) -> FastAPI:
     app = FastAPI(
         title="regard",
         version=__version__,
-        summary="Translation whose attention you can see and bound",
+        summary="Machine translation with attention that you can inspect and constrain",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -101,6 +101,7 @@ def create_app(engines: Sequence[Engine], config: ServeConfig) -> FastAPI:
     }
 
     def told(scope: Any, status: int, seconds: float) -> None:
+        # Unknown paths share one label: clients must not create any number of time series.
         metrics.answered(scope["path"] if scope["path"] in known else "other", status, seconds)
 
     hosts = Hosts(config.host, config.hosts)
@@ -110,7 +111,7 @@ def create_app(engines: Sequence[Engine], config: ServeConfig) -> FastAPI:
 
 
 def _describe(app: FastAPI, config: ServeConfig) -> None:
-    """Put the limits into the description."""
+    """Add the limits to the OpenAPI description."""
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -128,15 +129,18 @@ def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
         response_model=schemas.TranslateAnswer,
         responses={
             200: {
-                "description": "The translations. With `stream`, lines of JSON: one for each sentence as it "
-                "is done, then one with `done` and `texts`; a sentence that failed has `error`.",
+                "description": "The translations. With `stream`, JSON Lines: one line per sentence as soon as "
+                "it is translated, then a line with `done` and `texts`. A failed sentence has `error`.",
                 "content": {NDJSON: {"schema": {"type": "string"}}},
             },
             **_ASKED,
         },
     )
     async def translate(request: Request, asked: schemas.TranslateRequest) -> Response:
-        """Translate texts; with fertilities, scores, alignments and attention."""
+        """Translate texts, optionally with user-specified fertilities.
+
+        The answer contains scores, alignments and attention.
+        """
         engine = desk.engine(asked.model)
         check_search(asked.nbest, asked.beam, config)
         texts = cut(
@@ -160,16 +164,18 @@ def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
 
 
 def _jobs(asked: schemas.TranslateRequest, texts: Cut, engine: Engine) -> list[SentenceJob]:
-    """The sentences to translate.
+    """Return the sentences to translate, with their fertilities.
 
     Raises:
-        Refusal: if fertilities are for a sentence that is not there, or a model that has none.
+        Refusal: if a fertility belongs to a sentence that does not exist.
     """
     given: dict[int, list[tuple[int, float, float | None]]] = {}
     for one in asked.fertilities:
         if one.sentence >= len(texts.sentences):
             count = len(texts.sentences)
-            raise Refusal(422, f"a fertility for sentence {one.sentence}: there are {count}, counted from 0")
+            raise Refusal(
+                422, f"a fertility for sentence {one.sentence}: there are {count} sentences, counted from 0"
+            )
         given.setdefault(one.sentence, []).append((one.word, one.least, one.most))
     return [
         SentenceJob(sentence.text, tuple(given.get(number, ())), asked.attention, asked.tokens)
@@ -178,7 +184,7 @@ def _jobs(asked: schemas.TranslateRequest, texts: Cut, engine: Engine) -> list[S
 
 
 async def _lines(request: Request, futures: Sequence[Any], texts: Cut, seconds: float) -> AsyncIterator[str]:
-    """The lines of a streamed answer."""
+    """Yield the lines of a streamed answer."""
     found: list[dict[str, Any]] = [{} for _ in futures]
     async for number, one in as_they_come(request, futures, seconds):
         if isinstance(one, dict):
@@ -186,16 +192,16 @@ async def _lines(request: Request, futures: Sequence[Any], texts: Cut, seconds: 
             yield _line(_placed(number, texts, one))
         else:
             place, sentence = texts.sentences[number]
-            said = {"sentence": number, "text": place, "source": sentence.text}
+            failed = {"sentence": number, "text": place, "source": sentence.text}
             if isinstance(one, RegardError | Refusal):
-                yield _line({**said, "error": str(one)})
+                yield _line({**failed, "error": str(one)})
             else:
-                yield _line({**said, **json.loads(bytes(unexpected(one).body))})
+                yield _line({**failed, **json.loads(bytes(unexpected(one).body))})
     yield _line({"done": True, "texts": texts.join(_best(found))})
 
 
 def _best(found: Sequence[dict[str, Any]]) -> list[str]:
-    """The best translation of each sentence; nothing where there is none."""
+    """Return the best translation of each sentence; an empty text for a sentence without translation."""
     return [one["translations"][0]["text"] if one.get("translations") else "" for one in found]
 
 
@@ -206,10 +212,10 @@ def _placed(number: int, texts: Cut, answer: dict[str, Any]) -> dict[str, Any]:
 def _add_score(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
     @app.post("/score", response_model=schemas.ScoreAnswer, responses=_ASKED)
     async def score(request: Request, asked: schemas.ScoreRequest) -> Response:
-        """Score given translations: their log-probabilities, token by token."""
+        """Compute the log-probabilities of given translations, token by token."""
         engine = desk.engine(asked.model)
         if len(asked.pairs) > config.sentences:
-            raise Refusal(422, f"{len(asked.pairs)} pairs; the most in a request are {config.sentences}")
+            raise Refusal(422, f"{len(asked.pairs)} pairs: a request may have at most {config.sentences}")
         check_lines([line for pair in asked.pairs for line in (pair.source, pair.target)], config)
         jobs = [PairJob(join_spaces(pair.source), join_spaces(pair.target)) for pair in asked.pairs]
         lengths = [len(split_at_spaces(job.source)) + len(split_at_spaces(job.target)) for job in jobs]
@@ -224,7 +230,7 @@ def _add_score(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
 def _add_facts(app: FastAPI, desk: Desk, config: ServeConfig, metrics: Metrics) -> None:
     @app.post("/split", response_model=schemas.SplitAnswer, responses=_problems(400, 408, 413, 415, 422))
     async def split(asked: schemas.SplitRequest) -> Response:
-        """Cut a text into sentences."""
+        """Split a text into sentences."""
         check_texts([asked.text], config)
         return _json(
             {"sentences": [asdict(one) for one in split_sentences(asked.text, language=asked.language)]}
@@ -232,7 +238,7 @@ def _add_facts(app: FastAPI, desk: Desk, config: ServeConfig, metrics: Metrics) 
 
     @app.get("/models", response_model=schemas.Models, responses=_problems())
     async def models() -> Response:
-        """The models, and what the server takes on."""
+        """Return the models and the limits of the server."""
         limits = {
             name: getattr(config, name)
             for name in ("body", "characters", "sentences", "words", "beam", "seconds", "queue")
@@ -242,7 +248,7 @@ def _add_facts(app: FastAPI, desk: Desk, config: ServeConfig, metrics: Metrics) 
 
     @app.get("/health", response_model=schemas.Health, responses=_problems())
     async def health() -> Response:
-        """Whether the server is there."""
+        """Return the status of the server."""
         return _json(
             {"status": "ok", "version": __version__, "models": list(desk.engines), "waiting": desk.waiting}
         )
@@ -252,19 +258,19 @@ def _add_facts(app: FastAPI, desk: Desk, config: ServeConfig, metrics: Metrics) 
         response_class=Response,
         responses={
             200: {
-                "description": "For Prometheus.",
+                "description": "Metrics in the text format of Prometheus.",
                 "content": {"text/plain": {"schema": {"type": "string"}}},
             },
             **_problems(),
         },
     )
     async def figures() -> Response:
-        """What the server counts, for Prometheus."""
+        """Return the metrics of the server, for Prometheus."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
 
 def _json(content: Any) -> JSONResponse:
-    """An answer as it is: it is made by the engine, and needs no second check."""
+    """Return a JSON response; content from the engine is not validated again."""
     return JSONResponse(content, headers={"Cache-Control": "no-store"})
 
 

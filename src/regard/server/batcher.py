@@ -1,11 +1,13 @@
-"""Sentences of many requests translated together: a queue and one working thread for a model.
+"""Dynamic batching: sentences of different requests are translated together by one thread per model.
 
-A batch takes those with the same settings. It starts when it is full, when no other sentence came for the
-length of the window, or when four windows have passed since its first one came and the thread was free:
-users who were answered together ask again together, one shortly after the other, and are not to be torn
-apart. While the thread works, the next batch gathers. Order is fair between requests: each sentence is due
-at the queue's clock plus its place in its request (start-time fair queueing, Goyal et al. 1996), so
-somebody's long text does not stand in the way of somebody's single sentence.
+A batch contains sentences with the same settings. It starts when it is full, when no further sentence has
+arrived for the length of the window, or when four windows have passed since the thread was free and the first
+sentence had arrived. The last rule keeps clients together that were answered in one batch and send their next
+requests shortly after each other. While the thread works, the queue collects the next batch.
+
+The order is fair between requests: the due time of a sentence is the clock of the queue plus the position of
+the sentence in its request (start-time fair queueing, Goyal et al., 1996). A long text therefore does not
+delay a single sentence of another client.
 """
 
 import asyncio
@@ -25,25 +27,25 @@ Work = Callable[[Any, Sequence[Item]], Sequence[Answer | Exception]]
 
 
 class QueueFull(Exception):
-    """There is no room in the queue.
+    """The queue has no room for a request.
 
     Attributes:
-        seconds: When to ask again.
+        seconds: Estimated time in seconds until the queue has room.
     """
 
     def __init__(self, seconds: int) -> None:
-        """Keep when to ask again."""
-        super().__init__(f"too many sentences are waiting; ask again in {seconds} s")
+        """Store the estimated time."""
+        super().__init__(f"too many sentences are waiting: try again in {seconds} s")
         self.seconds = seconds
 
 
 class QueueClosed(Exception):
-    """The server is about to stop."""
+    """The server is shutting down."""
 
 
 @dataclass(eq=False)
 class _Place:
-    """A place in the queue."""
+    """An item in the queue, with its due time, its arrival time in seconds and the future of its answer."""
 
     item: Any
     settings: Hashable
@@ -55,30 +57,30 @@ class _Place:
 
 @dataclass
 class Watcher:
-    """What is told of a queue; this one does not care.
+    """Callbacks for the events of a queue; the methods of this base class do nothing.
 
     All methods are called in the event loop.
     """
 
     def waiting(self, count: int) -> None:
-        """So many sentences wait now."""
+        """Report the current number of waiting sentences."""
 
     def batch(self, size: int, waited: Sequence[float], seconds: float) -> None:
-        """A batch is done: its size, how long each waited, how long the work took, in seconds."""
+        """Report a finished batch: its size, the waiting time of each item and the run time, in seconds."""
 
     def freed(self, count: int) -> None:
-        """So many sentences were taken out, because nobody waits for them any more."""
+        """Report the number of sentences removed because their requests were cancelled."""
 
 
 class Batcher(Generic[Item, Answer]):
-    """Gathers items into batches and hands them to a function in a thread of its own.
+    """Collects items into batches and processes them in a separate thread.
 
     Args:
-        work: What is done: settings and items go in, an answer or an exception for each item comes out.
-        most: The most items of a batch.
-        window: Seconds that a batch waits for one more item, `PATIENCE` times that in all.
-        room: The most items that wait.
-        watcher: Is told what happens.
+        work: Function from settings and items to an answer or an exception for each item.
+        most: Maximum number of items in a batch.
+        window: Time in seconds that a batch waits for another item; `PATIENCE` times this in total.
+        room: Maximum number of waiting items.
+        watcher: Callbacks for the events of the queue. Default: none.
     """
 
     def __init__(
@@ -89,23 +91,23 @@ class Batcher(Generic[Item, Answer]):
         room: int,
         watcher: Watcher | None = None,
     ) -> None:
-        """Nothing runs before `start`."""
+        """Create an empty queue; `start` starts processing."""
         self._work, self._most, self._window, self._room = work, most, window, room
         self._watcher = watcher or Watcher()
         self._waiting: list[_Place] = []
         self._clock = 0
-        self._seconds = 0.05  # a sentence, a running mean
+        self._seconds = 0.05  # run time per sentence, an exponential moving average
         self._changed = asyncio.Event()
         self._closed = False
         self._loop: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to work, in the running event loop; after `close`, anew."""
+        """Start processing in the running event loop; also possible again after `close`."""
         self._changed, self._closed = asyncio.Event(), False
         self._loop = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Take nothing more, finish what waits, stop."""
+        """Stop accepting items, process the waiting items, and stop."""
         self._closed = True
         self._changed.set()
         if self._loop is not None:
@@ -113,28 +115,28 @@ class Batcher(Generic[Item, Answer]):
 
     @property
     def waiting(self) -> int:
-        """How many items wait."""
+        """The number of waiting items."""
         return len(self._waiting)
 
     def submit(
         self, items: Sequence[Item], settings: Hashable, lengths: Sequence[int]
     ) -> list[asyncio.Future[Answer]]:
-        """Queue the items of a request, all or none of them.
+        """Queue the items of a request, either all or none of them.
 
         Args:
             items: The items.
             settings: Items with equal settings may share a batch.
-            lengths: The length of each, so that a batch holds alike ones.
+            lengths: The length of each item; a batch is sorted by length.
 
         Returns:
-            A future for each item; one that is cancelled gives its place up.
+            A future for each item; cancelling it removes the item from the queue.
 
         Raises:
-            QueueFull: if there is no room for all of them.
-            QueueClosed: if the server is about to stop.
+            QueueFull: if the queue has no room for all items.
+            QueueClosed: if the server is shutting down.
         """
         if self._closed or self._loop is None:
-            raise QueueClosed("the server is about to stop")
+            raise QueueClosed("the server is shutting down")
         if len(self._waiting) + len(items) > self._room:
             raise QueueFull(max(1, math.ceil(self._seconds * len(self._waiting))))
         loop, now = asyncio.get_running_loop(), time.monotonic()
@@ -149,7 +151,7 @@ class Batcher(Generic[Item, Answer]):
         return [place.future for place in places]
 
     def _free(self, place: _Place) -> None:
-        """Take a place out that nobody waits for any more; one that was answered is out already."""
+        """Remove a cancelled item from the queue; items of a started batch have been removed already."""
         if place.future.cancelled() and place in self._waiting:
             self._waiting.remove(place)
             self._watcher.freed(1)
@@ -174,12 +176,12 @@ class Batcher(Generic[Item, Answer]):
             await self._gather()
             chosen = self._choose()
             if not chosen:
-                continue  # all of them went away while others were awaited
+                continue  # all items were cancelled while the batch was collected
             started = time.monotonic()
             items = [place.item for place in chosen]
             try:
                 answers = await loop.run_in_executor(thread, self._work, chosen[0].settings, items)
-            except Exception as error:  # whatever it is, nobody may wait for ever, and the queue goes on
+            except Exception as error:  # every waiting request must get an answer, and the queue must continue
                 answers = [error] * len(chosen)
             seconds = time.monotonic() - started
             self._seconds += 0.2 * (seconds / len(chosen) - self._seconds)
@@ -193,11 +195,11 @@ class Batcher(Generic[Item, Answer]):
                     place.future.set_result(answer)
 
     async def _gather(self) -> None:
-        """Wait for the window to pass without another item, or for a full batch.
+        """Wait until the batch is full or the window has passed without another item.
 
-        Items that came while the thread worked wait too, from when it is free: those who were just answered
-        ask again right then, and with them a batch is whole. Else users part into halves that wait for each
-        other.
+        Items that arrived while the thread was busy also wait for a window from the moment it is free. Clients
+        that were just answered send their next requests at that moment, and join the batch. Without this wait
+        the clients split into two halves that wait for each other.
         """
         free = time.monotonic()
         while self._waiting and len(self._waiting) < self._most and not self._closed:
@@ -214,7 +216,7 @@ class Batcher(Generic[Item, Answer]):
                 continue
 
     def _choose(self) -> list[_Place]:
-        """The items of the next batch, longest first; they wait no more."""
+        """Remove the items of the next batch from the queue and return them, longest first."""
         order = sorted(self._waiting, key=lambda place: (place.due, place.since))
         if not order:
             return []

@@ -1,4 +1,4 @@
-"""What a server is told: where it listens, how it batches, and how much it takes on."""
+"""The settings of a server: its address, its batching and its limits."""
 
 from regard.config import config, option
 from regard.server.hosts import check_host
@@ -10,52 +10,68 @@ __all__ = ["ServeConfig"]
 class ServeConfig:
     """The settings of `regard serve`."""
 
-    host: str = option(default="127.0.0.1", help="The address to listen on; 0.0.0.0: all of the machine's.")
-    port: int = option(default=8000, help="The port; 0: a free one.", ge=0, le=65535)
+    host: str = option(
+        default="127.0.0.1", help="Address to listen on. 0.0.0.0 listens on all addresses of the machine."
+    )
+    port: int = option(default=8000, help="Port to listen on. 0 chooses a free port.", ge=0, le=65535)
     origins: tuple[str, ...] = option(
-        default=(), help="Origins whose pages may use the API, as https://example.org; *: all."
+        default=(),
+        help="Origins whose pages may use the API, such as https://example.org. * allows all origins.",
     )
     hosts: tuple[str, ...] = option(
-        default=(), help="More names to answer to, beside the address listened on; *: any."
+        default=(),
+        help="Host names that requests may use in addition to the listening address. * allows all names.",
     )
-    connections: int = option(
-        default=500, help="The most connections that are open at once.", ge=1, le=100_000
-    )
+    connections: int = option(default=500, help="Maximum number of open connections.", ge=1, le=100_000)
     head: float = option(
         default=10.0,
-        help="Seconds that the head of a request may take, and the reading of an answer.",
+        help="Maximum time in seconds to receive the head of a request, and for a client to read an answer.",
         gt=0,
         le=86_400,
     )
     window: float = option(
         default=4.0,
-        help="Milliseconds that a batch waits for one more sentence; four times that in all.",
+        help="Time in milliseconds that a batch waits for another sentence; four times this in total.",
         ge=0,
         le=60_000,
     )
-    batch: int = option(default=32, help="The most sentences translated together.", ge=1, le=100_000)
-    queue: int = option(default=1000, help="The most sentences that wait for a model.", ge=1, le=1_000_000)
-    seconds: float = option(default=30.0, help="How long a request may take.", gt=0, le=86_400)
-    body: int = option(default=256 * 1024, help="The most bytes of a request.", ge=1024, le=1_073_741_824)
-    characters: int = option(
-        default=20_000, help="The most characters of a request's texts.", ge=1, le=100_000_000
+    batch: int = option(default=32, help="Maximum number of sentences in a batch.", ge=1, le=100_000)
+    queue: int = option(
+        default=1000, help="Maximum number of sentences that wait for a model.", ge=1, le=1_000_000
     )
-    sentences: int = option(default=200, help="The most sentences of a request.", ge=1, le=1_000_000)
+    seconds: float = option(default=30.0, help="Maximum time of a request in seconds.", gt=0, le=86_400)
+    body: int = option(
+        default=256 * 1024, help="Maximum size of a request's body in bytes.", ge=1024, le=1_073_741_824
+    )
+    characters: int = option(
+        default=20_000, help="Maximum number of characters in the texts of a request.", ge=1, le=100_000_000
+    )
+    sentences: int = option(
+        default=200, help="Maximum number of sentences in a request.", ge=1, le=1_000_000
+    )
     words: int = option(
         default=150,
-        help="The most words of a sentence; a model reads four tokens for each at most.",
+        help="Maximum number of words in a sentence; the model accepts up to four tokens per word.",
         ge=1,
         le=100_000,
     )
     beam: int = option(
-        default=10, help="The widest beam, and the most translations, of a sentence.", ge=1, le=1_000
+        default=10,
+        help="Maximum beam size and maximum number of translations of a sentence.",
+        ge=1,
+        le=1_000,
     )
 
     def __post_init__(self) -> None:
-        """Refuse a queue that has no room for a single request, and what is no name of a host."""
+        """Check the host names, and that the queue has room for the largest request.
+
+        Raises:
+            ValueError: if a host name is invalid, or the queue is too small.
+        """
         for name in self.hosts:
             check_host(name)
         if self.queue < self.sentences:
             raise ValueError(
-                f"queue = {self.queue} has no room for a request of sentences = {self.sentences}"
+                f"queue = {self.queue} has no room for a request of sentences = {self.sentences}: "
+                "expected queue >= sentences"
             )

@@ -1,8 +1,9 @@
-"""How many connections there may be, and how long one may ask for nothing.
+"""Limit the number of connections and the time that a connection may be idle.
 
-uvicorn waits for ever for the head of a first request, and accepts connections until the process may open no
-more files. Here a head has a few seconds, and where there is no room for a connection the one that has waited
-longest for its client goes; a request that is being answered is never broken off for another.
+uvicorn waits without limit for the head of a first request, and accepts connections until the process reaches
+its limit of open files. Here the head of a request must arrive within a few seconds. If the number of
+connections is at its maximum, the connection that has been idle longest is closed for a new one; a request in
+progress is never interrupted.
 """
 
 import asyncio
@@ -20,19 +21,19 @@ from regard.server.config import ServeConfig
 __all__ = ["BACKLOG", "Door", "OncePerSecond", "connection_class", "most_connections"]
 
 BACKLOG = 128
-"""The most connections that wait to be accepted."""
+"""Maximum number of connections that wait to be accepted (the backlog of the socket)."""
 _OWN_FILES = 32
-"""Files that the server may open beside its connections, and those it has."""
+"""Number of files reserved for the server, in addition to its connections and its open files."""
 _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 _log = logging.getLogger(__name__)
 
 
 def most_connections(wanted: int) -> tuple[int, int]:
-    """How many connections there may be, and how many may wait to be accepted, within the files to be opened.
+    """Return the maximum number of connections and the backlog that the limit of open files permits.
 
     Args:
-        wanted: What a user wants.
+        wanted: The configured maximum number of connections.
     """
     try:
         import resource
@@ -43,25 +44,26 @@ def most_connections(wanted: int) -> tuple[int, int]:
         return wanted, BACKLOG
     if files == resource.RLIM_INFINITY:
         return wanted, BACKLOG
-    # As many as may wait are accepted at once, and again before the first of them can be turned away.
+    # Reserve files for connections that are accepted only to be rejected: a full backlog is accepted at once,
+    # and further ones before the first of them is closed.
     backlog = min(BACKLOG, max(files // 8, 1))
     return max(min(wanted, files - used - _OWN_FILES - 3 * backlog), 1), backlog
 
 
 class OncePerSecond(logging.Filter):
-    """Lets a message pass once in a second, and says of the next how many were left out.
+    """A logging filter that passes each message once per second and counts the suppressed ones.
 
-    What it is told to be about (a traceback of a lack of files) is in a line.
+    The traceback of an error about too many open files is reduced to one line.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing was said yet."""
+        """Start without any message."""
         super().__init__()
         self._clock = clock
         self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a message passes."""
+        """Return whether a message passes; add the number of suppressed messages to it."""
         error = record.exc_info[1] if record.exc_info else None
         key = record.name, str(record.msg)[:80], type(error)
         now = self._clock()
@@ -76,78 +78,78 @@ class OncePerSecond(logging.Filter):
         if isinstance(error, OSError) and error.errno in _NO_FILES:
             message, record.exc_info = f"{message.splitlines()[0]}: {error.strerror}", None
         if left_out:
-            message += f" ({left_out} more like it before)"
+            message += f" ({left_out} similar messages suppressed)"
         record.msg, record.args = message, None
         return True
 
 
 class Door:
-    """The connections that are open, and those of them that wait for their client.
+    """The open connections, and those among them that are idle.
 
     Args:
-        most: The most connections.
-        seconds: How long a request's head may take, and how long an answer may wait to be read.
+        most: Maximum number of connections.
+        seconds: Maximum time in seconds to receive the head of a request, and for a client to read an answer.
     """
 
     def __init__(self, most: int, seconds: float) -> None:
-        """Nobody is there."""
+        """Start without connections."""
         self.most, self.seconds = most, seconds
         self.open: set[_Connection] = set()
-        self._waiting: dict[_Connection, asyncio.TimerHandle] = {}  # those that waited longest first
+        self._waiting: dict[_Connection, asyncio.TimerHandle] = {}  # in order of idle time, longest first
 
     def enter(self, one: "_Connection") -> bool:
-        """Take a connection in; false where there is no room for it."""
+        """Add a connection and return true, or return false if all connections are busy."""
         if len(self.open) >= self.most:
             if not self._waiting:
-                _log.warning("a connection was refused: all %d are being answered", self.most)
+                _log.warning("a connection was rejected: all %d connections are busy", self.most)
                 return False
-            _log.warning("connections are closed whose client sends nothing: %d are open", self.most)
+            _log.warning("closing the longest idle connection: %d connections are open", self.most)
             self._drop(next(iter(self._waiting)))
         self.open.add(one)
         self.wait(one)
         return True
 
     def wait(self, one: "_Connection") -> None:
-        """A connection waits for its client from now on."""
+        """Mark a connection as idle and start its timer."""
         self.work(one)
         self._waiting[one] = one.loop.call_later(self.seconds, self._late, one)
 
     def work(self, one: "_Connection") -> None:
-        """A connection waits no more."""
+        """Mark a connection as busy and stop its timer."""
         timer = self._waiting.pop(one, None)
         if timer is not None:
             timer.cancel()
 
     def leave(self, one: "_Connection") -> None:
-        """A connection is closed."""
+        """Remove a closed connection."""
         self.work(one)
         self.open.discard(one)
 
     def _late(self, one: "_Connection") -> None:
         if one.heard:
-            _log.warning("a connection was closed: its request's head did not come within %g s", self.seconds)
+            _log.warning("a connection was closed: no complete request head within %g s", self.seconds)
         self._drop(one)
 
     def _drop(self, one: "_Connection") -> None:
         self.leave(one)
-        one.end(408, "the request's head did not come in time" if one.heard else None)
+        one.end(408, "the head of the request was not received in time" if one.heard else None)
 
 
 class _Connection(H11Protocol):
-    """uvicorn's connection, which tells a door what it does.
+    """A connection of uvicorn that reports its state to a door.
 
-    Of uvicorn's own (0.30 to 0.54) it reads `cycle`, the request that is being answered, and
-    `cycle.response_complete`; tests/server/test_connections.py fails should they change.
+    It uses two internal attributes of uvicorn (0.30 to 0.54): `cycle`, the request in progress, and
+    `cycle.response_complete`. tests/server/test_connections.py fails if they change.
     """
 
     door: Door
-    heard = False  # whether a part of a request's head has come
+    heard = False  # whether a part of the head of a request has been received
     _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if not self.door.enter(self):
-            self.end(503, "there are too many connections")
+            self.end(503, "the server has too many connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.door.leave(self)
@@ -186,10 +188,10 @@ class _Connection(H11Protocol):
         self._unread = self.loop.call_later(self.door.seconds, self._not_read, left)
 
     def _not_read(self, left: int) -> None:
-        if self.transport.get_write_buffer_size() < left:  # slowly, but it reads
+        if self.transport.get_write_buffer_size() < left:  # the client reads slowly
             self._watch_reading()
             return
-        _log.warning("a connection was closed: its client did not read for %g s", self.door.seconds)
+        _log.warning("a connection was closed: its client read nothing for %g s", self.door.seconds)
         self.transport.abort()
 
     def _is_answering(self) -> bool:
@@ -200,7 +202,7 @@ class _Connection(H11Protocol):
             self.door.work(self)
 
     def end(self, status: int, why: str | None) -> None:
-        """Close, with an answer where there is something to say."""
+        """Close the connection, after an error response if there is a reason to report."""
         if self.transport.is_closing():
             return
         if why is not None:
@@ -214,8 +216,8 @@ class _Connection(H11Protocol):
 
 
 def connection_class(config: ServeConfig) -> tuple[type[H11Protocol], int]:
-    """The class of a server's connections, and how many may wait to be accepted."""
+    """Return the connection class of a server and its backlog."""
     most, backlog = most_connections(config.connections)
     if most < config.connections:
-        _log.info("at most %d connections: the process may open no more files (ulimit -n)", most)
+        _log.info("at most %d connections, because of the limit of open files (ulimit -n)", most)
     return type("Connection", (_Connection,), {"door": Door(most, config.head)}), backlog

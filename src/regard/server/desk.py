@@ -1,4 +1,4 @@
-"""Where requests meet models: each model's queue, a request's time limit, a client that goes away."""
+"""Dispatch requests to the queues of the models, with time limits and cancellation on disconnect."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
@@ -19,20 +19,20 @@ T = TypeVar("T")
 
 
 class ClientGone(Exception):
-    """Nobody waits for the answer any more."""
+    """The client has disconnected."""
 
 
 class Desk:
-    """The models that are served, each with its queue.
+    """The served models, each with its queue.
 
     Args:
-        engines: The models, the first one is what requests get that name none.
+        engines: The models; the first is the default for requests that name no model.
         config: The limits.
-        metrics: What is counted.
+        metrics: The metrics of the server.
     """
 
     def __init__(self, engines: Sequence[Engine], config: ServeConfig, metrics: Metrics) -> None:
-        """Make the queues; they do not run yet."""
+        """Create the queues; `start` starts them."""
         self.engines = {engine.name: engine for engine in engines}
         self.queues: dict[str, Batcher[Any, dict[str, Any]]] = {
             engine.name: Batcher(
@@ -46,40 +46,43 @@ class Desk:
         }
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start all queues."""
         for queue in self.queues.values():
             queue.start()
 
     async def close(self) -> None:
-        """Finish what waits."""
+        """Process all waiting sentences, and stop the queues."""
         for queue in self.queues.values():
             await queue.close()
 
     @property
     def waiting(self) -> int:
-        """Sentences in the queues."""
+        """The number of sentences in all queues."""
         return sum(queue.waiting for queue in self.queues.values())
 
     def engine(self, name: str | None) -> Engine:
-        """A model by its name; none: the first.
+        """Return a model by its name.
+
+        Args:
+            name: Name of the model. None for the first model.
 
         Raises:
-            Refusal: if there is none of this name.
+            Refusal: if there is no model of this name.
         """
         if name is None:
             return next(iter(self.engines.values()))
         if name not in self.engines:
             known = ", ".join(map(repr, self.engines))
-            raise Refusal(404, f"model {name[:100]!r} is not served here; these are: {known}")
+            raise Refusal(404, f"model {name[:100]!r} is not served; the served models are: {known}")
         return self.engines[name]
 
     def submit(
         self, engine: Engine, settings: Any, jobs: Sequence[Any], lengths: Sequence[int]
     ) -> list[asyncio.Future[dict[str, Any]]]:
-        """Put the sentences of a request into the queue of a model.
+        """Put the sentences of a request into the queue of a model, and return their futures.
 
         Raises:
-            Refusal: if there is no room for them, or the server is about to stop.
+            Refusal: if the queue has no room, or the server is shutting down.
         """
         try:
             return self.queues[engine.name].submit(jobs, settings, lengths)
@@ -90,10 +93,10 @@ class Desk:
 
 
 async def answers(futures: Sequence[asyncio.Future[T]]) -> list[T]:
-    """All answers; the first one's mistake if there is one, with the sentence's number.
+    """Wait for all answers; cancel the rest if this is cancelled.
 
     Raises:
-        Refusal: for a mistake of the user's.
+        Refusal: for the first sentence with a user error, with the number of the sentence.
     """
     try:
         found = await asyncio.gather(*futures, return_exceptions=True)
@@ -111,16 +114,16 @@ async def answers(futures: Sequence[asyncio.Future[T]]) -> list[T]:
 
 
 async def attend(request: Request, work: Awaitable[T], seconds: float) -> T:
-    """Wait for an answer, no longer than is allowed and only as long as the client does.
+    """Wait for an answer until the time limit or until the client disconnects; then cancel it.
 
     Args:
-        request: Its client is watched.
-        work: The answer; cancelled when nobody waits for it.
-        seconds: How long it may take.
+        request: The request of the client.
+        work: The answer.
+        seconds: Time limit in seconds.
 
     Raises:
-        Refusal: when the time is over.
-        ClientGone: when the client is.
+        Refusal: if the time limit is exceeded.
+        ClientGone: if the client disconnects.
     """
     task = asyncio.ensure_future(work)
     watch = asyncio.ensure_future(_gone(request))
@@ -137,7 +140,7 @@ async def attend(request: Request, work: Awaitable[T], seconds: float) -> T:
 
 
 async def _gone(request: Request) -> None:
-    """Come back when the client has gone away."""
+    """Return when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -145,10 +148,15 @@ async def _gone(request: Request) -> None:
 async def as_they_come(
     request: Request, futures: Sequence[asyncio.Future[T]], seconds: float
 ) -> AsyncIterator[tuple[int, T | Exception]]:
-    """Answers as they come, with their places; mistakes among them.
+    """Yield answers, or errors, with their indices as soon as they are available.
 
-    Ends early, freeing the places of what waits still, when the client goes away; when time is over, each
-    answer that is missing is a `Refusal`.
+    If the client disconnects, the generator ends and cancels the remaining answers. If the time limit is
+    exceeded, it yields a `Refusal` for each missing answer.
+
+    Args:
+        request: The request of the client.
+        futures: The answers.
+        seconds: Time limit in seconds.
     """
     places = {future: place for place, future in enumerate(futures)}
     waiting: set[asyncio.Future[T]] = set(futures)
@@ -166,7 +174,7 @@ async def as_they_come(
                 waiting.discard(future)
                 try:
                     answer: T | Exception = future.result()
-                except Exception as error:  # is the answer: what went wrong with this sentence alone
+                except Exception as error:  # the error of one sentence is its answer
                     answer = error
                 yield places[future], answer
             if not done:

@@ -1,4 +1,4 @@
-"""A model that answers a batch of sentences; one sentence's mistake is its own answer."""
+"""A served model that processes batches of sentences; an error in one sentence does not affect the others."""
 
 import itertools
 import logging
@@ -34,20 +34,20 @@ _log = logging.getLogger(__name__)
 
 Job = TypeVar("Job")
 _GIVE_BACK = 50
-"""Batches after which free memory goes back to the system: they come in hundreds of shapes."""
+"""Number of batches after which free memory is returned to the system; batches have hundreds of shapes."""
 
 
 class Engine:
-    """A model with its name.
+    """A served model.
 
     Args:
-        name: What requests call it.
-        model: The model; a phrase-based one scores no translations.
-        text: How its two sides are written.
-        search: How it searches, unless told otherwise.
-        facts: What `GET /models` tells of it beyond the name.
-        batch: The most sentences translated together.
-        longest: The most tokens of a sentence.
+        name: Name of the model in requests.
+        model: The model; a phrase-based model cannot score given translations.
+        text: Tokenizers and vocabularies of both sides.
+        search: Default search settings.
+        facts: Properties of the model for `GET /models`, in addition to its name.
+        batch: Maximum number of sentences in a batch.
+        longest: Maximum number of tokens in a sentence.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Engine:
         batch: int,
         longest: int,
     ) -> None:
-        """Keep the model; nothing is computed."""
+        """Store the model; no computation takes place."""
         self.name, self.model, self.text, self.facts = name, model, text, facts
         limits = replace(search.batch, sentences=batch, longest=min(search.batch.longest, longest))
         self.search = replace(search, batch=limits)
@@ -69,20 +69,20 @@ class Engine:
 
     @property
     def language(self) -> str | None:
-        """The source language, as a code of two or three letters; none where it is not known."""
+        """The source language as a code of two or three letters; None if unknown."""
         found = re.match("[a-z]{2,3}(?![a-z])", self.facts["languages"][0] or "")
         return found and found[0]
 
     def beam(self, settings: SearchSettings) -> int:
-        """How wide a search is."""
+        """Return the beam size for some settings; at least the number of requested translations."""
         return max(settings.beam or self.search.beam, settings.nbest)
 
     def work(self, settings: Any, jobs: Sequence[Any]) -> list[dict[str, Any] | Exception]:
-        """Answers, or what went wrong, of a batch; what a `Batcher` calls.
+        """Return the answers, or errors, of a batch; the `work` function of a `Batcher`.
 
         Args:
             settings: `SearchSettings` to translate `SentenceJob`s, `ScoreSettings` to score `PairJob`s.
-            jobs: They.
+            jobs: The sentences or pairs of the batch.
         """
         self._batches += 1
         if self._batches % _GIVE_BACK == 0:
@@ -124,10 +124,10 @@ class Engine:
             yield DataError(result.refused) if result.refused else sentence_answer(job, result, self.text)
 
     def _fields(self, settings: SearchSettings, job: SentenceJob) -> str:
-        """The fertilities of a sentence as a line that `read_fertilities` reads; empty where none is given.
+        """Return the fertilities of a sentence in the format of `read_fertilities`; empty without fertilities.
 
         Raises:
-            UsageError: if the model has no fertilities, or the sentence no such word.
+            UsageError: if the model has no fertilities, or the sentence has no such word.
         """
         if not job.fertilities:
             return ""
@@ -138,7 +138,9 @@ class Engine:
         given: dict[int, str] = {}
         for word, least, most in job.fertilities:
             if word >= count:
-                raise UsageError(f"fertility of word {word}: the sentence has {count} words, counted from 0")
+                raise UsageError(
+                    f"a fertility for word {word}: the sentence has {count} words, counted from 0"
+                )
             given[word] = f"{least!r}:{'' if most is None else repr(most)}"
         return " ".join(given.get(word, "-") for word in words)
 
@@ -162,7 +164,7 @@ class Engine:
                 yield score_answer(job.source, job.target, found, self.text)
 
     def _problem(self, job: PairJob) -> str | None:
-        """Why a pair cannot be scored, as far as a glance at the text tells."""
+        """Return why a pair cannot be scored, as far as its text shows; None if there is no problem."""
         for side, line in ((self.text.source, job.source), (self.text.target, job.target)):
             if problem := side.problem(line):
                 return problem
@@ -172,13 +174,13 @@ class Engine:
 def _each(
     work: Callable[[Sequence[Job]], Iterator[dict[str, Any] | Exception]], jobs: Sequence[Job]
 ) -> list[dict[str, Any] | Exception]:
-    """The answers to jobs; where they fail together, each alone, so that one's failure is no other's."""
+    """Return the answers to jobs; if the batch fails, process each job alone to isolate the failure."""
     try:
         return list(work(jobs))
     except Exception as error:
         if len(jobs) == 1:
             return [error]
-        _log.debug("a batch of %d failed, each alone now: %s", len(jobs), error)
+        _log.debug("a batch of %d failed; processing each item alone: %s", len(jobs), error)
     return list(itertools.chain.from_iterable(_each(work, [job]) for job in jobs))
 
 
@@ -192,29 +194,29 @@ def load_engines(
     words: int = 150,
     beam: int = 10,
 ) -> list[Engine]:
-    """Trained models from their folders.
+    """Load trained models from their folders.
 
     Args:
-        folders: The folders.
-        device: `auto`, `cpu`, `cuda`...
-        precision: `float32`, `bfloat16` or `int8`.
-        shown: The `layer`, `head` and `shift` of the attention that is shown; those left out or none are the
-            ones that each model's word links come from.
-        batch: The most sentences translated together.
-        words: The most words of a sentence.
-        beam: The widest beam, and the most translations, whatever a model's config says.
+        folders: The model folders.
+        device: Device of the models, such as `auto`, `cpu` or `cuda`.
+        precision: Precision of matrix multiplications: `float32`, `bfloat16` or `int8`.
+        shown: `layer`, `head` and `shift` of the attention in answers. Default for a missing key or None: the
+            value with which the model computes word links.
+        batch: Maximum number of sentences in a batch.
+        words: Maximum number of words in a sentence.
+        beam: Maximum beam size and number of translations, which also limits the config of a model.
 
     Raises:
-        CheckpointError: if a model folder is missing or broken.
-        UsageError: if a folder is given twice, or the precision is not known or not for a model, or a model
+        CheckpointError: if a model folder is missing or damaged.
+        UsageError: if a folder is given twice, the precision is unknown or unsupported by a model, or a model
             has no such layer or head.
-        DeviceError: if the device is not there, or has no products in that precision.
+        DeviceError: if the device is not available or does not support the precision.
     """
     from regard.experiment import load_model
     from regard.models.precision import as_precision
 
     names = _names(folders)
-    chosen = as_precision(precision)  # a mistake is named whatever the models are
+    chosen = as_precision(precision)  # checked first: an invalid value is an error for all kinds of models
     engines = []
     for name, folder in zip(names, folders, strict=True):
         if is_phrase_based([folder]):
@@ -229,7 +231,7 @@ def load_engines(
         search = _narrowed(search, beam, name)
         facts = {**_facts(config, text, size), "beam": search.beam}
         engine = Engine(name, model, text, search, facts, batch, 4 * words)
-        # The first translation compiles kernels: no user shall wait for that.
+        # Translate once, because the first translation compiles kernels; no client should wait for that.
         first = SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))
         (answer,) = engine.work(SearchSettings(), [first])
         if isinstance(answer, UsageError):
@@ -239,11 +241,12 @@ def load_engines(
 
 
 def _narrowed(search: SearchConfig, beam: int, name: str) -> SearchConfig:
-    """A model's own search within the server's limit: who made the model does not decide what it costs."""
+    """Limit the search settings of a model to those of the server: a model must not decide about its cost."""
     if max(search.beam, search.nbest) <= beam:
         return search
     _log.warning(
-        "%s: its config asks for a beam of %d and %d translations; the server's most is %d (--set beam=N)",
+        "%s: the config requests beam %d and %d translations; reduced to the server's maximum of %d "
+        "(--set beam=N)",
         name,
         search.beam,
         search.nbest,
@@ -253,19 +256,19 @@ def _narrowed(search: SearchConfig, beam: int, name: str) -> SearchConfig:
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """The shortest ends of the folders' paths that tell them apart."""
+    """Return the shortest trailing parts of the folders' paths that are distinct."""
     parts = [folder.absolute().parts for folder in folders]
     if len(set(parts)) < len(parts):
-        raise UsageError("a model folder is given twice: expected each once")
+        raise UsageError("a model folder is given twice: give each folder once")
     for count in range(1, max(map(len, parts), default=0) + 1):
         names = ["/".join(one[-count:]) for one in parts]
         if len(set(names)) == len(names):
             return names
-    raise UsageError("no model folder: expected one or more")
+    raise UsageError("no model folder is given: expected one or more")
 
 
 def _facts(config: "RunConfig", text: TextPair, size: int) -> dict[str, Any]:
-    """What a person may want to know of a model; `size` is its parameters, or its phrase pairs."""
+    """Return the properties of a model for `GET /models`; `size` is its number of parameters or phrase pairs."""
     attention = getattr(config.model, "attention", None)
     data = config.data
     return {

@@ -1,6 +1,6 @@
-"""What stands around every request: its size and kind, headers that keep a browser safe, the clock.
+"""Middleware for all requests: limits of size and time, the content type, and security headers.
 
-It is plain ASGI, so that an answer may be streamed through it and a client that goes away is noticed.
+It is plain ASGI middleware, so that it can stream answers and forwards the disconnection of a client.
 """
 
 import asyncio
@@ -28,26 +28,26 @@ Told = Callable[[Scope, int, float], None]
 
 
 class Guard:
-    """Stands around an application.
+    """ASGI middleware that checks requests and adds security headers to answers.
 
     Args:
         app: The application.
-        posts: The paths that take a body.
-        hosts: The names under which it may be asked.
-        body: The most bytes of a request.
-        seconds: How long its body may take to come.
-        told: Is called with the scope, the status and the seconds of each answer.
+        posts: Paths that accept a body.
+        hosts: Host names that requests may use.
+        body: Maximum size of a body in bytes.
+        seconds: Maximum time in seconds to receive a body.
+        told: Callback for each answer, with its scope, status and time in seconds.
     """
 
     def __init__(
         self, app: ASGIApp, posts: Collection[str], hosts: Hosts, body: int, seconds: float, told: Told
     ) -> None:
-        """Keep the limits."""
+        """Store the limits."""
         self.app, self._posts, self._hosts = app, posts, hosts
         self._body, self._seconds, self._told = body, seconds, told
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Process a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -68,31 +68,31 @@ class Guard:
                 raise Refusal(421, refused)
             body = await self._read(scope, receive)
             if body is not None:
-                # What GET answers is answered to HEAD, without its body.
+                # HEAD is processed as GET; `sent` removes the body of the answer.
                 asked = {**scope, "method": "GET"} if head_alone else scope
                 await self.app(asked, _replay(body, receive), sent)
         except Refusal as refusal:
             await problem(refusal.status, refusal.message, refusal.headers)(scope, receive, sent)
         except Exception as error:
-            if status:  # half an answer is out: all that is left is to break off
+            if status:  # a part of the answer has been sent, so an error response is no longer possible
                 raise
             await unexpected(error)(scope, receive, sent)
         finally:
             self._told(scope, status, time.monotonic() - began)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The whole body; none if the client went away before it was there.
+        """Return the whole body, or None if the client disconnects before it is complete.
 
         Raises:
-            Refusal: if it is too large, comes too slowly, or is not said to be JSON.
+            Refusal: if the body is too large, arrives too slowly, or has another content type than JSON.
         """
         headers = {name.lower(): value for name, value in scope["headers"]}
-        # Where there is no such address, or no such method, that is what is wrong, whatever the body is.
+        # An unknown path or method gets its own error from the application, so only known ones are checked.
         if scope["method"] == "POST" and scope["path"] in self._posts:
-            # A page of another origin can send other kinds without asking.
+            # Browsers send other content types from foreign origins without a preflight request.
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             if kind != b"application/json":
-                raise Refusal(415, "expected a body of the kind application/json (the header Content-Type)")
+                raise Refusal(415, "the header Content-Type must be application/json")
         too_large = Refusal(413, f"the body is larger than {self._body} bytes", {"connection": "close"})
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._body:
@@ -114,12 +114,12 @@ class Guard:
                         return b"".join(parts)
         except TimeoutError:
             raise Refusal(
-                408, f"the body did not come within {self._seconds:g} s", {"connection": "close"}
+                408, f"the body was not received within {self._seconds:g} s", {"connection": "close"}
             ) from None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """A body that was read, and then whatever else comes."""
+    """Return a receive function that yields the body that was read, and then further messages."""
     pending: list[Any] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:

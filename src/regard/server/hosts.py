@@ -1,8 +1,8 @@
-"""Which names a server answers to.
+"""Check the host names under which a server is addressed, as a protection against DNS rebinding.
 
-A page of another origin whose name is made to point at this machine (DNS rebinding) asks under that name. Its
-browser takes the answer for one of the page's own origin, so no rule for other origins keeps it out: the name
-in the header Host does.
+In DNS rebinding, an attacker makes the name of a web page point to this machine. The page then sends requests
+under that name, and the browser treats the answers as same-origin, so that CORS does not block them. Only the
+header Host reveals the foreign name.
 """
 
 import ipaddress
@@ -18,11 +18,11 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Hosts:
-    """The names under which a server may be asked.
+    """The host names that requests may use.
 
     Args:
-        host: The address that it listens on.
-        allowed: More names or addresses; *: any.
+        host: The address on which the server listens.
+        allowed: Additional names or addresses; `*` allows all.
     """
 
     def __init__(self, host: str, allowed: Collection[str] = ()) -> None:
@@ -36,10 +36,13 @@ class Hosts:
             self._names |= set(_LOOPBACK)
 
     def refusal(self, scope: Any) -> str | None:
-        """Why a request is refused; none where it is not.
+        """Return why a request is rejected, or None if it is accepted.
 
-        The address that a connection came to is a name, too: a page cannot make its own name an address.
-        A request without the header, which HTTP/1.1 asks for, comes from no browser.
+        The IP address to which the client connected is always accepted: an attacker's page has a name, not
+        this address. A request without the header Host is accepted, too, because no browser omits it.
+
+        Args:
+            scope: ASGI scope of the request.
         """
         given = Headers(scope=scope).get("host")
         if given is None or self._any:
@@ -52,34 +55,34 @@ class Hosts:
         if name == here or (here in _LOOPBACK and name in _LOOPBACK):
             return None
         return (
-            f"this server is not called {name[:100]!r}: ask under its own address, or start it with "
+            f"the host name {name[:100]!r} is not allowed: use the address of the server, or start it with "
             "--allow-host NAME"
         )
 
 
 def check_host(name: str) -> None:
-    """Refuse what can be no name of a host.
+    """Check that a text is a host name or an IP address.
 
     Raises:
-        ValueError: if it has a scheme, a port or a path.
+        ValueError: if it is empty, or has a scheme, a port or a path.
     """
     wrong = not name or any(one in "/@?# \t" for one in name)
     if wrong or (name.count(":") == 1) or (":" in name and _address(name.strip("[]")) is None):
         raise ValueError(
-            f"hosts: {name!r} is no name of a host: expected a name or an address alone, as "
-            "translate.example.org, without scheme and port; *: any"
+            f"hosts: {name!r} is not a host name: expected a name or an address such as "
+            "translate.example.org, without scheme and port, or * for all names"
         )
 
 
 def _without_port(host: str) -> str:
-    """A header's name: `[::1]:8000` is `[::1]`."""
+    """Return the host of a Host header without the port, such as `[::1` for `[::1]:8000`."""
     if host.startswith("["):
         return host.partition("]")[0]
     return host.partition(":")[0]
 
 
 def _plain(name: str) -> str:
-    """A name in the one form in which names are compared."""
+    """Return the canonical form of a name: lower case, IP addresses normalized."""
     name = name.strip().lower().strip("[]").rstrip(".")
     address = _address(name)
     if address is None:

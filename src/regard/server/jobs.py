@@ -1,4 +1,4 @@
-"""What is asked of an engine: sentences to translate or to score, and what a batch of them shares."""
+"""The jobs of an engine: sentences to translate or pairs to score, and the settings common to a batch."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ __all__ = ["PairJob", "ScoreSettings", "SearchSettings", "SentenceJob"]
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What translations of one batch share.
+    """The settings common to the translations of a batch.
 
     Attributes:
-        nbest: How many of each sentence.
-        beam: How wide; none: as the model has it.
-        tokenized: Whether the text is tokenised already, and taken as it stands.
+        nbest: Number of translations per sentence.
+        beam: Beam size. Default: the model's own.
+        tokenized: Whether the text is already tokenized and must not be changed.
     """
 
     nbest: int = 1
@@ -22,10 +22,10 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """What scores of one batch share.
+    """The settings common to the scores of a batch.
 
     Attributes:
-        tokenized: Whether the text is tokenised already, and taken as it stands.
+        tokenized: Whether the text is already tokenized and must not be changed.
     """
 
     tokenized: bool = False
@@ -37,10 +37,10 @@ class SentenceJob:
 
     Attributes:
         text: The sentence, without line breaks.
-        fertilities: Word, the least attention it must receive and the most it may; none: as the model has it.
-            Each piece of a word gets what the word gets.
-        attention: Whether the weights are wanted.
-        tokens: Whether those of tokens are wanted, too.
+        fertilities: Tuples of word index, lower bound and upper bound of the attention of the word. An upper
+            bound of None is the model's own. The bounds apply to each subword token of the word.
+        attention: Whether to return the attention weights of words.
+        tokens: Whether to return the attention weights of tokens, too.
     """
 
     text: str
@@ -51,7 +51,7 @@ class SentenceJob:
 
 @dataclass(frozen=True)
 class PairJob:
-    """A sentence and a translation to score."""
+    """A source sentence and a translation to score."""
 
     source: str
     target: str

@@ -1,4 +1,4 @@
-"""How much of a text a server takes on, and the sentences it becomes."""
+"""Check the limits of a request, and split its texts into sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,18 +13,24 @@ __all__ = ["Cut", "check_lines", "check_search", "check_texts", "cut"]
 
 @dataclass(frozen=True)
 class Cut:
-    """Texts as sentences.
+    """Texts that are split into sentences.
 
     Attributes:
         texts: The texts.
-        sentences: The text that each sentence stands in, and the sentence.
+        sentences: Pairs of the index of a text and a sentence of the text, in order.
     """
 
     texts: tuple[str, ...]
     sentences: tuple[tuple[int, Sentence], ...]
 
     def join(self, translated: Sequence[str]) -> list[str]:
-        """Each text's translation: what stands between its sentences stays, a space where nothing does."""
+        """Return the translation of each text: translated sentences, separated as in the source text.
+
+        Sentences without any character between them are separated by a space.
+
+        Args:
+            translated: Translations of all sentences.
+        """
         joined = ["" for _ in self.texts]
         ends = [0 for _ in self.texts]
         for (place, sentence), translation in zip(self.sentences, translated, strict=True):
@@ -35,16 +41,16 @@ class Cut:
 
 
 def cut(texts: Sequence[str], split: bool, config: ServeConfig, language: str | None = None) -> Cut:
-    """The sentences of texts.
+    """Split texts into sentences.
 
     Args:
         texts: The texts.
-        split: Whether to look for sentences; else each line is one.
-        config: What is too much.
-        language: The language of the texts, where it is known.
+        split: Whether to split lines into sentences; otherwise each line is a sentence.
+        config: The limits.
+        language: Language code of the texts. None if unknown.
 
     Raises:
-        Refusal: if it is too much; says what is, and how much is not.
+        Refusal: if a limit is exceeded.
     """
     check_texts(texts, config)
     sentences = [
@@ -53,30 +59,30 @@ def cut(texts: Sequence[str], split: bool, config: ServeConfig, language: str | 
         for sentence in split_sentences(text, lines_only=not split, language=language)
     ]
     if len(sentences) > config.sentences:
-        raise Refusal(422, f"{len(sentences)} sentences; the most in a request are {config.sentences}")
+        raise Refusal(422, f"{len(sentences)} sentences: a request may have at most {config.sentences}")
     for number, (_, sentence) in enumerate(sentences, 1):
         _check_words(sentence.text, f"sentence {number}", config)
     return Cut(tuple(texts), tuple(sentences))
 
 
 def check_texts(texts: Sequence[str], config: ServeConfig) -> None:
-    """Refuse too many characters, and text that is none.
+    """Check the number of characters, and that the texts are valid Unicode.
 
     Raises:
-        Refusal: says what is too much, and how much is not.
+        Refusal: if there are too many characters, or a lone surrogate.
     """
     total = sum(map(len, texts))
     if total > config.characters:
-        raise Refusal(422, f"{total} characters; the most in a request are {config.characters}")
+        raise Refusal(422, f"{total} characters: a request may have at most {config.characters}")
     if any("\ud800" <= one <= "\udfff" for text in texts for one in text):
-        raise Refusal(422, "the text holds half a character (a lone surrogate)")
+        raise Refusal(422, "the text contains half of a character (a lone surrogate)")
 
 
 def check_lines(lines: Sequence[str], config: ServeConfig) -> None:
-    """Refuse sentences that are too long.
+    """Check the number of characters of all lines and the number of words of each line.
 
     Raises:
-        Refusal: says what is too much, and how much is not.
+        Refusal: if a limit is exceeded.
     """
     check_texts(lines, config)
     for number, line in enumerate(lines, 1):
@@ -86,15 +92,15 @@ def check_lines(lines: Sequence[str], config: ServeConfig) -> None:
 def _check_words(text: str, name: str, config: ServeConfig) -> None:
     count = len(split_at_spaces(text))
     if count > config.words:
-        raise Refusal(422, f"{name} has {count} words; the most are {config.words}")
+        raise Refusal(422, f"{name} has {count} words: a sentence may have at most {config.words}")
 
 
 def check_search(nbest: int, beam: int | None, config: ServeConfig) -> None:
-    """Refuse a search that is too wide.
+    """Check the number of translations and the beam size.
 
     Raises:
-        Refusal: names the setting.
+        Refusal: if one of them exceeds the limit.
     """
     for name, value in (("nbest", nbest), ("beam", beam or 1)):
         if value > config.beam:
-            raise Refusal(422, f"{name} = {value}; the most is {config.beam}")
+            raise Refusal(422, f"{name} = {value}: expected at most {config.beam}")

@@ -1,4 +1,4 @@
-"""The page: files of this package, and of the report's, served as they are."""
+"""Serve the static files of the web page, from this package and from the report's."""
 
 from functools import cache
 from importlib.resources import files
@@ -7,7 +7,7 @@ from fastapi import FastAPI, Response
 
 __all__ = ["add_page"]
 
-# Where each file lies, and what it is.
+# Package, file name and content type of each path.
 _FILES = {
     "/": ("regard.server", "index.html", "text/html; charset=utf-8"),
     **{
@@ -22,14 +22,14 @@ _FILES = {
 
 
 def add_page(app: FastAPI) -> None:
-    """Serve the page at `/` and its files beside it."""
+    """Add routes for the page at `/` and for its files."""
     for path, (package, name, kind) in _FILES.items():
         app.add_api_route(path, _answer(package, name, kind), include_in_schema=False)
 
 
 def _answer(package: str, name: str, kind: str):
     async def answer() -> Response:
-        # Browsers ask for the icon whenever the address changes, and the state of the page stands there.
+        # The page stores its state in the address, and browsers request the icon whenever the address changes.
         kept = "max-age=86400" if name == "icon.svg" else "no-cache"
         return Response(_content(package, name), media_type=kind, headers={"Cache-Control": kept})
 

@@ -1,4 +1,4 @@
-"""What a request is refused with: a status and a sentence, in the one shape of all answers but success."""
+"""Error responses: a status and a message, in the same JSON form for all errors."""
 
 import logging
 import uuid
@@ -16,43 +16,45 @@ __all__ = ["Refusal", "add_handlers", "problem", "unexpected"]
 
 _log = logging.getLogger(__name__)
 _SENTENCES = {
-    400: "the body is not JSON that can be read",
-    404: "there is nothing at this address",
-    405: "this address has no such method",
+    400: "the body is not valid JSON",
+    404: "there is no such path",
+    405: "this path does not support the method",
 }
 
 
 class Refusal(Exception):
-    """A request that cannot be answered.
+    """An error that ends a request with an error response.
 
     Args:
-        status: The HTTP status.
-        message: A sentence for a person: what came, what was expected.
-        headers: Of the answer.
+        status: HTTP status.
+        message: Message for the user: the problem and the expectation.
+        headers: Headers of the response.
     """
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        """Keep all three."""
+        """Store the status, the message and the headers."""
         super().__init__(message)
         self.status, self.message, self.headers = status, message, dict(headers or {})
 
 
 def problem(status: int, message: str, headers: Mapping[str, str] | None = None, **more: Any) -> JSONResponse:
-    """The one shape."""
-    # Half a character of a pair (a lone surrogate) in the message could not be written.
+    """Return an error response; `more` are additional fields of its JSON object."""
+    # A lone surrogate in the message, copied from the request, cannot be encoded.
     readable = message.encode("utf-8", "replace").decode("utf-8")
     return JSONResponse({"error": readable, **more}, status, dict(headers or {}))
 
 
 def unexpected(error: BaseException) -> JSONResponse:
-    """The answer to a failure that nobody foresaw: an identifier, which the log has beside the cause."""
+    """Return the response to an unexpected error, with an identifier under which the log has the cause."""
     identifier = uuid.uuid4().hex[:12]
-    _log.error("unexpected failure %s", identifier, exc_info=error)
-    return problem(500, "something went wrong here; the log has the cause", identifier=identifier)
+    _log.error("unexpected error %s", identifier, exc_info=error)
+    return problem(
+        500, "internal server error: see the server's log for this identifier", identifier=identifier
+    )
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Give every error of an application the one shape."""
+    """Add handlers that convert all errors of an application to error responses of the same form."""
 
     async def refused(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, Refusal)
@@ -82,7 +84,7 @@ def add_handlers(app: FastAPI) -> None:
 
 
 def _sentence(error: Mapping[str, Any]) -> str:
-    """One mistake of a body: where it is, what was expected."""
+    """Return a validation error as text: its location in the body and the expectation."""
     place = ".".join(str(part) for part in error["loc"] if part != "body")
     if error["type"] == "json_invalid":
         return f"character {place}: {str(error.get('ctx', {}).get('error', 'wrong')).lower()}"

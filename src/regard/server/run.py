@@ -1,4 +1,4 @@
-"""Running the application until somebody says that it is enough."""
+"""Run the application until it receives a signal to stop."""
 
 import contextlib
 import logging
@@ -16,19 +16,19 @@ from regard.server.connections import OncePerSecond, connection_class
 __all__ = ["run"]
 
 _GRACE = 5
-"""Seconds that a running request gets beyond its time limit when the server stops."""
+"""Additional time in seconds, beyond the time limit, for running requests when the server stops."""
 
 
 def run(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C; what is running then is finished.
+    """Serve until SIGTERM or Ctrl-C, then finish running requests.
 
     Args:
         app: The application.
-        config: Where to listen.
-        ready: Is called with the address once it can be used.
+        config: The settings, among them the address to listen on.
+        ready: Callback with the URL of the server, once it accepts requests.
 
     Raises:
-        UsageError: if the address cannot be listened on.
+        UsageError: if the server cannot listen on the address.
     """
     connection, backlog = connection_class(config)
     server = _Server(
@@ -47,21 +47,23 @@ def run(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> None:
         ),
         ready,
     )
-    # Translating takes the interpreter for milliseconds at a time; answering others shall not wait so long.
+    # Translation keeps the interpreter lock for milliseconds at a time; switch threads more often than the
+    # default of 5 ms, so that the event loop answers other requests in the meantime.
     sys.setswitchinterval(0.001)
     try:
         with _quiet("asyncio", "uvicorn.error", "regard.server.connections"):
             server.run()
-    except SystemExit as error:  # uvicorn's answer to an address that is taken
+    except SystemExit as error:  # uvicorn exits if the address is in use
         if error.code:
             raise UsageError(
-                f"cannot listen on {config.host} port {config.port}: is it taken? --port 0 takes a free one"
+                f"cannot listen on {config.host} port {config.port}: is the port in use? Choose another one, or "
+                "--port 0 for a free port"
             ) from None
 
 
 @contextlib.contextmanager
 def _quiet(*names: str) -> Iterator[None]:
-    """Let loggers say a thing once in a second: nonsense by the thousand shall not fill the disk."""
+    """Limit loggers to one message of a kind per second, so that invalid requests do not fill the disk."""
     once = OncePerSecond()
     loggers = [logging.getLogger(name) for name in names]
     for logger in loggers:
@@ -74,7 +76,7 @@ def _quiet(*names: str) -> Iterator[None]:
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready, and takes a signal to stop as no failure."""
+    """A server that calls back when it is ready, and returns normally after a signal to stop."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[str], None]) -> None:
         super().__init__(config)
@@ -88,7 +90,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own raises the signal anew when all is done: the process would seem to be killed.
+        # uvicorn's own method raises the signal again at the end, as if the process had been killed.
         before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield

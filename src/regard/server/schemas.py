@@ -1,4 +1,4 @@
-"""What requests hold and what answers hold: the description that the API publishes is made of these."""
+"""The schemas of requests and answers, from which the OpenAPI description is generated."""
 
 from typing import Annotated, Any
 
@@ -29,7 +29,7 @@ _MOST = 1e6
 
 
 def _whole(value: Any) -> Any:
-    """JSON has one kind of numbers: 68.0 is an integer there."""
+    """Convert a float with an integral value to an integer, because JSON does not distinguish 68.0 from 68."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -39,23 +39,30 @@ Place = Annotated[Integer, Field(ge=0, le=1_000_000)]
 
 
 class WordFertility(BaseModel):
-    """How much attention a word must and may receive."""
+    """Bounds of the attention that a source word receives."""
 
     model_config = _ASKED
-    sentence: Place = Field(0, description="Of all sentences of the request, counted from 0.")
-    word: Place = Field(description="The word of the sentence, counted from 0.")
-    least: Number = Field(0.0, description="The least attention that each of its pieces must receive.")
-    most: Number | None = Field(None, description="The most it may; absent: as the model has it.")
+    sentence: Place = Field(
+        0, description="Index of the sentence among all sentences of the request, counted from 0."
+    )
+    word: Place = Field(description="Index of the word in the sentence, counted from 0.")
+    least: Number = Field(
+        0.0, description="Lower bound of the attention that each subword token of the word must receive."
+    )
+    most: Number | None = Field(
+        None,
+        description="Upper bound of the attention of each subword token. Default: the fertility of the model.",
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> "WordFertility":
         if self.most is not None and self.least > self.most:
-            raise ValueError(f"at least {self.least:g} and at most {self.most:g} leave nothing between")
+            raise ValueError(f"least = {self.least:g} exceeds most = {self.most:g}: expected least <= most")
         return self
 
 
 class TranslateRequest(BaseModel):
-    """Text to translate: `text` or `texts`."""
+    """A request to translate `text` or `texts`."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -68,38 +75,46 @@ class TranslateRequest(BaseModel):
             "example": {"text": "Ein Hund läuft über die Wiese.", "nbest": 3},
         },
     )
-    model: str | None = Field(None, description="A name of `GET /models`; absent: the first.", max_length=500)
-    text: str | None = Field(None, description="A text.")
-    texts: list[str] | None = Field(None, description="Texts, in the place of `text`.")
-    split: bool = Field(True, description="Split texts into sentences; else each line break ends one.")
+    model: str | None = Field(
+        None, description="Name of a model in `GET /models`. Default: the first model.", max_length=500
+    )
+    text: str | None = Field(None, description="A single text.")
+    texts: list[str] | None = Field(None, description="A list of texts, instead of `text`.")
+    split: bool = Field(
+        True,
+        description="Whether to split texts into sentences. If false, only line breaks separate sentences.",
+    )
     language: str | None = Field(
         None,
-        description="The language of the text, as a code (`de`): its abbreviations end no sentence. Absent: "
-        "the model's source language where it is known, else English.",
+        description="Language code of the text, such as `de`, for sentence splitting (abbreviations do not "
+        "end a sentence). Default: the source language of the model if known, otherwise English.",
         pattern="^[a-z]{2,3}$",
     )
-    nbest: Integer = Field(1, ge=1, description="Translations of each sentence.")
+    nbest: Integer = Field(1, ge=1, description="Number of translations per sentence.")
     beam: Integer | None = Field(
-        None, ge=1, description="Hypotheses kept alive, `nbest` at least; absent: as the model has it."
+        None, ge=1, description="Beam size; at least `nbest` is used. Default: the beam size of the model."
     )
     fertilities: list[WordFertility] = Field(
-        [], description="For models with fertilities: what words must and may receive.", max_length=1000
+        [],
+        description="User-specified fertilities: bounds of the attention of source words, for models with "
+        "fertilities.",
+        max_length=1000,
     )
-    attention: bool = Field(True, description="Whether the weights of words are wanted.")
-    tokens: bool = Field(False, description="Whether the weights of tokens are wanted, too.")
+    attention: bool = Field(True, description="Whether to return the attention weights of words.")
+    tokens: bool = Field(False, description="Whether to return the attention weights of tokens, too.")
     tokenized: bool = Field(
         False,
-        description="The text is tokenised already: it is taken as it stands. By default, the punctuation of "
-        "plain text is set apart where the model's training text is tokenised.",
+        description="Whether the text is already tokenized and must not be changed. By default, punctuation is "
+        "separated from words if the training text of the model is tokenized.",
     )
     stream: bool = Field(
-        False, description="Answer with a line of JSON for each sentence, as soon as it is translated."
+        False, description="Whether to answer with JSON Lines: one line per sentence, as soon as available."
     )
 
     @model_validator(mode="after")
     def _one(self) -> "TranslateRequest":
         if (self.text is None) == (self.texts is None):
-            raise ValueError("expected either text or texts")
+            raise ValueError("expected either text or texts, not both")
         return self
 
 
@@ -107,39 +122,42 @@ class Pair(BaseModel):
     """A sentence and its translation."""
 
     model_config = _ASKED
-    # One that holds no word is refused with a sentence of its own.
+    # The constraints are only documented here: the engine rejects an empty sentence with a clearer message.
     source: str = Field(
-        description="The sentence: a word at least.",
+        description="The sentence; at least one word.",
         json_schema_extra={"minLength": 1, "pattern": r"[^\t-\r ]"},
     )
     target: str = Field(description="The translation; it may be empty.")
 
 
 class ScoreRequest(BaseModel):
-    """Translations to score."""
+    """A request to score given translations."""
 
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
         json_schema_extra={"example": {"pairs": [{"source": "Ein Hund läuft.", "target": "A dog runs."}]}},
     )
-    model: str | None = Field(None, description="A name of `GET /models`; absent: the first.", max_length=500)
+    model: str | None = Field(
+        None, description="Name of a model in `GET /models`. Default: the first model.", max_length=500
+    )
     pairs: list[Pair] = Field(description="Sentences and their translations.")
     tokenized: bool = Field(
         False,
-        description="The text is tokenised already: it is taken as it stands. By default, the punctuation of "
-        "plain text is set apart where the model's training text is tokenised.",
+        description="Whether the text is already tokenized and must not be changed. By default, punctuation is "
+        "separated from words if the training text of the model is tokenized.",
     )
 
 
 class SplitRequest(BaseModel):
-    """A text to cut into sentences."""
+    """A request to split a text into sentences."""
 
     model_config = _ASKED
     text: str = Field(description="The text.")
     language: str | None = Field(
         None,
-        description="Its language, as a code (`de`): its abbreviations end no sentence. Absent: English.",
+        description="Language code of the text, such as `de` (abbreviations do not end a sentence). Default: "
+        "English.",
         pattern="^[a-z]{2,3}$",
     )
 
@@ -147,9 +165,9 @@ class SplitRequest(BaseModel):
 class Piece(BaseModel):
     """A sentence of a text."""
 
-    text: str = Field(description="Its words, a space between two.")
-    start: int = Field(description="Where it starts in the text, in characters (code points).")
-    end: int = Field(description="Where it ends.")
+    text: str = Field(description="The sentence, with single spaces between words.")
+    start: int = Field(description="Index of its first character in the text (code points).")
+    end: int = Field(description="Index after its last character in the text (code points).")
 
 
 class SplitAnswer(BaseModel):
@@ -159,45 +177,61 @@ class SplitAnswer(BaseModel):
 
 
 class Bounds(BaseModel):
-    """What a word must and may receive: the sums of its pieces'."""
+    """Bounds of the attention of a word: the sums of the bounds of its subword tokens."""
 
-    least: float
-    most: float | None = Field(description="`null`: any amount.")
+    least: float = Field(description="Lower bound.")
+    most: float | None = Field(description="Upper bound; `null` for no bound.")
 
 
 class TranslationAnswer(BaseModel):
     """A translation of a sentence."""
 
     text: str
-    tokens: list[str] = Field(description="As the model said them.")
-    words: list[str] = Field(description="Tokens joined to words.")
-    score: float = Field(description="What search ranks by.")
-    log_probability: float = Field(description="Of the tokens and the end symbol, in nats.")
-    token_log_probs: list[float] = Field(description="Its parts, the end symbol's last.")
-    alignment: list[list[int]] = Field(description="Source word and target word, counted from 0.")
+    tokens: list[str] = Field(description="Generated tokens.")
+    words: list[str] = Field(description="Generated words, joined from the tokens.")
+    score: float = Field(description="Score by which the search ranks translations; higher is better.")
+    log_probability: float = Field(
+        description="Log-probability of all tokens including the end symbol, in nats."
+    )
+    token_log_probs: list[float] = Field(
+        description="Log-probability of each token in nats; the last is that of the end symbol."
+    )
+    alignment: list[list[int]] = Field(
+        description="Word links as pairs of source word and target word, counted from 0."
+    )
     attention: list[list[float]] | None = Field(
-        description="A row for each target word, a column for each source word and one for the sink, if "
-        "there is one. The posterior of the layer and heads that word links come from; summed over the "
-        "pieces of a source word, averaged over those of a target word."
+        description="Attention map: one row per target word, one column per source word, and a last column "
+        "for the sink if the model has one. It is the posterior attention of the layer and heads from which "
+        "word links are computed, summed over the subword tokens of a source word and averaged over those of "
+        "a target word."
     )
     received: list[float] | None = Field(
-        description="What each source word, and the sink, received over all steps, the end symbol's included."
+        description="Total attention of each source word, and of the sink, over all time steps including the "
+        "end symbol's."
     )
-    token_attention: list[list[float]] | None = Field(description="The same map, token by token.")
+    token_attention: list[list[float]] | None = Field(
+        description="The attention map of tokens instead of words."
+    )
 
 
 class SentenceAnswer(BaseModel):
-    """What became of a sentence."""
+    """The translations of a sentence."""
 
-    sentence: int = Field(description="Of all sentences of the request, counted from 0.")
-    text: int = Field(description="The text it stands in, counted from 0.")
+    sentence: int = Field(
+        description="Index of the sentence among all sentences of the request, counted from 0."
+    )
+    text: int = Field(description="Index of the text that contains the sentence, counted from 0.")
     source: str
     source_tokens: list[str]
     source_words: list[str]
-    unknown: list[int] = Field(description="The source words that the model does not know, or not in full.")
-    sink: bool = Field(description="Whether the maps have a last column for the sink.")
-    bounds: list[Bounds] | None = Field(description="Of each source word; `null`: the model has none.")
-    translations: list[TranslationAnswer] = Field(description="Best first.")
+    unknown: list[int] = Field(
+        description="Indices of the source words with a token that is not in the vocabulary."
+    )
+    sink: bool = Field(description="Whether the last column of the attention maps is the sink.")
+    bounds: list[Bounds] | None = Field(
+        description="Bounds of each source word; `null` for a model without fertilities."
+    )
+    translations: list[TranslationAnswer] = Field(description="Translations, best first.")
 
 
 class TranslateAnswer(BaseModel):
@@ -205,11 +239,11 @@ class TranslateAnswer(BaseModel):
 
     model: str
     sentences: list[SentenceAnswer]
-    texts: list[str] = Field(description="Each text's best translation, its line breaks kept.")
+    texts: list[str] = Field(description="Best translation of each text, with the line breaks of the text.")
 
 
 class PairAnswer(BaseModel):
-    """What a model thinks of a translation."""
+    """The score of a given translation."""
 
     source: str
     target: str
@@ -231,46 +265,59 @@ class ScoreAnswer(BaseModel):
 
 
 class ModelAnswer(BaseModel):
-    """A model that is served."""
+    """A served model."""
 
     name: str
     kind: str
     attention: str
     map: str | None
-    fertility: str | None = Field(description="Where its fertilities come from; `null`: it has none.")
+    fertility: str | None = Field(
+        description="Kind of the fertility predictor; `null` for a model without fertilities."
+    )
     sink: bool
-    beam: int = Field(description="The width of its beam, unless told otherwise.")
-    parameters: int = Field(description="Numbers that were learned; of a phrase-based system, phrase pairs.")
-    tokenizers: list[str] = Field(description="Source and target.")
-    languages: list[str | None] = Field(description="Source and target, where the tokenizers name them.")
-    vocabulary: list[int] = Field(description="Source and target tokens.")
+    beam: int = Field(description="Default beam size.")
+    parameters: int = Field(
+        description="Number of parameters; for a phrase-based model, number of phrase pairs."
+    )
+    tokenizers: list[str] = Field(description="Kinds of the source and the target tokenizer.")
+    languages: list[str | None] = Field(
+        description="Source and target language; `null` if the tokenizer does not specify one."
+    )
+    vocabulary: list[int] = Field(description="Sizes of the source and the target vocabulary.")
 
 
 class Models(BaseModel):
-    """The models that are served, and what the server takes on."""
+    """The served models and the limits of the server."""
 
     models: list[ModelAnswer]
-    limits: dict[str, float] = Field(description="By the names of `ServeConfig`.")
+    limits: dict[str, float] = Field(description="Limits of the server, by the names in `ServeConfig`.")
 
 
 class Health(BaseModel):
-    """The server is there."""
+    """The status of the server."""
 
     status: str
     version: str
     models: list[str]
-    waiting: int = Field(description="Sentences in the queues.")
+    waiting: int = Field(description="Number of sentences in the queues.")
 
 
 class Problem(BaseModel):
-    """What went wrong; the one shape of every answer but those of success."""
+    """An error; all error responses have this form."""
 
-    error: str = Field(description="A sentence for a person.")
-    identifier: str | None = Field(None, description="Of an unexpected failure, as in the server's log.")
+    error: str = Field(description="Error message for the user.")
+    identifier: str | None = Field(
+        None, description="Identifier of an unexpected error, also in the server's log."
+    )
 
 
 def tell_limits(description: dict[str, Any], config: ServeConfig) -> None:
-    """Put a server's limits into its OpenAPI description, in place."""
+    """Add the limits of a server to its OpenAPI description, which is modified.
+
+    Args:
+        description: The OpenAPI description.
+        config: The limits.
+    """
     schemas = description["components"]["schemas"]
     asked = schemas["TranslateRequest"]["properties"]
     _any(asked["text"])["maxLength"] = config.characters
@@ -285,5 +332,5 @@ def tell_limits(description: dict[str, Any], config: ServeConfig) -> None:
 
 
 def _any(schema: dict[str, Any]) -> dict[str, Any]:
-    """The member that is not null."""
+    """Return the member of a union that is not null."""
     return next((one for one in schema.get("anyOf", ()) if one.get("type") != "null"), schema)

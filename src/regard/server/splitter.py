@@ -1,7 +1,7 @@
-"""Sentences of a text, by sentencex, the splitter of the Wikimedia Foundation.
+"""Split a text into sentences with sentencex, the sentence splitter of the Wikimedia Foundation.
 
-It has the rules and abbreviations of many languages, so that `Prof. Weber` stays whole; for a language that
-it does not have, it takes those of a related one or of English. A line break ends a sentence in each.
+It has rules and abbreviations for many languages, so that `Prof. Weber` is not split. For other languages it
+uses the rules of a related language or of English. A line break always ends a sentence.
 """
 
 import logging
@@ -22,12 +22,12 @@ _BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence and its place.
+    """A sentence and its position in a text.
 
     Attributes:
-        text: Its words, a space between two.
-        start: Where it starts in the whole text, in characters.
-        end: Where it ends.
+        text: The sentence, with single spaces between words.
+        start: Index of its first character in the whole text.
+        end: Index after its last character.
     """
 
     text: str
@@ -36,12 +36,12 @@ class Sentence:
 
 
 def split_sentences(text: str, lines_only: bool = False, language: str | None = None) -> list[Sentence]:
-    """Return the sentences of a text, in order; white space alone is none.
+    """Return the sentences of a text, in order; lines of white space are skipped.
 
     Args:
         text: The text.
-        lines_only: Whether a line is a sentence, whatever stands in it.
-        language: The language, as a code of ISO 639; none: English.
+        lines_only: Whether each line is one sentence, without further splitting.
+        language: Language code of ISO 639. Default: English.
     """
     return [
         Sentence(join_spaces(text[start:end]), start, end)
@@ -60,7 +60,7 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _spans(text: str, first: int, last: int, language: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each sentence of a line."""
+    """Yield start and end of each sentence of a line."""
     start = first
     for sentence in _segment(text[first:last], language):
         yield start, start + len(sentence)
@@ -68,13 +68,14 @@ def _spans(text: str, first: int, last: int, language: str) -> Iterator[tuple[in
 
 
 def _segment(line: str, language: str) -> list[str]:
-    """The sentences of a line with the white space between them; the whole line where sentencex fails."""
-    # sentencex 1.0.32 cuts within the bytes of U+3000 behind an initial; a space takes as many characters.
+    """Return the sentences of a line including white space; the whole line if sentencex fails."""
+    # sentencex 1.0.32 splits within the bytes of U+3000 after an initial. Each white space character is
+    # therefore replaced by one space, which keeps all indices.
     plain = _SPACE.sub(" ", line)
     try:
         found = segment(language, plain)
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of its Rust, and no Exception
+        if type(error).__name__ != "PanicException":  # of its Rust code, not a subclass of Exception
             raise
         _log.warning("a line of %d characters is not split: sentencex: %s", len(line), error)
         return [line]
