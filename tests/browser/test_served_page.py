@@ -97,7 +97,7 @@ def test_a_word_stepped_to_never_receives_nothing_and_the_sentence_changes(page,
     said = page.locator("#output-0 .sentence").first
     before = said.inner_text()
     handle = page.locator(".handle").nth(0)
-    expect(handle).to_have_attribute("aria-valuetext", "as the model has it (2)")
+    expect(handle).to_have_attribute("aria-valuetext", "model default (at most 2)")
     handle.focus()
     page.keyboard.press("Home")
     expect(page.locator(".handle").nth(0)).to_have_attribute("aria-valuetext", "never")
@@ -137,7 +137,7 @@ def test_two_models_stand_side_by_side_and_one_cannot_be_bent(page, served):
     visit(page, served)
     page.locator("#compare").click()
     expect(page.locator("#cards .card")).to_have_count(2)
-    expect(page.locator(".card").nth(1)).to_contain_text("cannot be bent")
+    expect(page.locator(".card").nth(1)).to_contain_text("cannot be adjusted")
     expect(page.locator(".card").nth(1).locator(".handle")).to_have_count(0)
     expect(page.locator("#output-1 .sentence:not(.waiting)")).to_have_count(2)
 

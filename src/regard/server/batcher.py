@@ -69,7 +69,7 @@ class Watcher:
         """Report a finished batch: its size, the waiting time of each item and the run time, in seconds."""
 
     def freed(self, count: int) -> None:
-        """Report the number of sentences removed because their requests were cancelled."""
+        """Report the number of sentences removed because their requests were canceled."""
 
 
 class Batcher(Generic[Item, Answer]):
@@ -129,7 +129,7 @@ class Batcher(Generic[Item, Answer]):
             lengths: The length of each item; a batch is sorted by length.
 
         Returns:
-            A future for each item; cancelling it removes the item from the queue.
+            A future for each item. Its `cancel` removes the item from the queue.
 
         Raises:
             QueueFull: if the queue has no room for all items.
@@ -151,7 +151,7 @@ class Batcher(Generic[Item, Answer]):
         return [place.future for place in places]
 
     def _free(self, place: _Place) -> None:
-        """Remove a cancelled item from the queue; items of a started batch have been removed already."""
+        """Remove a canceled item from the queue; items of a started batch have been removed already."""
         if place.future.cancelled() and place in self._waiting:
             self._waiting.remove(place)
             self._watcher.freed(1)
@@ -176,7 +176,7 @@ class Batcher(Generic[Item, Answer]):
             await self._gather()
             chosen = self._choose()
             if not chosen:
-                continue  # all items were cancelled while the batch was collected
+                continue  # all items were canceled while the batch was collected
             started = time.monotonic()
             items = [place.item for place in chosen]
             try:

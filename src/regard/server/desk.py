@@ -93,7 +93,7 @@ class Desk:
 
 
 async def answers(futures: Sequence[asyncio.Future[T]]) -> list[T]:
-    """Wait for all answers; cancel the rest if this is cancelled.
+    """Return all answers; cancel the remaining ones if the caller is canceled.
 
     Raises:
         Refusal: for the first sentence with a user error, with the number of the sentence.

@@ -200,7 +200,7 @@ def load_engines(
         folders: The model folders.
         device: Device of the models, such as `auto`, `cpu` or `cuda`.
         precision: Precision of matrix multiplications: `float32`, `bfloat16` or `int8`.
-        shown: `layer`, `head` and `shift` of the attention in answers. Default for a missing key or None: the
+        shown: `layer`, `head` and `shift` of the attention in answers. A missing key or None stands for the
             value with which the model computes word links.
         batch: Maximum number of sentences in a batch.
         words: Maximum number of words in a sentence.

@@ -29,7 +29,7 @@ _MOST = 1e6
 
 
 def _whole(value: Any) -> Any:
-    """Convert a float with an integral value to an integer, because JSON does not distinguish 68.0 from 68."""
+    """Convert a float with an integral value to an integer; JSON does not distinguish 68.0 from 68."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -51,7 +51,7 @@ class WordFertility(BaseModel):
     )
     most: Number | None = Field(
         None,
-        description="Upper bound of the attention of each subword token. Default: the fertility of the model.",
+        description="Upper bound of the attention of each subword token. Default: the model's fertility.",
     )
 
     @model_validator(mode="after")
@@ -104,8 +104,8 @@ class TranslateRequest(BaseModel):
     tokens: bool = Field(False, description="Whether to return the attention weights of tokens, too.")
     tokenized: bool = Field(
         False,
-        description="Whether the text is already tokenized and must not be changed. By default, punctuation is "
-        "separated from words if the training text of the model is tokenized.",
+        description="Whether the text is already tokenized and must not be changed. By default, punctuation "
+        "is separated from words if the training text of the model is tokenized.",
     )
     stream: bool = Field(
         False, description="Whether to answer with JSON Lines: one line per sentence, as soon as available."
@@ -144,8 +144,8 @@ class ScoreRequest(BaseModel):
     pairs: list[Pair] = Field(description="Sentences and their translations.")
     tokenized: bool = Field(
         False,
-        description="Whether the text is already tokenized and must not be changed. By default, punctuation is "
-        "separated from words if the training text of the model is tokenized.",
+        description="Whether the text is already tokenized and must not be changed. By default, punctuation "
+        "is separated from words if the training text of the model is tokenized.",
     )
 
 
@@ -179,7 +179,7 @@ class SplitAnswer(BaseModel):
 class Bounds(BaseModel):
     """Bounds of the attention of a word: the sums of the bounds of its subword tokens."""
 
-    least: float = Field(description="Lower bound.")
+    least: float
     most: float | None = Field(description="Upper bound; `null` for no bound.")
 
 

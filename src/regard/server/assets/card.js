@@ -1,41 +1,43 @@
-/* One model's reading of one sentence: words and threads, the map, the other translations. */
+/* The card of one model for one sentence: words with lines of attention, the attention map, the translations. */
 import { make, weave } from "/weave.js";
 
 const number = (value) => regardMap.number(value);
-const SMALLEST = 0.6; // of a map's own size: below, labels could not be read
+const SMALLEST = 0.6; // minimum scale of a map; in smaller maps the labels would be unreadable
 
-/** A map that shrinks with its box, so that its last columns are seen; a very wide one is scrolled. */
+/** Let a map shrink with its box, so that its last columns are visible; a very wide map is scrolled. */
 export function fitted(map) {
   map.style.minWidth = `${SMALLEST * map.getAttribute("width")}px`;
   return map;
 }
 
-/** An answer's map of words, as `regardMap.subtract` takes it; null where there is none. */
+/** Return the attention map of an answer in the form of `regardMap.subtract`; null without attention. */
 export function mapOf(answer, translation) {
   if (translation.attention === null || !translation.words.length) return null;
   const columns = [...answer.source_words, ...(answer.sink ? ["sink"] : [])];
   return { columns, sink: answer.sink, rows: translation.words, weights: translation.attention.flat() };
 }
 
-/** What a person may want to know of a model, in a word each. */
+/** Return the properties of a model as tags with tooltips. */
 function tags(model) {
   const attention = model.attention === "none" ? "no attention" : `${model.attention} attention`;
-  const found = [attention, ...(model.map ? [model.map] : []), ...(model.fertility ? [`fertility: ${model.fertility}`] : [])];
-  return found.map((one) => make("span", { class: "tag" }, one));
+  const found = [[attention, "Attention mechanism of the model"]];
+  if (model.map) found.push([model.map, "Transformation of attention scores to attention weights"]);
+  if (model.fertility) found.push([`fertility: ${model.fertility}`, "Source of the fertilities, the upper bounds of the attention that each source word may receive"]);
+  return found.map(([text, tip]) => make("span", { class: "tag", title: tip }, text));
 }
 
-/** The other translations, the chosen one checked; arrow keys move as in any group of radios. */
+/** Return the list of translations as a radio group, in which arrow keys move the selection. */
 function ranking(answer, pick, choose) {
   const best = answer.translations[0].score;
   const list = make("ul", { class: "best", role: "radiogroup", "aria-label": "Translations, best first" });
   answer.translations.forEach((one, rank) => {
     const bar = make("i");
-    // Scores are log-probabilities by length: e to their difference is the share of the best one's.
+    // Scores are length-normalized log-probabilities, so exp of a difference is a ratio to the best translation.
     bar.style.width = `${(100 * Math.exp(Math.min(0, one.score - best))).toFixed(1)}%`;
     const button = make("button", {
       type: "button", role: "radio", "aria-checked": String(rank === pick), tabindex: rank === pick ? 0 : -1,
-    }, make("bdi", {}, one.text || "(nothing)"), make("span", { class: "soft", title: "score" }, score(one.score)),
-    make("span", { class: "bar" }, bar));
+    }, make("bdi", {}, one.text || "(empty)"), make("span", { class: "soft", title: SCORE_TIP }, score(one.score)),
+    make("span", { class: "bar", title: "exp(score − best score): the score relative to that of the best translation" }, bar));
     button.addEventListener("click", () => choose(rank));
     button.addEventListener("keydown", (event) => {
       const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
@@ -49,16 +51,18 @@ function ranking(answer, pick, choose) {
 }
 
 const score = (value) => value.toFixed(2).replace("-", "−");
+const SCORE_TIP = "Score by which the search ranks translations: log-probability in nats, with the model’s length and coverage penalties. Higher, that is, closer to 0, is better.";
+const READING_TIP = "Attention weights between 0 and 1; the five largest of at least 0.05. “Received” is the attention of a source word summed over all target time steps, “at most” its fertility.";
 
 /**
- * Draw a card. `held` is what the card before it held (see there): scroll and focus go on.
- * `placed()` is to be called once the element stands in the page.
+ * Draw a card. `held` is the scroll position and focus of the previous card, from its `held()`.
+ * The caller must call `placed()` after it has inserted the element into the page.
  */
 export function drawCard({ answer, pick, model, levels, focus, bend, free, choose, focused, held }) {
   const translation = answer.translations[pick];
   const columns = [...answer.source_words, ...(answer.sink ? ["sink"] : [])];
   const seen = mapOf(answer, translation), hasMap = seen !== null;
-  const reading = make("p", { class: "reading" });
+  const reading = make("p", { class: "reading", title: READING_TIP });
   let current = focus;
 
   const woven = weave({
@@ -71,7 +75,7 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
     bounds: answer.bounds ? [...answer.bounds.map((one) => one.most), ...(answer.sink ? [null] : [])] : null,
   }) : null;
 
-  /** Emphasise a word everywhere, and say in words what came of it. */
+  /** Highlight a word in all views, and describe its attention in words. */
   function show(next) {
     current = next;
     focused(next);
@@ -99,7 +103,9 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
 
   const head = make("div", { class: "card-head" }, make("b", {}, model.name), ...tags(model));
   if (levels && levels.size) {
-    const button = make("button", { type: "button", class: "button quiet free" }, "Let all words free");
+    const button = make("button", {
+      type: "button", class: "button quiet free", title: "Reset the fertilities of all words to the model’s defaults",
+    }, "Reset");
     button.addEventListener("click", free);
     head.append(button);
   }
@@ -115,14 +121,14 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
     map.addEventListener("pick", (event) => show({ side: "target", word: event.detail.row }));
     detail.append(make("div", {}, make("h3", {}, "Attention"), mapBox));
   } else {
-    const why = translation.attention === null ? "This model has no attention to show." : "There is nothing to show.";
+    const why = translation.attention === null ? "This model has no attention." : "The translation is empty.";
     detail.append(make("div", {}, make("h3", {}, "Attention"), make("p", { class: "told" }, why)));
   }
   detail.append(make("div", {}, make("h3", {}, "Translations, best first"), ranking(answer, pick, choose)));
   const element = make("article", { class: "card", "aria-label": model.name }, head);
   element.append(make("p", { class: "told" }, levels
-    ? "Drag a word’s handle, or use its arrow keys: how much attention it may receive."
-    : "Words of this model cannot be bent: it was trained without fertilities."));
+    ? "Drag the handle of a source word, or use the arrow keys, to adjust the attention that the word receives."
+    : "The attention of this model cannot be adjusted: it was trained without fertilities."));
   element.append(woven.element, reading, detail);
 
   const focusable = () => [...element.querySelectorAll("button, [tabindex]")];
@@ -138,7 +144,7 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
       if (current && current.word >= (current.side === "source" ? columns : translation.words).length) current = null;
       show(current);
     },
-    /** What the next card of the same sentence takes over. */
+    /** Return the scroll position and focus for the next card of the same sentence. */
     held() {
       const active = focusable().find((one) => one === document.activeElement);
       const kinds = [".handle", ".row:not(.said) .name", ".said .name", ".best button", ".regard-map"];

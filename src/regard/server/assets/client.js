@@ -1,6 +1,6 @@
-/* What the page asks of the server. */
+/* The requests of the page to the server. */
 
-/** An answer that is none: `message` is the server's sentence, `retry` the seconds after which to ask again. */
+/** An error response: `message` is the server's message, `retry` the time in seconds after which to retry. */
 export class Refused extends Error {
   constructor(message, status, retry) {
     super(message);
@@ -11,11 +11,11 @@ export class Refused extends Error {
 
 async function checked(response) {
   if (response.ok) return response;
-  let message = `the server answered ${response.status}`;
+  let message = `the server responded with status ${response.status}`;
   try {
     message = (await response.json()).error || message;
   } catch {
-    // No JSON: something between here and the server answered.
+    // The body is not JSON: a proxy between the page and the server responded.
   }
   throw new Refused(message, response.status, Number(response.headers.get("Retry-After")) || 0);
 }
@@ -26,15 +26,15 @@ function post(path, content, signal) {
   }).then(checked);
 }
 
-/** The models, and what the server takes on. */
+/** Return the models and the limits of the server. */
 export async function models() {
   return (await checked(await fetch("/models"))).json();
 }
 
-/** The sentences of a text, with their places in it (as JavaScript counts). */
+/** Return the sentences of a text with their positions in UTF-16 code units, as JavaScript counts. */
 export async function split(text, language, signal) {
   const { sentences } = await (await post("/split", { text, language }, signal)).json();
-  // The server counts characters, JavaScript counts halves of the rare ones.
+  // The server counts code points, JavaScript counts UTF-16 code units.
   const places = new Map();
   let number = 0, place = 0;
   for (const character of text) {
@@ -46,7 +46,7 @@ export async function split(text, language, signal) {
 }
 
 /**
- * Translate sentences; `each(number, answer)` is called for each as it is done.
+ * Translate sentences; `each(number, answer)` is called for each sentence as soon as it is translated.
  * `fertilities` are `{sentence, word, least, most}`.
  */
 export async function translate({ model, texts, nbest, fertilities, signal, each }) {

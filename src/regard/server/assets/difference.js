@@ -1,8 +1,8 @@
-/* What differs between two models: the words of their translations, and their maps of one sentence. */
+/* The differences between two models: different words of the translations, and the difference of two maps. */
 import { fitted, mapOf } from "/card.js";
 import { make } from "/weave.js";
 
-/** The places of `ours` in a longest common subsequence. */
+/** Return the indices of `ours` in a longest common subsequence of two lists of words. */
 export function shared(ours, theirs) {
   const best = Array.from({ length: ours.length + 1 }, () => new Uint16Array(theirs.length + 1));
   for (let i = ours.length - 1; i >= 0; i--)
@@ -19,7 +19,7 @@ export function shared(ours, theirs) {
   return found;
 }
 
-/** Their maps as one. `cards` are the two as they are drawn, with their answers and picks, `names` their models'. */
+/** Draw the difference of two maps. `cards` are the two cards with their answers and picks, `names` the models. */
 export function drawDifference(cards, names) {
   const title = names.join(" − ");
   const element = make("article", { class: "card difference", "aria-label": `Difference: ${title}` },
@@ -28,19 +28,19 @@ export function drawDifference(cards, names) {
   const maps = cards.map(({ answer, pick }) => mapOf(answer, answer.translations[pick]));
   const without = names.filter((_, side) => maps[side] === null);
   if (without.length) {
-    say(`There is nothing to subtract: ${without.join(" and ")} shows no attention here.`);
+    say(`The attention maps cannot be subtracted: no attention map of ${without.join(" and ")}.`);
     return element;
   }
   const found = regardMap.subtract(...maps, names);
   if (found.why) {
-    const said = found.side === "translation";
-    say(`${said ? "The translations differ" : "The models read other source words"} (${found.why}), `
-      + `so their maps cannot be subtracted${said ? ": choose translations with the same words in the two lists above" : ""}.`);
+    const target = found.side === "translation";
+    say(`${target ? "The translations differ" : "The models split the source into different words"} (${found.why}), `
+      + `so the maps cannot be subtracted${target ? ": choose translations with the same words in the two lists above" : ""}.`);
     return element;
   }
-  say(`Red: ${names[0]} attends more; blue: ${names[1]} does; white: both alike.`);
+  say(`Red: ${names[0]} attends more; blue: ${names[1]} attends more; white: equal weights.`);
   const map = regardMap.draw({ ...found, difference: true, title: `difference of the attention of ${title}` });
-  const reading = make("p", { class: "reading" });
+  const reading = make("p", { class: "reading", title: "Difference of two attention weights, between −1 and 1" });
   map.addEventListener("cell", (event) => {
     const cell = event.detail;
     reading.textContent = cell

@@ -1,4 +1,4 @@
-/* The page: what was typed becomes sentences, sentences become translations, one of them is looked at. */
+/* The page: split the text into sentences, translate them, and show the details of one sentence. */
 import { Refused, models as askModels, split, translate } from "/client.js";
 import { drawCard } from "/card.js";
 import { drawDifference, shared } from "/difference.js";
@@ -12,16 +12,16 @@ let served = [];
 let limits = {};
 let state = emptyState();
 let sentences = [];
-const answers = new Map(); // what was asked -> answer
-const shown = [[], []]; // for each side, the answers last drawn: they stay, dimmed, until newer ones come
-const running = [null, null]; // for each side, what is being asked
+const answers = new Map(); // request key -> answer, a cache of at most KEPT entries
+const shown = [[], []]; // for each side, the answers displayed last: they remain, dimmed, until newer ones arrive
+const running = [null, null]; // for each side, the AbortController of the running request
 let splitting = null;
 let timer = 0;
 let focus = null;
 
 const model = (side) => served.find((one) => one.name === state.models[side]);
 const sides = () => (state.compare ? [0, 1] : [0]);
-/** The source language of a model as a code of two or three letters; null where it is not known. */
+/** Return the source language of a model as a code of two or three letters; null if unknown. */
 const languageOf = (side) => (/^[a-z]{2,3}(?![a-z])/.exec(model(side).languages[0] || "") || [null])[0];
 const levelsOf = (side, place) => state.bent[side].get(place) || new Map();
 
@@ -30,7 +30,7 @@ function keyOf(side, place) {
   return JSON.stringify([state.models[side], sentences[place].text, levels]);
 }
 
-function tell(text, wrong = false) {
+function showStatus(text, wrong = false) {
   $("status").textContent = text;
   $("status").classList.toggle("wrong", wrong);
 }
@@ -40,7 +40,7 @@ function remember(key, answer) {
   answers.set(key, answer);
 }
 
-/** Cut the text into sentences and have translated what is new. */
+/** Split the text into sentences and translate new sentences. */
 async function refresh() {
   if (splitting) splitting.abort();
   const controller = (splitting = new AbortController());
@@ -53,27 +53,27 @@ async function refresh() {
     return controller.signal.aborted ? undefined : complain(error, refresh);
   }
   state.sentence = Math.min(state.sentence, Math.max(0, sentences.length - 1));
-  if (!sentences.length) tell("");
+  if (!sentences.length) showStatus("");
   draw();
   await Promise.all(sides().map(ask));
 }
 
-/** What was bent or picked belongs to a sentence, wherever it stands now, and goes when its words change. */
+/** Move fertilities and chosen translations with their sentences; drop those of sentences that have changed. */
 function moveBent(found) {
   if (!sentences.length) return;
-  const known = (place) => (sentences[place] ? sentences[place].text : null);
+  const before = (place) => (sentences[place] ? sentences[place].text : null);
   for (const kept of [...state.bent, ...state.picks]) {
-    const before = [...kept];
+    const entries = [...kept];
     kept.clear();
-    for (const [place, value] of before) {
-      const same = found[place] && found[place].text === known(place);
-      const to = same ? place : found.findIndex((one) => one.text === known(place));
+    for (const [place, value] of entries) {
+      const same = found[place] && found[place].text === before(place);
+      const to = same ? place : found.findIndex((one) => one.text === before(place));
       if (to >= 0) kept.set(to, value);
     }
   }
 }
 
-/** Ask for the translations that a side lacks; what was asked before is dropped. */
+/** Request the missing translations of a side; abort its previous request. */
 async function ask(side) {
   if (running[side]) running[side].abort();
   const places = sentences.map((_, place) => place).filter((place) => !answers.has(keyOf(side, place)));
@@ -100,7 +100,7 @@ async function ask(side) {
     });
     if (controller === running[side]) {
       const count = places.length === 1 ? "1 sentence" : `${places.length} sentences`;
-      tell(`${count} in ${Math.round(performance.now() - began)} ms`);
+      showStatus(`${count} translated in ${Math.round(performance.now() - began)} ms`);
     }
   } catch (error) {
     if (!controller.signal.aborted) complain(error, () => ask(side));
@@ -112,10 +112,10 @@ async function ask(side) {
 
 function complain(error, again) {
   if (error instanceof Refused && error.retry) {
-    tell(`${error.message}…`, true);
+    showStatus(`${error.message}…`, true);
     clearTimeout(timer);
     timer = setTimeout(again, 1000 * error.retry);
-  } else tell(error instanceof Refused ? error.message : "the server cannot be reached", true);
+  } else showStatus(error instanceof Refused ? error.message : "the server cannot be reached", true);
 }
 
 function later(pause = PAUSE) {
@@ -123,7 +123,7 @@ function later(pause = PAUSE) {
   timer = setTimeout(refresh, pause);
 }
 
-/** Put the state into the address. */
+/** Store the state in the address. */
 function keep() {
   history.replaceState(null, "", writeState(state));
 }
@@ -176,7 +176,7 @@ function drawOutput(side) {
 const picked = (side, place, answer) =>
   answer.translations[Math.min(state.picks[side].get(place) || 0, answer.translations.length - 1)];
 
-/** A translation, its words marked that the other model's lacks. */
+/** Return a translation in which the words are marked that the other model's translation does not contain. */
 function marked(side, place, answer, fresh) {
   const { text } = picked(side, place, answer);
   if (!state.compare || !fresh) return [text];
@@ -192,7 +192,7 @@ const cards = [null, null];
 function drawLook() {
   const place = state.sentence;
   const count = sentences.length;
-  $("look-title").textContent = count === 1 ? "The sentence" : `Sentence ${place + 1} of ${count}`;
+  $("look-title").textContent = count === 1 ? "Sentence" : `Sentence ${place + 1} of ${count}`;
   $("before").disabled = place === 0;
   $("after").disabled = place === count - 1;
   $("before").parentElement.hidden = count === 1;
@@ -201,7 +201,7 @@ function drawLook() {
     if (!answer || answer.failed || !answer.translations.length) return null;
     const pick = Math.min(state.picks[side].get(place) || 0, answer.translations.length - 1);
     const key = JSON.stringify([keyOf(side, place), place, pick, fresh]);
-    // What is drawn already stays: a focused handle keeps its focus, a scrolled map its place.
+    // Keep an unchanged card, so that a focused handle keeps its focus and a map its scroll position.
     if (cards[side] && cards[side].answer === answer && cards[side].pick === pick && cards[side].place === place) {
       cards[side].key = key;
       cards[side].element.classList.toggle("stale", !fresh);
@@ -233,7 +233,7 @@ function drawLook() {
 
 let compared = "";
 
-/** The difference of the two maps, below them; as long as nothing has changed it stays as it is. */
+/** Draw the difference of the two maps below the cards, unless it has not changed. */
 function compareMaps(both) {
   const ready = both.length === 2 && both.every((card) => card && !card.element.classList.contains("stale"));
   const key = ready ? JSON.stringify(both.map((card) => card.key)) : "";
@@ -242,7 +242,7 @@ function compareMaps(both) {
   $("difference").replaceChildren(...(ready ? [drawDifference(both, state.models)] : []));
 }
 
-/** Another model for a side. Two sides show two models: what the other one shows goes to it in exchange. */
+/** Choose the model of a side. If the other side shows this model, the two sides are swapped. */
 function chooseModel(side, name) {
   const put = (where, what) => {
     state.models[where] = what;
@@ -293,7 +293,7 @@ function listen() {
   for (const side of [0, 1]) {
     $(`model-${side}`).addEventListener("change", (event) => {
       chooseModel(side, event.target.value);
-      refresh(); // the first model's language says where sentences end
+      refresh(); // sentence splitting depends on the language of the first model
     });
     const pick = (event) => {
       const found = event.target.closest("[data-place]");
@@ -317,9 +317,9 @@ function listen() {
     keep();
     try {
       await navigator.clipboard.writeText(location.href);
-      tell("Link copied");
+      showStatus("Link copied");
     } catch {
-      tell("The link is in the address bar");
+      showStatus("Copy the link from the address bar");
     }
   });
   $("theme").addEventListener("click", () => {
@@ -333,7 +333,7 @@ function listen() {
   addEventListener("resize", () => cards.forEach((card) => card && card.placed()));
 }
 
-/** Take the state from the address. */
+/** Restore the state from the address. */
 function restore() {
   state = readState(location.hash);
   sentences = [];

@@ -1,13 +1,13 @@
-/* What a link to the page holds: text, models, sentence, fertilities, chosen translations. All of it stands
- * in the address's fragment, which a browser does not send to the server. */
+/* The state of the page as a link: text, models, sentence, fertilities and chosen translations. The state is
+ * stored in the fragment of the address, which a browser does not send to the server. */
 
-/** The places of a handle, from the least to the most. */
+/** The positions of a handle from bottom to top, with the bounds of the word's attention (null: no upper bound). */
 export const LEVELS = [
-  { code: "never", says: "never", least: 0, most: 0 },
-  { code: "once", says: "once", tells: "at most once", least: 0, most: 1 },
-  { code: "twice", says: "twice", tells: "at most twice", least: 0, most: 2 },
-  { code: "free", says: "free", tells: "as the model has it" },
-  { code: "least", says: "≥ once", tells: "at least once", least: 1, most: null },
+  { code: "never", label: "never", least: 0, most: 0 },
+  { code: "once", label: "at most once", least: 0, most: 1 },
+  { code: "twice", label: "at most twice", least: 0, most: 2 },
+  { code: "free", label: "default" },
+  { code: "least", label: "at least once", least: 1, most: null },
 ];
 export const FREE = 3;
 
@@ -21,7 +21,7 @@ export function emptyState() {
 
 const small = (text) => (/^\d{1,4}$/.test(text) ? Number(text) : null);
 
-/** The state of a fragment; what cannot be read is left out. */
+/** Return the state of a fragment; invalid parts are ignored. */
 export function readState(fragment) {
   const state = emptyState();
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
@@ -44,7 +44,7 @@ export function readState(fragment) {
   return state;
 }
 
-/** The fragment of a state. */
+/** Return the fragment of a state. */
 export function writeState(state) {
   const given = new URLSearchParams();
   if (state.text) given.set("text", state.text);

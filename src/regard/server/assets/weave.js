@@ -1,7 +1,8 @@
-/* One sentence and its translation: words above and below, threads between them, handles to bend. */
+/* One sentence and its translation: source words above, target words below, lines of attention between them, and
+ * handles to adjust fertilities. */
 import { FREE, LEVELS } from "/state.js";
 
-/** An element with attributes; children that are strings become text, never markup. */
+/** Return an element with attributes; children that are strings become text, never markup. */
 export function make(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes))
@@ -11,18 +12,21 @@ export function make(name, attributes = {}, ...children) {
 }
 
 const SVG = "http://www.w3.org/2000/svg";
-const FAINT = 0.04; // threads of less weight would only be grey
+const FAINT = 0.04; // lines of smaller weights are omitted, because they would only look gray
 
-/** A word as a button. */
+/** Return a word as a button; `label` is its tooltip and accessible name. */
 function word(text, label) {
   const name = make("button", { type: "button", class: "name", "aria-pressed": "false", "aria-label": label, title: label });
   name.append(make("bdi", {}, text));
   return name;
 }
 
-/** A handle with five places; `bend(level)` is called with the one that was chosen. */
+/**
+ * Return a slider with the five positions of LEVELS; `bend(level)` is called with the chosen position.
+ * `own` describes the model's own bound.
+ */
 function handle(text, level, own, bend) {
-  const says = make("span", { class: "says" });
+  const caption = make("span", { class: "says" });
   const track = make("span", { class: "track" });
   const knob = make("span", { class: "knob" });
   const last = LEVELS.length - 1;
@@ -35,18 +39,18 @@ function handle(text, level, own, bend) {
   const made = make("div", {
     class: "handle", role: "slider", tabindex: 0, "aria-label": `Fertility of ${text}`, "aria-orientation": "vertical",
     "aria-valuemin": 0, "aria-valuemax": last,
-  }, track, says);
+  }, track, caption);
   let shown = level;
   const show = (next) => {
     shown = Math.min(Math.max(next, 0), last);
-    const { says: short, tells } = LEVELS[shown];
-    const long = shown === FREE ? `as the model has it${own}` : tells || short;
-    says.textContent = short;
+    const { label } = LEVELS[shown];
+    const long = shown === FREE ? `model default${own}` : label;
+    caption.textContent = label;
     knob.style.top = `${(100 * (last - shown)) / last}%`;
     made.classList.toggle("bent", shown !== FREE);
     made.setAttribute("aria-valuenow", shown);
     made.setAttribute("aria-valuetext", long);
-    made.title = `${text}: ${long}`;
+    made.title = `${text}: ${long}. Fertility: bounds of the attention that the word receives over the whole translation. Drag, or use the arrow keys; Delete resets.`;
   };
   const at = (event) => {
     const box = track.getBoundingClientRect();
@@ -85,28 +89,28 @@ function handle(text, level, own, bend) {
 
 /**
  * Draw a sentence with one of its translations.
- * `levels` (word -> level) and `bend(word, level)` are for models with fertilities, else null.
+ * `levels` (word -> level) and `bend(word, level)` are for models with fertilities, otherwise `levels` is null.
  * Returns the element, `focus({side, word})` and `redraw()`.
  */
 export function weave({ answer, translation, levels, bend, chosen }) {
   const columns = [...answer.source_words, ...(answer.sink ? ["sink"] : [])];
   const weights = translation.attention;
-  const source = make("div", { class: "row", role: "group", "aria-label": "Words of the sentence" });
-  const said = make("div", { class: "row said", role: "group", "aria-label": "Words of the translation" });
+  const source = make("div", { class: "row", role: "group", "aria-label": "Source words" });
+  const target = make("div", { class: "row said", role: "group", "aria-label": "Target words" });
   const threads = document.createElementNS(SVG, "svg");
   threads.setAttribute("class", "threads");
   threads.setAttribute("aria-hidden", "true");
   const above = columns.map((text, place) => {
     const isSink = place === answer.source_words.length;
     const unknown = answer.unknown.includes(place);
-    const name = word(text, isSink ? "the sink: attention that no word shall get"
-      : `${text}: see what came from it${unknown ? "; the model does not know this word" : ""}`);
+    const name = word(text, isSink ? "Sink: an extra position for attention that is not given to any source word"
+      : `${text}: show the target words that attend to it${unknown ? ". Unknown word: it has a token that is not in the vocabulary" : ""}`);
     if (unknown) name.classList.add("unknown");
     const box = make("div", { class: isSink ? "word sink" : "word" });
     if (levels && !isSink) {
       const most = answer.bounds && answer.bounds[place].most;
       const bent = levels.has(place);
-      const own = most === null || bent ? "" : ` (${+most.toFixed(2)})`;
+      const own = most === null || bent ? "" : ` (at most ${+most.toFixed(2)})`;
       box.append(handle(text, bent ? levels.get(place) : FREE, own, (level) => bend(place, level)));
     }
     box.append(name);
@@ -115,12 +119,12 @@ export function weave({ answer, translation, levels, bend, chosen }) {
     return name;
   });
   const below = translation.words.map((text, place) => {
-    const name = word(text, `${text}: see where it came from`);
+    const name = word(text, `${text}: show the source words that it attends to`);
     name.addEventListener("click", () => chosen({ side: "target", word: place }));
-    said.append(make("div", { class: "word" }, name));
+    target.append(make("div", { class: "word" }, name));
     return name;
   });
-  const element = make("div", { class: "weave" }, threads, source, said);
+  const element = make("div", { class: "weave" }, threads, source, target);
   let focused = null;
 
   const weight = (row, column) => (weights ? weights[row][column] : 0);
@@ -129,7 +133,7 @@ export function weave({ answer, translation, levels, bend, chosen }) {
     threads.replaceChildren();
     const box = threads.getBoundingClientRect();
     if (!box.width || !weights) return;
-    // Rows that are too wide are broken, so words stand at several heights.
+    // Long rows wrap, so words have different vertical positions.
     const end = (edge) => (name) => {
       const place = name.getBoundingClientRect();
       return [place.left + place.width / 2 - box.left, place[edge] - box.top];
@@ -148,7 +152,7 @@ export function weave({ answer, translation, levels, bend, chosen }) {
     }));
   }
 
-  /** Emphasise a word and what belongs to it; null: nothing. */
+  /** Highlight a word and the words linked to it by attention; null removes the highlight. */
   function focus(next) {
     focused = next;
     const shade = (names, side, share) => names.forEach((name, place) => {
