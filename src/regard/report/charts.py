@@ -210,6 +210,7 @@ class _Chart:
         panel, parts = self.panel, []
         left = self.at[0]
         step = _step(panel.highest)
+        # 1e-9 keeps the last tick in spite of rounding errors.
         for n in range(math.floor(panel.highest / step + 1e-9) + 1):
             _, y = self.place(panel.edges[0], n * step)
             parts.append(line([(left, y), (left + _WIDTH, y)], stroke=_GRID))

@@ -130,6 +130,7 @@ def collect_model(
     lines = number_lines(source for source, _ in pairs)
     shown: list[Shown] = []
     block: list[LineResult] = []
+    # Results are converted block by block, because maps of words need less memory than those of tokens.
     for result in following(translator.translate(lines), f"{name}: translations", len(pairs)):
         block.append(result)
         if len(block) == translator.search.batch.block:

@@ -58,6 +58,7 @@ def _family(path: Path) -> str | None:
     """Return the family name in an OpenType file (the first of a collection), or None if it is unreadable."""
     try:
         data = path.read_bytes()
+        # A collection begins with the offsets of its fonts.
         start = struct.unpack_from(">I", data, 12)[0] if data[:4] == b"ttcf" else 0
         tables = struct.unpack_from(">H", data, start + 4)[0]
         for number in range(tables):

@@ -59,6 +59,7 @@ class Report:
 
 def render(report: Report) -> str:
     """Return the HTML text of a report."""
+    # `_sentence` fills the packer; its chunks are complete only after all sentences have been added.
     packer = MapPacker()
     data = {
         "title": report.title,
@@ -92,6 +93,7 @@ def script_json(data: Any) -> str:
     Non-finite numbers become null.
     """
     text = json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # U+2028 and U+2029 are line breaks in older versions of JavaScript, but not in JSON.
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     # A lone surrogate, from text that was cut within a character, cannot be encoded as UTF-8.

@@ -77,6 +77,7 @@ def png(svg: str, dpi: int = DPI) -> bytes:
     rendered = _draw(svg, _typeface(), dpi / _CSS_DPI)
     dots = round(dpi / _INCH)  # per meter, as PNG stores the resolution
     content = b"pHYs" + struct.pack(">IIB", dots, dots, 1)
+    # A PNG chunk: length of the data without the type, type and data, checksum.
     size = struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
     return rendered[:_FIRST_CHUNK] + size + rendered[_FIRST_CHUNK:]
 

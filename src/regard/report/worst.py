@@ -57,6 +57,7 @@ class Received:
         mean = sum(self.attention) / max(len(self.attention), 1)
         shares = self.fertility or (_SHARE * mean,) * len(self.attention)
         pairs = zip(self.attention, shares, strict=True)
+        # The tolerance ignores rounding errors of sums that reach their bound exactly.
         return frozenset(i for i, (received, share) in enumerate(pairs) if received > share + _ROUNDING)
 
 

@@ -33,6 +33,7 @@ def sentence_answer(job: SentenceJob, result: LineResult, text: TextPair) -> dic
         word) and `translations`, as described by `schemas.SentenceAnswer`.
     """
     tokens = list(result.source_tokens[: len(result.source_tokens) - len(text.sink)])
+    # An untranslated sentence has no sink token to remove.
     if not result.translations:
         tokens = list(result.source_tokens)
     ids = text.source.word_ids(tokens)
@@ -118,6 +119,7 @@ def _bounds(
 def _by_word(values: np.ndarray, places: Sequence[int]) -> np.ndarray:
     """Return the sums over the subword tokens of each word."""
     summed = np.zeros(max(places, default=-1) + 1)
+    # Unlike `summed[places] += values`, this adds repeated indices.
     np.add.at(summed, list(places), values)
     return summed
 
@@ -125,6 +127,7 @@ def _by_word(values: np.ndarray, places: Sequence[int]) -> np.ndarray:
 def _numbers(values: np.ndarray) -> Any:
     """Return the values rounded to `_DIGITS` significant digits, as nested lists."""
     wide = values.astype(np.float64)
+    # `np.where` evaluates both branches, so log10(0) occurs and is discarded.
     with np.errstate(divide="ignore"):
         size = np.where(wide == 0, 0.0, np.floor(np.log10(np.abs(wide))))
     scale = 10.0 ** (_DIGITS - 1 - size)

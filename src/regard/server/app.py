@@ -104,6 +104,7 @@ def create_app(engines: Sequence[Engine], config: ServeConfig) -> FastAPI:
         # Unknown paths share one label: clients must not create any number of time series.
         metrics.answered(scope["path"] if scope["path"] in known else "other", status, seconds)
 
+    # Middleware that is added later runs earlier: the guard also checks requests before CORS.
     hosts = Hosts(config.host, config.hosts)
     app.add_middleware(Guard, posts=posts, hosts=hosts, body=config.body, seconds=config.seconds, told=told)
     _describe(app, config)
@@ -141,6 +142,7 @@ def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
 
         The answer contains scores, alignments and attention.
         """
+        # Check all limits before the first sentence enters the queue.
         engine = desk.engine(asked.model)
         check_search(asked.nbest, asked.beam, config)
         texts = cut(
@@ -150,6 +152,7 @@ def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
             asked.language or engine.language,
         )
         jobs = _jobs(asked, texts, engine)
+        # Lengths in words are sufficient to sort a batch; tokenization takes place in the engine's thread.
         lengths = [len(split_at_spaces(job.text)) for job in jobs]
         futures = desk.submit(engine, SearchSettings(asked.nbest, asked.beam, asked.tokenized), jobs, lengths)
         if asked.stream:
@@ -158,6 +161,7 @@ def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
         try:
             found = await attend(request, answers(futures), config.seconds)
         except ClientGone:
+            # The status of a closed connection in nginx; it only appears in the metrics.
             return Response(status_code=499)
         sentences = [_placed(number, texts, one) for number, one in enumerate(found)]
         return _json({"model": engine.name, "sentences": sentences, "texts": texts.join(_best(found))})

@@ -138,6 +138,7 @@ class Batcher(Generic[Item, Answer]):
         if self._closed or self._loop is None:
             raise QueueClosed("the server is shutting down")
         if len(self._waiting) + len(items) > self._room:
+            # The time to process the whole queue is an upper estimate of the time until it has room.
             raise QueueFull(max(1, math.ceil(self._seconds * len(self._waiting))))
         loop, now = asyncio.get_running_loop(), time.monotonic()
         places = [
@@ -184,6 +185,7 @@ class Batcher(Generic[Item, Answer]):
             except Exception as error:  # every waiting request must get an answer, and the queue must continue
                 answers = [error] * len(chosen)
             seconds = time.monotonic() - started
+            # The weight 0.2 averages over about the last five batches.
             self._seconds += 0.2 * (seconds / len(chosen) - self._seconds)
             self._watcher.batch(len(chosen), [started - place.since for place in chosen], seconds)
             for place, answer in zip(chosen, answers, strict=True):
@@ -221,6 +223,8 @@ class Batcher(Generic[Item, Answer]):
         if not order:
             return []
         alike = [place for place in order if place.settings == order[0].settings][: self._most]
+        # The clock advances to the latest due time in the batch. New requests start from there, so that
+        # requests that are already waiting keep their precedence.
         self._clock = max(self._clock, alike[-1].due)
         taken = set(map(id, alike))
         self._waiting = [place for place in self._waiting if id(place) not in taken]

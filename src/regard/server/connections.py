@@ -71,10 +71,12 @@ class OncePerSecond(logging.Filter):
         if 0 <= now - since < 1:
             self._said[key] = since, left_out + 1
             return False
+        # Bound the memory: messages that contain changing text would fill the table.
         if len(self._said) > 100:
             self._said.clear()
         self._said[key] = now, 0
         message = record.getMessage()
+        # The limit of open files is a known condition; its traceback is of no use.
         if isinstance(error, OSError) and error.errno in _NO_FILES:
             message, record.exc_info = f"{message.splitlines()[0]}: {error.strerror}", None
         if left_out:
@@ -157,6 +159,7 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        # A rejected connection may still deliver data before it is closed.
         if self.transport.is_closing():
             return
         self.heard = True
@@ -192,6 +195,7 @@ class _Connection(H11Protocol):
             self._watch_reading()
             return
         _log.warning("a connection was closed: its client read nothing for %g s", self.door.seconds)
+        # `close` would wait until the client has read the rest.
         self.transport.abort()
 
     def _is_answering(self) -> bool:
@@ -205,6 +209,7 @@ class _Connection(H11Protocol):
         """Close the connection, after an error response if there is a reason to report."""
         if self.transport.is_closing():
             return
+        # Written directly, because there is no complete request that uvicorn could answer.
         if why is not None:
             phrase = {408: "Request Timeout", 503: "Service Unavailable"}[status]
             body = f'{{"error":"{why}"}}'

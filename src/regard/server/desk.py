@@ -101,6 +101,7 @@ async def answers(futures: Sequence[asyncio.Future[T]]) -> list[T]:
     try:
         found = await asyncio.gather(*futures, return_exceptions=True)
     finally:
+        # Canceled futures leave the queue, so that the engine does no work for a request that has ended.
         for future in futures:
             future.cancel()
     answered: list[T] = []
@@ -126,6 +127,7 @@ async def attend(request: Request, work: Awaitable[T], seconds: float) -> T:
         ClientGone: if the client disconnects.
     """
     task = asyncio.ensure_future(work)
+    # ASGI reports a disconnection as a message, so another task must wait for messages in the meantime.
     watch = asyncio.ensure_future(_gone(request))
     try:
         await asyncio.wait({task, watch}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -170,6 +172,7 @@ async def as_they_come(
             )
             if watch in done:
                 return
+            # Sets have no order; answers of one batch are yielded in the order of the sentences.
             for future in sorted(waiting & done, key=places.__getitem__):
                 waiting.discard(future)
                 try:

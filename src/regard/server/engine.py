@@ -64,6 +64,8 @@ class Engine:
         self.name, self.model, self.text, self.facts = name, model, text, facts
         limits = replace(search.batch, sentences=batch, longest=min(search.batch.longest, longest))
         self.search = replace(search, batch=limits)
+        # Translators are cached by settings. The cache belongs to the instance, not to the class, so that it
+        # is freed with the model.
         self._translator = lru_cache(64)(self._make)
         self._batches = 0
 
@@ -95,6 +97,7 @@ class Engine:
         search = replace(self.search, beam=self.beam(settings), nbest=settings.nbest)
         text = self._text(settings)
         if isinstance(self.model, PhraseModel):
+            # One thread: the batcher already runs the engine in a thread of its own.
             return PhraseTranslator(replace(self.model, text=text), search, threads=1)
         return Translator(self.model, text, search)
 
@@ -124,7 +127,7 @@ class Engine:
             yield DataError(result.refused) if result.refused else sentence_answer(job, result, self.text)
 
     def _fields(self, settings: SearchSettings, job: SentenceJob) -> str:
-        """Return the fertilities of a sentence in the format of `read_fertilities`; empty without fertilities.
+        """Return the fertilities of a sentence in the format of `read_fertilities`, or an empty text.
 
         Raises:
             UsageError: if the model has no fertilities, or the sentence has no such word.
@@ -133,6 +136,7 @@ class Engine:
             return ""
         check_bounded(self.model, self.text, self.name)
         source = self._text(settings).source
+        # `words` has one entry per token; the fertility of a word is repeated for each of its tokens.
         words = source.word_ids(source.tokenize(job.text))
         count = words[-1] + 1 if words else 0
         given: dict[int, str] = {}
@@ -232,6 +236,7 @@ def load_engines(
         facts = {**_facts(config, text, size), "beam": search.beam}
         engine = Engine(name, model, text, search, facts, batch, 4 * words)
         # Translate once, because the first translation compiles kernels; no client should wait for that.
+        # The text is made of the first tokens after the special symbols.
         first = SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))
         (answer,) = engine.work(SearchSettings(), [first])
         if isinstance(answer, UsageError):
@@ -268,7 +273,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 
 def _facts(config: "RunConfig", text: TextPair, size: int) -> dict[str, Any]:
-    """Return the properties of a model for `GET /models`; `size` is its number of parameters or phrase pairs."""
+    """Return the properties of a model for `GET /models`; `size` counts its parameters or phrase pairs."""
     attention = getattr(config.model, "attention", None)
     data = config.data
     return {

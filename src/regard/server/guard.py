@@ -51,6 +51,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        # Status 0 means that no part of an answer has been sent yet.
         began, status = time.monotonic(), 0
 
         async def sent(message: Message) -> None:
@@ -93,6 +94,7 @@ class Guard:
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             if kind != b"application/json":
                 raise Refusal(415, "the header Content-Type must be application/json")
+        # The connection is closed because the rest of the body is not read.
         too_large = Refusal(413, f"the body is larger than {self._body} bytes", {"connection": "close"})
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._body:
@@ -101,6 +103,7 @@ class Guard:
         size = 0
         try:
             async with asyncio.timeout(self._seconds):
+                # The header Content-Length may be missing or wrong, so the received bytes are counted, too.
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":

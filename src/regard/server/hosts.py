@@ -30,6 +30,7 @@ class Hosts:
         own = _plain(host)
         self._any = "*" in allowed
         self._names = {own, *map(_plain, allowed)}
+        # A server on all addresses is also reached by the name of the machine.
         if own in ("0.0.0.0", "::", ""):
             self._names |= {socket.gethostname().lower()}
         if own in _LOOPBACK:
@@ -87,6 +88,7 @@ def _plain(name: str) -> str:
     address = _address(name)
     if address is None:
         return name
+    # ::ffff:127.0.0.1 and 127.0.0.1 are the same address.
     mapped = getattr(address, "ipv4_mapped", None)
     return str(mapped or address)
 

@@ -70,6 +70,7 @@ def add_handlers(app: FastAPI) -> None:
     async def http(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         headers = dict(error.headers or {})
+        # The guard also accepts HEAD wherever GET is allowed.
         if "GET" in headers.get("Allow", ""):
             headers["Allow"] += ", HEAD"
         return problem(error.status_code, _SENTENCES.get(error.status_code, str(error.detail)), headers)

@@ -79,6 +79,7 @@ def _segment(line: str, language: str) -> list[str]:
             raise
         _log.warning("a line of %d characters is not split: sentencex: %s", len(line), error)
         return [line]
+    # Without this check, a character that sentencex drops would shift the positions of all later sentences.
     return found if "".join(found) == plain else [line]
 
 
