@@ -182,7 +182,7 @@ class Batcher(Generic[Item, Answer]):
             items = [place.item for place in chosen]
             try:
                 answers = await loop.run_in_executor(thread, self._work, chosen[0].settings, items)
-            except Exception as error:  # every waiting request must get an answer, and the queue must continue
+            except Exception as error:  # each waiting request must get an answer, and the queue continues
                 answers = [error] * len(chosen)
             seconds = time.monotonic() - started
             # The weight 0.2 averages over about the last five batches.
@@ -199,9 +199,9 @@ class Batcher(Generic[Item, Answer]):
     async def _gather(self) -> None:
         """Wait until the batch is full or the window has passed without another item.
 
-        Items that arrived while the thread was busy also wait for a window from the moment it is free. Clients
-        that were just answered send their next requests at that moment, and join the batch. Without this wait
-        the clients split into two halves that wait for each other.
+        Items that arrived while the thread was busy also wait for a window from the moment it is free. At that
+        moment the clients that were just answered send their next requests, which join the batch. Without this
+        wait the clients split into two halves that wait for each other.
         """
         free = time.monotonic()
         while self._waiting and len(self._waiting) < self._most and not self._closed:
