@@ -130,8 +130,8 @@ def _add_translate(app: FastAPI, desk: Desk, config: ServeConfig) -> None:
         response_model=schemas.TranslateAnswer,
         responses={
             200: {
-                "description": "The translations. With `stream`, JSON Lines: one line per sentence as soon as "
-                "it is translated, then a line with `done` and `texts`. A failed sentence has `error`.",
+                "description": "The translations. With `stream`, JSON Lines: one line per sentence as soon "
+                "as it is translated, then a line with `done` and `texts`. A failed sentence has `error`.",
                 "content": {NDJSON: {"schema": {"type": "string"}}},
             },
             **_ASKED,

@@ -199,9 +199,9 @@ class Batcher(Generic[Item, Answer]):
     async def _gather(self) -> None:
         """Wait until the batch is full or the window has passed without another item.
 
-        Items that arrived while the thread was busy also wait for a window from the moment it is free. At that
-        moment the clients that were just answered send their next requests, which join the batch. Without this
-        wait the clients split into two halves that wait for each other.
+        Items that arrived while the thread was busy also wait for a window from the moment it is free. At
+        that moment the clients that were just answered send their next requests, which join the batch.
+        Without this wait the clients split into two halves that wait for each other.
         """
         free = time.monotonic()
         while self._waiting and len(self._waiting) < self._most and not self._closed:

@@ -29,7 +29,7 @@ def add_page(app: FastAPI) -> None:
 
 def _answer(package: str, name: str, kind: str):
     async def answer() -> Response:
-        # The page stores its state in the address, and browsers request the icon whenever the address changes.
+        # The page stores its state in the address, and browsers request the icon after each change of it.
         kept = "max-age=86400" if name == "icon.svg" else "no-cache"
         return Response(_content(package, name), media_type=kind, headers={"Cache-Control": kept})
 

@@ -56,8 +56,8 @@ def run(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> None:
     except SystemExit as error:  # uvicorn exits if the address is in use
         if error.code:
             raise UsageError(
-                f"cannot listen on {config.host} port {config.port}: is the port in use? Choose another one, or "
-                "--port 0 for a free port"
+                f"cannot listen on {config.host} port {config.port}: is the port in use? Choose another one, "
+                "or --port 0 for a free port"
             ) from None
 
 
