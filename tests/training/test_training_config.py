@@ -19,12 +19,12 @@ def test_an_unknown_kind_or_key_is_refused_by_its_path() -> None:
 
 
 def test_a_run_without_an_end_is_refused() -> None:
-    with pytest.raises(ConfigError, match="would not end"):
+    with pytest.raises(ConfigError, match="would never end"):
         from_dict(TrainingConfig, {"stop": {"epochs": 0}})
 
 
 def test_halving_goes_by_epochs() -> None:
-    with pytest.raises(ConfigError, match="leave validation"):
+    with pytest.raises(ConfigError, match="remove validation"):
         from_dict(TrainingConfig, {"schedule": {"kind": "halving"}, "validation": {"every": 5}})
 
 

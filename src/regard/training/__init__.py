@@ -1,1 +1,1 @@
-"""Training: objectives, optimizers, checkpoints, the record, validation, the loop over updates."""
+"""Training: objectives, optimizers, checkpoints, the metrics log, validation and the training loop."""

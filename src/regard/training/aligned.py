@@ -1,9 +1,12 @@
-"""The word links that attention is taught by: of a file, or of an aligner, trained once on the prepared text.
+"""Word links for guided alignment, read from a file or computed by an aligner and cached.
 
-    PREPARED/ALIGNER-TEXT.links     int32 [links, 2]: source and target token of each, row after row
-    PREPARED/ALIGNER-TEXT.edges     int64 [rows + 1]: where each row's links start
+The aligner is trained once on the prepared text. Its links are cached in two files:
 
-TEXT is the fingerprint of the text: another one has files of its own. Both are sealed as weights are.
+    PREPARED/ALIGNER-TEXT.links     int32 [links, 2]: the source and target token of each link, row by row
+    PREPARED/ALIGNER-TEXT.edges     int64 [rows + 1]: the offset of the first link of each row
+
+PREPARED is the directory of the prepared text, and TEXT the fingerprint of the text, so that different texts
+use different files. Both files carry checksums; see `regard.training.store`.
 """
 
 import logging
@@ -27,17 +30,17 @@ _log = logging.getLogger(__name__)
 def guiding_links(
     config: GuidedConfig | None, prepared: Prepared, corpora: Sequence[CorpusConfig], fingerprint: str
 ) -> SplitLinks | None:
-    """The links of the training split that a config asks for, if any.
+    """Return the word links of the training split, or None without guided alignment.
 
     Args:
-        config: Where they come from; none: there are none.
-        prepared: The text.
-        corpora: What its training split was made from.
-        fingerprint: Of the text.
+        config: The settings of guided alignment, or None to disable it.
+        prepared: The prepared text.
+        corpora: The corpora of the training split.
+        fingerprint: The fingerprint of the text.
 
     Raises:
-        DataError: if a file does not fit the corpora (see `SplitLinks.read`), or a side of a pair to align is
-            empty.
+        DataError: if the file of links does not match the corpora (see `SplitLinks.read`), or one side of a
+            sentence pair to align is empty.
     """
     if config is None:
         return None
@@ -46,7 +49,7 @@ def guiding_links(
     if config.links is not None:
         return SplitLinks.read(config.links, split, tagged, config.units)
     links = _aligned(prepared, fingerprint)
-    # A tag, which is the first token then, is no word that could be translated.
+    # A tag is the first source token of its row. It has no translation, so its links are removed.
     rows = np.repeat(tagged, [int(corpus["kept"]) for corpus in split.corpora])
     kept = (links.pairs[:, 0] > 0) | ~np.repeat(rows, np.diff(links.offsets))
     ends = np.concatenate([[0], np.cumsum(kept)])[links.offsets]
@@ -54,7 +57,7 @@ def guiding_links(
 
 
 def _aligned(prepared: Prepared, fingerprint: str) -> SplitLinks:
-    """The links of the training split's tokens: grow-diag-final-and of both directions."""
+    """Return the token links of the training split: both directions, symmetrized by grow-diag-final-and."""
     from regard.alignment import Corpus, Setting, train_both
     from regard.alignment.registry import DEFAULT, config_of
 
@@ -66,10 +69,14 @@ def _aligned(prepared: Prepared, fingerprint: str) -> SplitLinks:
         write_array(paths[0], np.stack([found.source, found.target], axis=1).astype(np.int32))
         write_array(paths[1], found.offsets.astype(np.int64))
     split = prepared.split("train")
+    # Reading the files even when they were just written means that cached links are always checked.
     pairs, offsets = read_array(paths[0], "int32", None, 2), read_array(paths[1], "int64", len(split) + 1)
     check_offsets(str(paths[1]), offsets, len(split), len(pairs))
     for side, lengths in enumerate(split.lengths):
         most = np.repeat(lengths, np.diff(offsets))
         if ((pairs[:, side] < 0) | (pairs[:, side] >= most)).any():
-            raise DataError(f"{paths[0]}: links tokens that {prepared.folder} has not; remove it")
+            raise DataError(
+                f"{paths[0]}: some links refer to tokens that {prepared.folder} does not contain; remove the "
+                "file and run the command again"
+            )
     return SplitLinks(pairs, offsets)

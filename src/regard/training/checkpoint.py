@@ -1,12 +1,12 @@
-"""The files of a training run: the state it goes on from, and the weights worth keeping.
+"""Checkpoints of a training run: the training states to resume from, and the weights of the model.
 
-    FOLDER/config.toml, text files         what the model is and how it reads (written by `regard.experiment`)
-    FOLDER/model.safetensors               the best weights by validation
-    FOLDER/record.jsonl                    what happened
-    FOLDER/training/state-00001234.safetensors   weights, optimizer, schedule, position after update 1234
-    FOLDER/training/epoch-0007.safetensors       weights at an epoch's end, where they are kept for averaging
+    FOLDER/config.toml, text files         configuration, vocabularies, tokenizers (`regard.experiment`)
+    FOLDER/model.safetensors               the best weights by validation score
+    FOLDER/record.jsonl                    the metrics log
+    FOLDER/training/state-00001234.safetensors   weights, optimizer, schedule and progress after step 1234
+    FOLDER/training/epoch-0007.safetensors       weights at the end of an epoch, kept for averaging
 
-The two latest states are kept: should the last be damaged, training goes on from the one before.
+The two latest training states are kept. If the last one is damaged, training resumes from the one before.
 """
 
 import logging
@@ -38,18 +38,18 @@ __all__ = ["Checkpoints", "TrainingState", "epoch_files", "state_files"]
 
 _log = logging.getLogger(__name__)
 
-KEPT = 2
+KEPT = 2  # training states
 
 
 @dataclass
 class TrainingState:
-    """Everything that training changes.
+    """The mutable state of a training run.
 
     Attributes:
-        model: Its parameters are written in place.
-        optimizer: Built over the parameters that require a gradient.
+        model: The model; loading a checkpoint writes its parameters in place.
+        optimizer: The optimizer of the parameters that require a gradient.
         schedule: The learning-rate schedule.
-        progress: The counts.
+        progress: The counters of the run.
     """
 
     model: TranslationModel
@@ -58,35 +58,37 @@ class TrainingState:
     progress: Progress
 
     def trained(self) -> list[str]:
-        """The names of the parameters that are trained, in the optimizer's order."""
+        """Return the names of the trained parameters in the optimizer's order."""
         names = {id(value): name for name, value in self.model.named_parameters()}
         return [names[id(value)] for group in self.optimizer.param_groups for value in group["params"]]
 
 
 class Checkpoints:
-    """The checkpoints of one model folder.
+    """The checkpoints of one model directory.
 
     Args:
-        folder: The model folder.
-        identity: What a state must agree with to be gone on from (the data's checksum).
-        beside: The checksums of what stands beside the weights, recorded with them; see
-            `regard.training.resume`. A state must agree with these, too.
+        folder: The model directory.
+        identity: Values that a training state must match to be resumed, by name, such as the checksum of the
+            data.
+        beside: The checksums of the files that the weights depend on, recorded with them; see
+            `regard.training.resume`. A training state must match these, too.
     """
 
     def __init__(
         self, folder: Path, identity: Mapping[str, Any], beside: Mapping[str, str] | None = None
     ) -> None:
-        """Look at nothing yet."""
+        """Set the paths. No file is read or written."""
         self.folder = folder
         self.states = folder / "training"
         self.beside = dict(beside or {})
         self.identity = dict(identity)
 
     def save(self, state: TrainingState) -> None:
-        """Write the state, then remove all but the latest.
+        """Write the training state, then remove all but the latest `KEPT` states.
 
         Raises:
-            CheckpointError: if it cannot be written (disk full); what was there stays.
+            CheckpointError: if it cannot be written, for example because the disk is full; existing files are
+                unchanged.
         """
         tensors = {MODEL_PREFIX + name: tensor for name, tensor in weights_of(state.model).items()}
         moments = optimizer_tensors(state.optimizer, state.trained())
@@ -99,17 +101,19 @@ class Checkpoints:
         }
         self._make_states()
         write_tensors(self.states / f"state-{state.progress.update:08d}.safetensors", tensors, about)
+        # Old states are removed last, so that a crash while writing leaves a state to resume from.
         for old in self._files()[KEPT:]:
             old.unlink(missing_ok=True)
 
     def load(self, state: TrainingState) -> bool:
-        """Put the latest whole state back; a damaged one is passed over, saying so.
+        """Restore the latest intact training state; damaged states are skipped with a warning.
 
         Returns:
-            Whether there was one.
+            Whether a training state was found.
 
         Raises:
-            CheckpointError: if there are some and none is whole, or it is of other data or another model.
+            CheckpointError: if all training states are damaged, or the state belongs to other data or to
+                another model.
         """
         files = self._files()
         problems: list[str] = []
@@ -120,37 +124,42 @@ class Checkpoints:
                 problems.append(str(error))
                 continue
             for problem in problems:
-                _log.warning("%s; going on from the checkpoint before, %s", problem, file)
+                _log.warning("%s; resuming from the previous checkpoint, %s", problem, file)
             self._put(state, file, tensors, about)
             return True
         if files:
-            raise CheckpointError("\n".join(problems) + f"\nno whole checkpoint is left in {self.states}")
+            raise CheckpointError(
+                "\n".join(problems) + f"\nall checkpoints in {self.states} are damaged; train again"
+            )
         return False
 
     def save_model(self, model: nn.Module, about: dict[str, Any]) -> None:
-        """Write the weights as the folder's model."""
+        """Write the weights to `model.safetensors`."""
         write_tensors(self.folder / MODEL_FILE, weights_of(model), {**about, BESIDE: self.beside})
 
     def mend_model(self, state: TrainingState) -> bool:
-        """Where the best weights were lost, put the present ones in their place, saying so.
+        """Replace the file of the best weights with the current weights if it cannot be read.
 
         Returns:
-            Whether they do stand in for the best, so that any validation is better.
+            Whether the file holds such replacement weights, so that the next validation counts as an
+            improvement.
 
         Raises:
-            CheckpointError: if they cannot be written.
+            CheckpointError: if the weights cannot be written.
         """
         try:
             _, about = read_tensors(self.folder / MODEL_FILE)
         except CheckpointError as error:
             update = state.progress.update
-            _log.warning("%s; the best weights are lost, those of update %d take their place", error, update)
+            _log.warning(
+                "%s; the best weights are lost and replaced by the weights of step %d", error, update
+            )
             self.save_model(state.model, {"update": update, "mended": True})
             return True
         return "mended" in about
 
     def save_epoch(self, model: nn.Module, epoch: int, keep: int, about: dict[str, Any]) -> None:
-        """Write the weights at an epoch's end, and remove those of epochs more than `keep` back."""
+        """Write the weights at the end of an epoch, and remove all but the last `keep` such files."""
         self._make_states()
         path = self.states / f"epoch-{epoch:04d}.safetensors"
         write_tensors(path, weights_of(model), {**about, BESIDE: self.beside})
@@ -164,7 +173,7 @@ class Checkpoints:
         for name, value in {**self.identity, **self.beside}.items():
             if known.get(name) != value:
                 raise CheckpointError(
-                    f"{file}: the {name} has changed since this run began; give the new run another folder"
+                    f"{file}: the {name} has changed since this run began; train into another directory"
                 )
         weights, moments = (
             {name.removeprefix(part): tensor for name, tensor in tensors.items() if name.startswith(part)}
@@ -179,18 +188,18 @@ class Checkpoints:
         try:
             self.states.mkdir(exist_ok=True)
         except OSError as error:
-            raise CheckpointError(f"{self.states}: cannot be made: {error.strerror}") from None
+            raise CheckpointError(f"{self.states}: cannot create the directory: {error.strerror}") from None
 
     def _files(self) -> list[Path]:
-        """The states, the latest first."""
+        """Return the files of training states, latest first."""
         return state_files(self.folder)
 
 
 def epoch_files(folder: Path) -> list[Path]:
-    """The weights kept at the ends of epochs in a model folder, in order."""
+    """Return the weight files of the epochs of a model directory, oldest first."""
     return sorted((folder / "training").glob("epoch-*.safetensors"))
 
 
 def state_files(folder: Path) -> list[Path]:
-    """The states of training in a model folder, the latest first."""
+    """Return the training states of a model directory, latest first."""
     return sorted((folder / "training").glob("state-*.safetensors"), reverse=True)

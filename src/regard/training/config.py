@@ -1,4 +1,4 @@
-"""The settings of a training run: what an update is, when to validate, to save and to stop."""
+"""Options of a training run: batches, optimizer, validation, checkpoints and stopping."""
 
 from typing import Literal
 
@@ -13,20 +13,22 @@ __all__ = ["CheckpointConfig", "RecordConfig", "StopConfig", "TrainingConfig", "
 
 @config
 class ValidationConfig:
-    """When the model is tried on the validation split, and by what it is judged."""
+    """The validation interval, the metric and early stopping."""
 
     every: int | None = option(
         default=None,
-        help="Updates between validations; none: at the end of every epoch.",
+        help="Interval between validations in steps. Default: validate at the end of every epoch.",
         ge=1,
         le=1_000_000_000,
     )
     metric: Literal["perplexity", "bleu", "accuracy"] = option(
-        default="perplexity", help="What the best model is chosen by, and early stopping and plateaus go by."
+        default="perplexity",
+        help="Metric that selects the best model and drives early stopping and the plateau schedule.",
     )
     patience: int | None = option(
         default=None,
-        help="Stop after this many validations in a row without improvement; none: go on.",
+        help="Number of validations in a row without improvement after which training stops. "
+        "Default: no early stopping.",
         ge=1,
         le=1_000_000,
     )
@@ -34,39 +36,42 @@ class ValidationConfig:
 
 @config
 class StopConfig:
-    """When training ends: at whichever limit comes first."""
+    """The limits of a training run; the run ends at the first limit that is reached."""
 
     epochs: int = option(
-        default=20, help="Passes over the training text; 0: no limit.", ge=0, le=1_000_000_000
+        default=20, help="Maximum number of epochs. 0 means no limit.", ge=0, le=1_000_000_000
     )
-    updates: int = option(default=0, help="Updates of the parameters; 0: no limit.", ge=0, le=1_000_000_000)
+    updates: int = option(
+        default=0, help="Maximum number of optimizer steps. 0 means no limit.", ge=0, le=1_000_000_000
+    )
     minutes: float = option(
         default=0.0,
-        help="Minutes by the clock, validation included, over all resumes; 0: no limit.",
+        help="Maximum wall-clock time in minutes, including validation and earlier parts of a resumed run. "
+        "0 means no limit.",
         ge=0,
         le=1e7,
     )
 
     def __post_init__(self) -> None:
-        """Refuse a run without an end."""
+        """Reject a run without a limit."""
         if not (self.epochs or self.updates or self.minutes):
-            raise ValueError("one of epochs, updates and minutes must be above 0, or training would not end")
+            raise ValueError("training would never end: set one of epochs, updates and minutes above 0")
 
 
 @config
 class CheckpointConfig:
-    """When the state of training is saved, beside the end of every epoch and every validation."""
+    """When checkpoints are written, in addition to the end of every epoch and every validation."""
 
     every: int | None = option(
         default=None,
-        help="Updates between checkpoints; none: no more than the other rules ask.",
+        help="Interval between checkpoints in steps. Default: no checkpoints by number of steps.",
         ge=1,
         le=1_000_000_000,
     )
-    minutes: float = option(default=10.0, help="Minutes between checkpoints.", gt=0, le=1e6)
+    minutes: float = option(default=10.0, help="Interval between checkpoints in minutes.", gt=0, le=1e6)
     keep: int = option(
         default=0,
-        help="Keep the weights at the end of this many last epochs, to average them.",
+        help="Number of last epochs whose final weights are kept, for averaging. 0 keeps none.",
         ge=0,
         le=1_000_000,
     )
@@ -74,44 +79,52 @@ class CheckpointConfig:
 
 @config
 class RecordConfig:
-    """What is written down of a run."""
+    """The logging of training metrics."""
 
-    every: int = option(default=50, help="Updates between lines of record.jsonl.", ge=1, le=1_000_000_000)
+    every: int = option(
+        default=50, help="Interval between lines of record.jsonl in steps.", ge=1, le=1_000_000_000
+    )
     tensorboard: bool = option(
-        default=False, help="Write TensorBoard's files too, into the folder `tensorboard`."
+        default=False, help="Whether to write TensorBoard event files to the directory `tensorboard` as well."
     )
 
 
 @config
 class TrainingConfig:
-    """How a model is trained."""
+    """The options of training."""
 
-    batch: BatchConfig = option(default=BatchConfig, help="What goes into a batch; all processes together.")
-    accumulate: int = option(default=1, help="Batches in an update.", ge=1, le=100_000)
+    batch: BatchConfig = option(default=BatchConfig, help="Size of a batch, over all processes together.")
+    accumulate: int = option(
+        default=1, help="Number of batches whose gradients are accumulated in a step.", ge=1, le=100_000
+    )
     optimizer: OptimizerConfig = option(default=AdamConfig, help="The optimizer.")
     schedule: ScheduleConfig = option(default=PlateauConfig, help="The learning-rate schedule.")
     label_smoothing: float = option(
         default=0.0,
-        help="Share of the probability spread over the whole vocabulary (Szegedy et al. 2016).",
+        help="Probability mass that is spread uniformly over the vocabulary, in [0, 1) "
+        "(Szegedy et al. 2016). 0 disables label smoothing.",
         ge=0,
         lt=1,
     )
     precision: Precision = option(
-        default="float32", help="What products are made in; parameters stay in float32."
+        default="float32", help="Precision of matrix multiplications; parameters stay in float32."
     )
     freeze: tuple[str, ...] = option(
-        default=(), help="Parameters that stay as they are, by names with wildcards: `encoder.*`."
+        default=(), help="Parameters that are not trained, as patterns of names: `encoder.*`."
     )
     start: str | None = option(
         default=None,
-        help="The model folder, or file of weights, whose weights to start from; attention may be another.",
+        help="Model directory or weight file that initializes the model; its attention mechanism may differ. "
+        "Default: random initialization.",
     )
-    validation: ValidationConfig = option(default=ValidationConfig, help="When to validate.")
-    stop: StopConfig = option(default=StopConfig, help="When to stop.")
-    checkpoint: CheckpointConfig = option(default=CheckpointConfig, help="When to save.")
-    record: RecordConfig = option(default=RecordConfig, help="What to write down.")
+    validation: ValidationConfig = option(default=ValidationConfig, help="Validation and early stopping.")
+    stop: StopConfig = option(default=StopConfig, help="Limits of the run.")
+    checkpoint: CheckpointConfig = option(default=CheckpointConfig, help="Checkpoint intervals.")
+    record: RecordConfig = option(default=RecordConfig, help="Logging of training metrics.")
 
     def __post_init__(self) -> None:
-        """Refuse settings that do not fit together."""
+        """Reject options that contradict each other."""
         if isinstance(self.schedule, HalvingConfig) and self.validation.every is not None:
-            raise ValueError("schedule 'halving' goes by epochs: leave validation.every out")
+            raise ValueError(
+                "schedule 'halving' needs a validation at the end of every epoch: remove validation.every"
+            )

@@ -1,4 +1,4 @@
-"""Where and in what precision a model runs."""
+"""Selection of the device, the precision and the number of threads."""
 
 import ctypes
 import os
@@ -18,7 +18,7 @@ Precision = Literal["float32", "bfloat16"]
 
 
 def _trim() -> Callable[[int], object] | None:
-    """Glibc's `malloc_trim`, where the C library is glibc."""
+    """Return glibc's `malloc_trim`, or None with another C library."""
     try:
         return ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):
@@ -29,19 +29,19 @@ _TRIM = _trim()
 
 
 def give_back_memory() -> None:
-    """Give free memory between live tensors back to the system.
+    """Return freed heap memory to the operating system.
 
-    Batches come in hundreds of shapes, and what one leaves rarely fits the next.
+    Batches come in hundreds of shapes, so that a freed block rarely fits the next batch and the heap grows.
     """
     if _TRIM is not None:
         _TRIM(0)
 
 
 def pick_device(name: str) -> torch.device:
-    """The device of a name; under torchrun each process of a machine gets a GPU of its own.
+    """Return the device of the given name; under torchrun each process of a machine gets its own GPU.
 
     Args:
-        name: `auto` (a GPU if there is one, else the CPU), `cpu`, `cuda`, `cuda:1`...
+        name: `auto` (a GPU if there is one, else the CPU), `cpu`, `cuda`, or `cuda:N`, counted from 0.
 
     Raises:
         DeviceError: if there is no such device.
@@ -51,33 +51,33 @@ def pick_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise DeviceError(f"device {name!r}: no such device; expected auto, cpu, cuda or cuda:N") from None
+        raise DeviceError(f"device {name!r} does not exist; expected auto, cpu, cuda or cuda:N") from None
     if device.type == "cpu":
         bound_memory()
         return device
     if device.type != "cuda":
-        raise DeviceError(f"device {name!r}: not supported; expected auto, cpu, cuda or cuda:N")
+        raise DeviceError(f"device {name!r} is not supported; expected auto, cpu, cuda or cuda:N")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     number = int(os.environ.get("LOCAL_RANK", "0")) if device.index is None else device.index
     if number >= count:
-        there = f"there are {count} GPUs, from cuda:0 on" if count else "no GPU can be used here"
-        raise DeviceError(f"device {name!r}: cuda:{number} is not there: {there}; try device=cpu")
+        there = f"the GPUs are cuda:0 to cuda:{count - 1}" if count else "PyTorch found no usable GPU"
+        raise DeviceError(f"device {name!r}: cuda:{number} is not available: {there}; try device=cpu")
     return torch.device("cuda", number)
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[Any]:
-    """A context in which products are made in a precision."""
+    """Return a context in which matrix multiplications are computed in the given precision."""
     if precision == "float32":
         return nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
 def use_threads(count: int | None) -> None:
-    """Use this many threads for products on the CPU.
+    """Set the number of threads for matrix multiplications on the CPU.
 
     Args:
-        count: How many; none: as many as before, but no more than there are processors that the process may
-            use, unless `OMP_NUM_THREADS` says how many.
+        count: The number of threads. None keeps PyTorch's number, but limits it to the number of processors
+            that the process may use if `OMP_NUM_THREADS` is not set.
     """
     if count is None and not os.environ.get("OMP_NUM_THREADS"):
         count = min(torch.get_num_threads(), available_processors())

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a progress bar with speed and time left, or a log line now and then."""
+"""The progress display of a training run: a progress bar in a terminal, log lines elsewhere."""
 
 import logging
 import sys
@@ -13,14 +13,14 @@ _log = logging.getLogger(__name__)
 
 
 class Display:
-    """A bar on stderr where that is a terminal, else a log line for each line of the record.
+    """A progress bar if stderr is a terminal, else one log line per line of the metrics log.
 
     Args:
-        enabled: Only the first process of a run shows anything.
+        enabled: Whether anything is shown: only in the first process of a run.
     """
 
     def __init__(self, enabled: bool) -> None:
-        """Show nothing yet."""
+        """Create the display without showing it."""
         self.enabled = enabled
         self.bar: Progress | None = None
         self.task: TaskID | None = None
@@ -43,18 +43,18 @@ class Display:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self.bar is not None:
             self.bar.stop()
             self.bar = None
 
     def advance(self, done: float, epoch: int) -> None:
-        """Show how far the run is: a share in [0, 1]."""
+        """Show the completed share of the run, in [0, 1]."""
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=done, epoch=epoch, speed=self.speed, score=self.score)
 
     def recorded(self, entry: dict[str, Any]) -> None:
-        """Show a line of the record."""
+        """Show a line of the metrics log."""
         if not self.enabled:
             return
         training = entry["kind"] == "train"
@@ -70,7 +70,7 @@ class Display:
 
 def _train_line(entry: dict[str, Any]) -> str:
     return (
-        f"update {entry['update']}, epoch {entry['epoch']}: loss {entry['loss']:.3f}, "
+        f"step {entry['update']}, epoch {entry['epoch']}: loss {entry['loss']:.3f}, "
         f"perplexity {entry['perplexity']:.2f}, norm {entry['norm']:.2f}, rate {entry['rate']:.2g}, "
         f"{entry['tokens_per_second']:,.0f} tokens/s"
     )
@@ -80,5 +80,5 @@ def _validation_line(entry: dict[str, Any]) -> str:
     names = {"bleu": "BLEU", "accuracy": "accuracy"}
     searched = "".join(f", {name} {entry[key]:.2f}" for key, name in names.items() if key in entry)
     best = " (best so far)" if entry["best"] else ""
-    where = f"update {entry['update']}, epoch {entry['epoch']}"
+    where = f"step {entry['update']}, epoch {entry['epoch']}"
     return f"validation at {where}: perplexity {entry['perplexity']:.2f}{searched}{best}"

@@ -1,7 +1,8 @@
-"""The processes of one run: under `torchrun` several, else one.
+"""Data-parallel training with `torchrun`.
 
-A batch is the batch of all processes together, whatever their number: each takes every n-th sentence. Data
-order and sizes are functions of the seed, so every process knows the tokens of an update without asking.
+The batch size is that of all processes together: with N processes, each takes every N-th sentence of a batch.
+The order and the sizes of the batches are functions of the seed, so that every process computes the number of
+tokens of a step without communication.
 """
 
 import gc
@@ -18,17 +19,17 @@ import torch.distributed as dist
 __all__ = ["ALONE", "Processes", "join", "process_rank"]
 
 TIMEOUT = timedelta(hours=1)
-"""How long a process waits for the others: longer than the first one's search on a validation split."""
+"""Maximum time that a process waits for the others; the first one alone translates the validation split."""
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those of the run.
+    """The rank of this process, the number of processes and the device.
 
     Attributes:
-        rank: Its number, from 0.
-        count: How many there are.
-        device: Where it computes.
+        rank: The number of this process, from 0.
+        count: The number of processes of the run.
+        device: The device of this process.
     """
 
     rank: int = 0
@@ -37,15 +38,15 @@ class Processes:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the one that writes files and talks."""
+        """Whether this is the process that writes files and logs."""
         return self.rank == 0
 
     def share(self, rows: np.ndarray) -> np.ndarray:
-        """This process's share of the rows of a batch; it may be empty."""
+        """Return this process's share of the rows of a batch; it may be empty."""
         return rows[self.rank :: self.count]
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """The sums over all processes, the same bits on each."""
+        """Return the sums over all processes, bitwise identical in each."""
         if self.count == 1:
             return list(values)
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
@@ -53,11 +54,11 @@ class Processes:
         return total.tolist()
 
     def from_main(self, value: float) -> float:
-        """The first process's number."""
+        """Return the value of the first process."""
         return self.sum([value if self.is_main else 0.0])[0]
 
     def wait(self) -> None:
-        """Wait until every process is here."""
+        """Wait until every process has called this method."""
         self.sum([0.0])
 
 
@@ -65,16 +66,16 @@ ALONE = Processes()
 
 
 def process_rank() -> int:
-    """This process's number under torchrun, else 0; known before the processes are joined."""
+    """Return the rank of this process under torchrun, else 0; available before `join`."""
     return int(os.environ.get("RANK", "0"))
 
 
 @contextmanager
 def join(device: torch.device) -> Iterator[Processes]:
-    """Join the other processes of a `torchrun`, and leave them at the end.
+    """Initialize the process group under `torchrun`, and destroy it at the end of the context.
 
     Args:
-        device: Where this process computes: gloo connects CPUs, NCCL GPUs.
+        device: The device of this process; the backend is gloo for CPUs and NCCL for GPUs.
     """
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:
@@ -86,7 +87,7 @@ def join(device: torch.device) -> Iterator[Processes]:
     try:
         yield Processes(dist.get_rank(), dist.get_world_size(), device)
     finally:
-        # A group is only taken down, its threads joined, once nothing else holds it; a thread that still
-        # lets go of a tensor while the interpreter ends aborts the process.
+        # The threads of a process group are joined only when the last reference to it is gone. A thread that
+        # still frees a tensor while the interpreter exits aborts the process.
         gc.collect()
         dist.destroy_process_group()

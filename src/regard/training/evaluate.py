@@ -1,4 +1,4 @@
-"""Validation: how well a model predicts a split, by teacher forcing."""
+"""Validation by teacher forcing: the loss and perplexity of a model on a split."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -20,47 +20,49 @@ __all__ = ["Examples", "Score", "evaluate", "located", "perplexity"]
 
 @runtime_checkable
 class Examples(Protocol):
-    """What training needs of a split of prepared data."""
+    """The interface of a data split for training."""
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The source and target lengths of every row, the target's end symbol included."""
+        """The source and target lengths of all rows in tokens; the target includes EOS."""
         ...
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        """The rows of each batch of an epoch: a function of seed and epoch alone."""
+        """Return the rows of each batch of an epoch, as a function of the seed and the epoch alone."""
         ...
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
-        """The rows as a batch."""
+        """Return the batch of the given rows."""
         ...
 
 
 @runtime_checkable
 class Located(Protocol):
-    """Examples that come from lines of files."""
+    """The interface of examples that were read from the lines of files."""
 
     def where(self, row: int) -> str:
-        """The file and line a row comes from, for messages."""
+        """Return the file and line of a row, for messages."""
         ...
 
 
 @contextmanager
 def located(data: Examples, batch: Batch) -> Iterator[None]:
-    """Where a sentence's bounds leave less than one unit of attention: name its file and line.
+    """Add the file and line of the sentence to an `InfeasibleBounds` error raised in the context.
+
+    The error means that the upper bounds of a sentence's attention weights sum to less than 1.
 
     Raises:
-        InfeasibleBounds: the same error, with these.
+        InfeasibleBounds: the same error with the file and line.
     """
     try:
         yield
     except InfeasibleBounds as error:
         if not error.row:
             raise
-        # Beyond the text's own rows stand the translations that a sequence loss draws.
+        # The rows after those of the data are the candidates sampled for a sequence loss.
         if error.row[0] >= len(batch.rows):
             raise InfeasibleBounds(
-                "a translation drawn for the sequence loss used up its sentence's fertilities; "
+                "a translation sampled for the sequence loss exhausted the fertilities of its sentence; "
                 "set data.fertility.sink = true",
                 error.row,
             ) from None
@@ -72,11 +74,12 @@ def located(data: Examples, batch: Batch) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Score:
-    """How well a model predicts a split.
+    """The score of a model on a split.
 
     Attributes:
-        loss: The mean of -log p over target tokens, end symbols included, in nats, without smoothing.
-        tokens: How many there are.
+        loss: The mean negative log-likelihood per target token, EOS included, in nats, without label
+            smoothing.
+        tokens: The number of target tokens.
     """
 
     loss: float
@@ -89,7 +92,7 @@ class Score:
 
 
 def perplexity(loss: float) -> float:
-    """The exponential of a loss in nats a token, inf where that is too large a number."""
+    """Return exp(loss) of a loss in nats per token; infinite if the result exceeds the range of a float."""
     return math.exp(loss) if loss < 700 else math.inf if not math.isnan(loss) else math.nan
 
 
@@ -101,14 +104,14 @@ def evaluate(
     precision: Precision = "float32",
     processes: Processes = ALONE,
 ) -> Score:
-    """Score a split, its batches shared out over the processes.
+    """Compute the score of a model on a split, with the batches distributed over the processes.
 
     Args:
-        model: Put into evaluation mode meanwhile.
+        model: The model; it is in evaluation mode during the call.
         data: The split.
-        batch: The size of the batches; the score does not depend on it.
-        precision: What products are made in: a run's own while it trains.
-        processes: Those of the run.
+        batch: The batch size; the score does not depend on it.
+        precision: The precision of matrix multiplications.
+        processes: The processes of the run.
     """
     was_training = model.training
     model.eval()
