@@ -275,13 +275,13 @@ def test_text_that_learned_positions_cannot_reach_is_refused_by_line(corpus: Pat
         "positions": {"kind": "learned", "length": 5},
     }
     with pytest.raises(
-        ConfigError, match=r"5 learned positions: .*\.de.*: line \d+ has 6 source tokens"
+        ConfigError, match=r"\.de.*: line \d+ has 6 source tokens, but .* 5 learned positions"
     ) as e:
         train(from_dict(RunConfig, plain), tmp_path / "model")
-    assert "model.positions.length = 6 would do, or data.max_length at the most 5" in str(e.value)
+    assert "model.positions.length = 6 or more, or set data.max_length = 5" in str(e.value)
     # Of validation text data.max_length leaves nothing out.
     plain["data"] |= {"max_length": 4, "folder": str(tmp_path / "short")}
-    with pytest.raises(ConfigError, match=r"val.*: line \d+ has \d source tokens; .*or a shorter sentence"):
+    with pytest.raises(ConfigError, match=r"val.*: line \d+ has \d source tokens, .*or shorten the sentence"):
         train(from_dict(RunConfig, plain), tmp_path / "model")
 
 

@@ -161,7 +161,7 @@ def test_layers_are_unfrozen_from_the_output_down_at_a_rate_of_their_own(folder:
     assert sizes == left and sizes[-1] == 0
     (group,) = parameter_groups(model, config, list(named.values()))
     assert group["scale"] == 0.1
-    with pytest.raises(ConfigError, match="nothing would be trained"):
+    with pytest.raises(ConfigError, match="first steps would train none"):
         Thaw(model, FinetuneConfig(frozen=1))
 
 

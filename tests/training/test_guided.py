@@ -75,7 +75,7 @@ def test_below_one_in_a_hundred_the_logarithm_goes_on_as_its_tangent(weight: flo
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layer": 1}, "guided.layer = 1: the model attends to the source in layers 0 to 0"),
+        ({"layer": 1}, "guided.layer = 1: the model has 1 layers that attend to the source, 0 to 0"),
         ({"heads": [2]}, "heads 0 to 1"),
     ],
 )
@@ -85,7 +85,7 @@ def test_layers_and_heads_that_are_not_there_are_refused(options, message) -> No
 
 
 def test_a_model_without_attention_has_nothing_to_learn() -> None:
-    with pytest.raises(ConfigError, match="nothing that could learn"):
+    with pytest.raises(ConfigError, match="weights of the model have no gradient"):
         guided_loss(outcome(torch.zeros(2, 3, 1, 4)), LINKS, config())
 
 

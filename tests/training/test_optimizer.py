@@ -78,7 +78,7 @@ def test_frozen_names_take_wildcards_and_must_fit_something() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     freeze(model, ["0.*"])
     assert [p.requires_grad for p in model.parameters()] == [False, False, True, True]
-    with pytest.raises(ConfigError, match=r"'encoder\.\*' fits no parameter"):
+    with pytest.raises(ConfigError, match=r"'encoder\.\*' matches no parameter"):
         freeze(model, ["encoder.*"])
-    with pytest.raises(ConfigError, match="nothing is left"):
+    with pytest.raises(ConfigError, match="every parameter is frozen"):
         freeze(model, ["*"])

@@ -1,12 +1,12 @@
-"""The fertilities that a run's config asks for, made once beside the prepared arrays they come from.
+"""The fertilities of a run (Malaviya et al. 2018), computed once and cached in the prepared-text directory.
 
-    PREPARED/guided-ALIGNER-TEXT.fertilities   GUIDED: of each token of the vocabulary, float32
-    PREPARED/ALIGNER-TEXT.SPLIT.fertilities    how often each source token is linked, int32
-    PREPARED/predictor-ALIGNER-TEXT-SETTINGS/  PREDICTED: a tagger, see `regard.training.predictor`
-    MODEL/predictor/                           the same, so that a model folder is whole
+    PREPARED/guided-ALIGNER-TEXT.fertilities   GUIDED: the fertility of each vocabulary entry, float32
+    PREPARED/ALIGNER-TEXT.SPLIT.fertilities    the number of links of each source token, int32
+    PREPARED/predictor-ALIGNER-TEXT-SETTINGS/  PREDICTED: a tagger; see `regard.training.predictor`
+    MODEL/predictor/                           a copy of the tagger with the model
 
-TEXT is the fingerprint of the text: another one has files of its own. SETTINGS: WIDTHxEPOCHS-PATIENCE.
-The files of fertilities are sealed as weights are; see `regard.training.store`.
+TEXT is the fingerprint of the text, so that different texts use different files. SETTINGS has the form
+WIDTHxEPOCHS-PATIENCE. The files carry checksums; see `regard.training.store`.
 """
 
 import dataclasses
@@ -44,23 +44,23 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _OfTokens:
-    """A predictor that reads the ids of a model's source vocabulary."""
+    """A fertility predictor that takes token ids of a model's source vocabulary."""
 
     predictor: FertilityPredictor
     vocabulary: Vocabulary
 
     def predict(self, sentences: Sequence[Ids]) -> list[np.ndarray]:
-        """The expected fertility of each token."""
+        """Return the expected fertility of each token, one float32 array per sentence."""
         found = self.predictor.expected([self.vocabulary.strings(ids) for ids in sentences])
         return [np.array(own, dtype=np.float32) for own in found]
 
 
 def load_text(folder: Path | str) -> TextPair:
-    """The text handling of a model folder, with its fertility predictor where it has one.
+    """Load the vocabularies and tokenizers of a model directory, and its fertility predictor if it has one.
 
     Raises:
-        DataError: if a file is missing, truncated or altered; names it.
-        CheckpointError: the same of the predictor's weights.
+        DataError: if a file is missing, truncated or altered; the message names it.
+        CheckpointError: if the predictor's weights are missing, truncated or altered.
     """
     text = TextPair.load(folder)
     if text.budget is None or not isinstance(text.budget.config, PredictedFertilityConfig):
@@ -69,11 +69,11 @@ def load_text(folder: Path | str) -> TextPair:
 
 
 def save_text(text: TextPair, folder: Path) -> None:
-    """Write the text handling of a model, and its fertility predictor where it has one.
+    """Write the vocabularies and tokenizers of a model, and its fertility predictor if it has one.
 
     Raises:
         DataError: if a file cannot be written.
-        CheckpointError: the same of the predictor's weights.
+        CheckpointError: if the predictor's weights cannot be written.
     """
     if text.budget is not None and isinstance(text.budget.predictor, _OfTokens):
         text.budget.predictor.predictor.save(folder / PREDICTOR)
@@ -81,15 +81,15 @@ def save_text(text: TextPair, folder: Path) -> None:
 
 
 def with_fertilities(prepared: Prepared, config: FertilityConfig | None, fingerprint: str) -> Prepared:
-    """Prepared text whose source tokens receive no more than a config allows.
+    """Return the prepared text with the fertility of each source token as an upper bound on its attention.
 
     Args:
-        prepared: The text.
-        config: What they may receive; none: anything.
-        fingerprint: Of the text.
+        prepared: The prepared text.
+        config: The fertility strategy, or None for no bounds.
+        fingerprint: The fingerprint of the text.
 
     Raises:
-        DataError: if a side of a pair is empty, or a file beside the arrays is broken.
+        DataError: if one side of a sentence pair is empty, or a cached file is damaged.
     """
     if config is None:
         return prepared
@@ -101,7 +101,7 @@ def with_fertilities(prepared: Prepared, config: FertilityConfig | None, fingerp
 
 
 def _guided(prepared: Prepared, config: GuidedFertilityConfig, fingerprint: str) -> Budget:
-    """The largest fertility of each token in the training text."""
+    """Return the GUIDED budget: the largest fertility of each token in the training text."""
     from regard.alignment import Corpus, Setting
     from regard.alignment.fertility import guided_fertilities
     from regard.alignment.registry import DEFAULT
@@ -117,7 +117,7 @@ def _guided(prepared: Prepared, config: GuidedFertilityConfig, fingerprint: str)
 
 
 def _predicted(prepared: Prepared, config: PredictedFertilityConfig, fingerprint: str) -> Prepared:
-    """Trained within what the alignment gives, used within what a tagger expects."""
+    """Return the text with fertilities of the alignment for training, and predicted ones elsewhere."""
     from regard.alignment.registry import DEFAULT
 
     name = f"{DEFAULT}-{fingerprint[:16]}"
@@ -127,11 +127,12 @@ def _predicted(prepared: Prepared, config: PredictedFertilityConfig, fingerprint
         _train(prepared, counts, config, folder)
     text = dataclasses.replace(prepared.text, budget=Budget(config))
     budget = _predicting(text, folder).budget
+    # Tokens without links still get a fertility of 1, as in the predictor's training data.
     return prepared.within(budget, {"train": np.maximum(counts[0], 1).astype(np.float32) + config.extra})
 
 
 def _counted(prepared: Prepared, name: str) -> list[np.ndarray]:
-    """How often each source token of the splits is linked, by an aligner trained on the training text."""
+    """Return the number of links of each source token, by split; the aligner uses the training text."""
     from regard.alignment import Corpus, Setting
     from regard.alignment.fertility import split_fertilities
 
@@ -151,7 +152,7 @@ def _counted(prepared: Prepared, name: str) -> list[np.ndarray]:
 def _train(
     prepared: Prepared, counts: Sequence[np.ndarray], config: PredictedFertilityConfig, folder: Path
 ) -> None:
-    """Train a tagger on the training split; a folder that is there is whole."""
+    """Train a tagger on the training split and write it to `folder`, which exists only when complete."""
     _log.info("training a fertility predictor in %s", folder)
     training = folder.with_name(f"{folder.name}.training")
     train, valid = (_tagged(prepared, split, own) for split, own in zip(SPLITS, counts, strict=True))
@@ -167,12 +168,13 @@ def _train(
         ),
     )
     if result.signal is not None:
-        # Everything is saved; the handler that was told has gone, the one that was there before is told now.
+        # The training state is saved and the trainer's signal handler is removed. Raising the signal again
+        # passes it to the handler that was installed before.
         signal.raise_signal(result.signal)
     predictor = FertilityPredictor.load(training)
     score = predictor.score(valid)
     _log.info(
-        "fertilities of validation text: accuracy %.1f %%, F1 of those other than 1 %.1f %%",
+        "fertilities of the validation text: accuracy %.1f %%, F1 of fertilities other than 1: %.1f %%",
         100 * score.accuracy,
         100 * score.f1,
     )
@@ -180,7 +182,7 @@ def _train(
 
 
 def _tagged(prepared: Prepared, split: str, counts: np.ndarray) -> Tagged:
-    """The source sentences of a split and how often their tokens are linked."""
+    """Return the source sentences of a split and the number of links of each token."""
     rows, vocabulary = prepared.split(split), prepared.text.source.vocabulary
     sentences = [vocabulary.strings(rows.example(row)[0].tolist()) for row in range(len(rows))]
     ends = np.cumsum(rows.source_lengths).tolist()
@@ -188,7 +190,7 @@ def _tagged(prepared: Prepared, split: str, counts: np.ndarray) -> Tagged:
 
 
 def _predicting(text: TextPair, folder: Path) -> TextPair:
-    """The text with the predictor of a folder."""
+    """Return the text with the predictor that is stored in a directory."""
     assert text.budget is not None
     predictor = _OfTokens(FertilityPredictor.load(folder), text.source.vocabulary)
     return dataclasses.replace(text, budget=dataclasses.replace(text.budget, predictor=predictor))

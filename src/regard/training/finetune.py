@@ -1,8 +1,8 @@
-"""How pre-trained parameters are trained further: frozen at first, then unfrozen by layer, at another rate.
+"""Fine-tuning of pre-trained layers: gradual unfreezing and a separate learning rate.
 
-Gradual unfreezing, from the output down, and a lower rate for what is pre-trained, are those of Howard &
-Ruder (2018), Sections 3.2 and 3.3. What is frozen in an update is a function of the update's number alone, so
-that a run that goes on freezes what it would have frozen.
+Layers are unfrozen from the output down, and pre-trained parameters have a lower learning rate, as in
+Howard & Ruder (2018), Sections 3.2 and 3.3. The set of frozen parameters is a function of the number of the
+step alone, so that a resumed run needs no further state.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,66 +18,70 @@ from regard.types import Tensor
 __all__ = ["SCALE", "FinetuneConfig", "Thaw", "parameter_groups"]
 
 SCALE = "scale"
-"""The key of an optimizer's group that says what the rate is multiplied by."""
+"""The key of an optimizer's parameter group that holds the factor of its learning rate."""
 
 
 @config
 class FinetuneConfig:
-    """How the pre-trained part of a model is trained."""
+    """The options of fine-tuning the pre-trained layers of a model."""
 
     frozen: int = option(
-        default=0, help="Updates in which the pre-trained part stays as it is.", ge=0, le=1_000_000_000
+        default=0, help="Number of initial steps with frozen pre-trained layers.", ge=0, le=1_000_000_000
     )
     every: int = option(
         default=0,
-        help="Then one more layer is trained every so many updates, from the output down; 0: all at once.",
+        help="Number of steps after which one more layer is unfrozen, from the output down. "
+        "0 unfreezes all layers at once.",
         ge=0,
         le=1_000_000_000,
     )
     rate: float = option(
-        default=1.0, help="What the learning rate is multiplied by in the pre-trained part.", gt=0, le=1e6
+        default=1.0, help="Factor of the learning rate of the pre-trained layers.", gt=0, le=1e6
     )
 
 
 class Thaw:
-    """Which parameters are frozen when.
+    """The unfreezing schedule of a model.
 
     Args:
-        model: Its pre-trained layers are found.
-        config: The schedule; none: nothing is frozen.
+        model: The model with the pre-trained layers.
+        config: The schedule, or None to freeze nothing.
 
     Raises:
-        ConfigError: if there is a schedule and nothing is pre-trained, or nothing is trained at first.
+        ConfigError: if there is a schedule but no layer is pre-trained, or all parameters would be frozen in
+            the first step.
     """
 
     def __init__(self, model: TranslationModel, config: FinetuneConfig | None) -> None:
-        """Find the parameters."""
+        """Find the pre-trained layers."""
         self.config, self.layers = config, _layers(model, config)
         closed = {id(value) for value in self.closed(1)}
         if closed and all(id(p) in closed for p in model.parameters() if p.requires_grad):
             raise ConfigError(
-                "finetune.frozen: all of the model is pre-trained, and nothing would be trained at first"
+                "finetune.frozen: all parameters are pre-trained, so that the first steps would train none; "
+                "set finetune.frozen = 0"
             )
 
     def closed(self, update: int) -> list[nn.Parameter]:
-        """Those that stay as they are in an update, counted from 1."""
+        """Return the parameters that are frozen in a step, counted from 1."""
         if self.config is None:
             return []
         return [value for layer in self.layers[self._opened(self.config, update) :] for value in layer]
 
     def _opened(self, config: FinetuneConfig, update: int) -> int:
-        """How many layers are trained."""
+        """Return the number of unfrozen layers."""
         if update <= config.frozen:
             return 0
         return 1 + (update - config.frozen - 1) // config.every if config.every else len(self.layers)
 
     @contextmanager
     def frozen(self, update: int, spared: bool) -> Iterator[None]:
-        """A context after which what is frozen in an update has no gradients.
+        """Return a context for the backward pass after which frozen parameters have no gradients.
 
         Args:
-            update: Its number, from 1.
-            spared: Whether they need not be computed either: several processes wait for each other's.
+            update: The number of the step, from 1.
+            spared: Whether the gradients are not computed at all. With several processes they must be, as
+                `DistributedDataParallel` waits for the gradients of all parameters.
         """
         closed = self.closed(update)
         trained = [value for value in closed if value.requires_grad]
@@ -95,12 +99,12 @@ class Thaw:
 def parameter_groups(
     model: TranslationModel, config: FinetuneConfig | None, trained: Sequence[Tensor]
 ) -> list[dict[str, object]]:
-    """The groups of an optimizer: what is new, and what is pre-trained with what scales its rate.
+    """Return the optimizer's parameter groups: new and pre-trained parameters, with their rate factors.
 
     Args:
         model: The model.
-        config: How it is trained.
-        trained: The parameters that are trained at all.
+        config: The options of fine-tuning, or None.
+        trained: The parameters that are trained.
     """
     own = {id(value) for layer in _layers(model, config) for value in layer}
     new, old = ([v for v in trained if (id(v) in own) is kind] for kind in (False, True))
@@ -109,11 +113,13 @@ def parameter_groups(
 
 
 def _layers(model: TranslationModel, config: FinetuneConfig | None) -> list[list[nn.Parameter]]:
-    """The pre-trained layers, from the output down."""
+    """Return the parameters of each pre-trained layer, from the output down."""
     if config is None:
         return []
     found = model.pretrained_layers()
     if not found:
-        raise ConfigError("finetune: no part of the model is pre-trained; training.start takes whole models")
+        raise ConfigError(
+            "finetune: the model has no pre-trained layers; to start from a trained model, use training.start"
+        )
     named = dict(model.named_parameters())
     return [[named[name] for name in layer] for layer in found]

@@ -1,4 +1,4 @@
-"""Whether a model can read the sentences it is to be trained on."""
+"""A check that the training text fits the maximum length of a model."""
 
 from regard.data.prepared import Prepared
 from regard.errors import ConfigError
@@ -8,10 +8,10 @@ __all__ = ["check_lengths"]
 
 
 def check_lengths(model: TranslationModel, prepared: Prepared) -> None:
-    """Refuse text that has sentences longer than a model can read.
+    """Check that no sentence is longer than the number of learned positions of the model.
 
     Raises:
-        ConfigError: names the sentence.
+        ConfigError: if a sentence is too long; the message gives its file and line.
     """
     if model.longest is None:
         return
@@ -23,9 +23,9 @@ def check_lengths(model: TranslationModel, prepared: Prepared) -> None:
             tokens = int(lengths[row]) + (sink if side == "source" else 0)
             if tokens > model.longest:
                 most = model.longest - (sink if side == "source" else 1)
-                remedy = f"data.max_length at the most {most}" if split == "train" else "a shorter sentence"
+                remedy = f"set data.max_length = {most}" if split == "train" else "shorten the sentence"
                 raise ConfigError(
-                    f"the model has {model.longest} learned positions: {examples.where(row)} has {tokens} "
-                    f"{side} tokens{' with the end symbol' if side == 'target' else ''}; "
-                    f"model.positions.length = {tokens} would do, or {remedy}"
+                    f"{examples.where(row)} has {tokens} {side} tokens"
+                    f"{' with EOS' if side == 'target' else ''}, but the model has {model.longest} learned "
+                    f"positions: set model.positions.length = {tokens} or more, or {remedy}"
                 )

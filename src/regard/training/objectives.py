@@ -1,8 +1,8 @@
-"""What training minimises: the loss of what teacher forcing gave.
+"""Training objectives: functions from the result of teacher forcing to a loss.
 
-A loss is a sum over the real target tokens, in nats; the trainer divides it by the tokens, or sentences, of
-all processes and micro-batches of the update. A mechanism's config names its objective; a new objective is a
-function here and a line in `OBJECTIVES`.
+A loss is a sum over the real target tokens, in nats. The trainer divides it by the number of tokens, or of
+sentences, in all processes and micro-batches of the step. The config of an attention mechanism names its
+objective. To add an objective, write a function and register it in `OBJECTIVES`.
 """
 
 from collections.abc import Callable
@@ -24,9 +24,10 @@ class Loss:
     """Sums over the real tokens of a batch, in nats.
 
     Attributes:
-        total: What is minimised.
-        nll: -log p(reference), without smoothing or penalties, and without a gradient; under what was drawn
-            or proposed, where the mechanism does that in training.
+        total: The loss to minimize.
+        nll: -log p(reference), without label smoothing and penalties, detached. If the mechanism samples
+            attention or uses an inference network in training, the likelihood is conditioned on the samples
+            or on the inference network.
     """
 
     total: Float[Tensor, ""]
@@ -34,16 +35,17 @@ class Loss:
 
 
 def marginal(outcome: Outcome, smoothing: float = 0.0) -> Loss:
-    """The negative log-likelihood with label smoothing, and the mechanism's penalty.
+    """Return the negative log-likelihood with label smoothing, plus the penalty of the mechanism.
 
         (1 - e) * -log p(y_t) - e * mean_v log p(v) + penalty_t, summed over t,
 
-    p(y) = sum_k w_k p(y | context k) (Szegedy et al. 2016, Section 7, for e). With several contexts,
-    whose w_k sum to W (less than 1 where only the best are read), log p(v) is taken as log W + sum_k w_k / W
-    log p(v | context k): by Jensen's inequality at most log p(v).
+    where p(y) = sum_k w_k p(y | context k); e is the label smoothing of Szegedy et al. (2016), Section 7. The
+    weights w_k sum to W, which is less than 1 if only the top contexts are used. For the smoothing term,
+    log p(v) is approximated by log W + sum_k w_k / W log p(v | context k), a lower bound by Jensen's
+    inequality.
 
     Args:
-        outcome: What teacher forcing gave, with `average` where `smoothing` is not 0.
+        outcome: The result of teacher forcing, with `average` if `smoothing` is not 0.
         smoothing: e, in [0, 1).
     """
     nll = -outcome.log_likelihood.sum()
@@ -58,14 +60,14 @@ def marginal(outcome: Outcome, smoothing: float = 0.0) -> Loss:
 
 
 def bound(outcome: Outcome, smoothing: float = 0.0) -> Loss:
-    """The negative evidence lower bound (Deng et al. 2018), where the log-weights are those of q.
+    """Return the negative evidence lower bound (Deng et al. 2018); the log-weights are those of q.
 
         - sum_k q_k log p(y_t | context k) + penalty_t, summed over t,
 
-    the penalty being KL(q || prior); log p(y_t | context k) is smoothed as in `marginal`.
+    where the penalty is KL(q || prior). Label smoothing applies to log p(y_t | context k) as in `marginal`.
 
     Args:
-        outcome: What teacher forcing gave, with `average` where `smoothing` is not 0.
+        outcome: The result of teacher forcing, with `average` if `smoothing` is not 0.
         smoothing: e, in [0, 1).
     """
     gained = (outcome.log_weights.exp() * _smoothed(outcome, smoothing)).sum(-1) - outcome.penalty
@@ -73,18 +75,18 @@ def bound(outcome: Outcome, smoothing: float = 0.0) -> Loss:
 
 
 def reinforce(outcome: Outcome, smoothing: float = 0.0) -> Loss:
-    """REINFORCE: the likelihood under what was drawn, and the policy that drew it, less the penalty.
+    """Return the REINFORCE loss of sampled attention: likelihood and policy-gradient term, plus the penalty.
 
         - sum_k w_k (log p(y_t | context k) + advantage_tk log policy_tk) + penalty_t, summed over t,
 
-    w_k being the weights; no gradient flows through the advantage. It is `Outcome.advantage` where there is
-    one: a return less its baseline. Else what a draw brought is log p(y_t | context k) itself, which is right
-    where the draw bears on y_t alone, and its baseline the best log p(y_t | context) of the contexts whose
-    log-weight is -inf, which are scored but not read; zero where there are none. Log p(y_t | context k) is
-    smoothed as in `marginal`.
+    where w_k are the weights. No gradient flows through the advantage. If `Outcome.advantage` is set, the
+    advantage is that value: a return minus its baseline. Otherwise the reward of a sample is
+    log p(y_t | context k), which is correct if the sample affects y_t alone. Its baseline is then the highest
+    log p(y_t | context) of the contexts with a log-weight of -inf, which are scored but not used for the
+    prediction, or zero if there are none. Label smoothing applies to log p(y_t | context k) as in `marginal`.
 
     Args:
-        outcome: What teacher forcing gave, with `average` where `smoothing` is not 0.
+        outcome: The result of teacher forcing, with `average` if `smoothing` is not 0.
         smoothing: e, in [0, 1).
     """
     found = _smoothed(outcome, smoothing)
@@ -99,7 +101,7 @@ def reinforce(outcome: Outcome, smoothing: float = 0.0) -> Loss:
 
 
 def _smoothed(outcome: Outcome, smoothing: float) -> Float[Tensor, "B T K"]:
-    """(1 - e) log p(y_t | context k) + e mean_v log p(v | context k)."""
+    """Return (1 - e) log p(y_t | context k) + e mean_v log p(v | context k)."""
     if not smoothing:
         return outcome.log_likelihoods
     return (1 - smoothing) * outcome.log_likelihoods + smoothing * outcome.average
@@ -113,13 +115,13 @@ OBJECTIVES: dict[Objective, Callable[[Outcome, float], Loss]] = {
 
 
 def loss_of(objective: Objective) -> Callable[[Outcome, float], Loss]:
-    """The function of an objective.
+    """Return the function of an objective.
 
     Raises:
-        ConfigError: if there is none of that name.
+        ConfigError: if no objective has that name.
     """
     try:
         return OBJECTIVES[objective]
     except KeyError:
         known = ", ".join(OBJECTIVES)
-        raise ConfigError(f"no training objective {objective!r}; there are: {known}") from None
+        raise ConfigError(f"unknown training objective {objective!r}; expected one of: {known}") from None

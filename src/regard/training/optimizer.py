@@ -1,7 +1,8 @@
-"""Optimizers: their settings, how they are built, and their state as plain tensors.
+"""Optimizers: their options, their construction, and their state as named tensors.
 
-Both are PyTorch's fused ones: one pass over the parameters, no temporary copies of them, and an update that
-is a function of parameters, gradients and state alone, so that a resumed run goes on to the bit.
+PyTorch's fused implementations are used. They make one pass over the parameters without temporary copies, and
+a step is a function of parameters, gradients and optimizer state alone, so that a resumed run is bitwise
+identical.
 """
 
 import fnmatch
@@ -33,24 +34,30 @@ Normalize = Literal["tokens", "sentences"]
 
 @config
 class AdamConfig:
-    """Adam (Kingma & Ba 2015); weight decay is decoupled (Loshchilov & Hutter 2019)."""
+    """Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019)."""
 
-    kind: Literal["adam"] = option(default="adam", help="The optimizer: Adam.")
-    rate: float = option(default=1e-3, help="The learning rate, which the schedule scales.", gt=0, le=1e38)
-    beta1: float = option(default=0.9, help="Decay of the mean of the gradient.", ge=0, lt=1)
-    beta2: float = option(default=0.999, help="Decay of the mean of its square.", ge=0, lt=1)
-    epsilon: float = option(default=1e-8, help="Added to the root of the mean square.", gt=0, le=1e6)
+    kind: Literal["adam"] = option(default="adam", help="Optimizer: Adam.")
+    rate: float = option(
+        default=1e-3, help="Learning rate, multiplied by the factor of the schedule.", gt=0, le=1e38
+    )
+    beta1: float = option(default=0.9, help="Decay rate of the gradient average.", ge=0, lt=1)
+    beta2: float = option(default=0.999, help="Decay rate of the squared-gradient average.", ge=0, lt=1)
+    epsilon: float = option(
+        default=1e-8, help="Constant added to the denominator for numerical stability.", gt=0, le=1e6
+    )
     weight_decay: float = option(
-        default=0.0, help="How much of a parameter is taken away in an update, times the rate.", ge=0, le=1e6
+        default=0.0, help="Decoupled weight decay, multiplied by the learning rate.", ge=0, le=1e6
     )
     clip: float = option(
         default=5.0,
-        help="The largest norm of the gradient; a larger one is scaled down; 0: any.",
+        help="Maximum norm of the gradient; larger gradients are scaled down. 0 disables clipping.",
         ge=0,
         le=1e38,
     )
     normalize: Normalize = option(
-        default="tokens", help="What an update's loss is divided by, which rate and clip go by."
+        default="tokens",
+        help="Unit whose number the loss of a step is divided by; it determines the scale of the learning "
+        "rate and of the maximum gradient norm.",
     )
 
 
@@ -58,18 +65,22 @@ class AdamConfig:
 class SgdConfig:
     """Stochastic gradient descent; the defaults are those of Malaviya et al. (2018)."""
 
-    kind: Literal["sgd"] = option(default="sgd", help="The optimizer: stochastic gradient descent.")
-    rate: float = option(default=1.0, help="The learning rate, which the schedule scales.", gt=0, le=1e38)
-    momentum: float = option(default=0.0, help="Momentum.", ge=0, lt=1)
-    weight_decay: float = option(default=0.0, help="L2 penalty.", ge=0, le=1e6)
+    kind: Literal["sgd"] = option(default="sgd", help="Optimizer: stochastic gradient descent.")
+    rate: float = option(
+        default=1.0, help="Learning rate, multiplied by the factor of the schedule.", gt=0, le=1e38
+    )
+    momentum: float = option(default=0.0, help="Momentum factor, in [0, 1).", ge=0, lt=1)
+    weight_decay: float = option(default=0.0, help="Weight of the L2 penalty.", ge=0, le=1e6)
     clip: float = option(
         default=5.0,
-        help="The largest norm of the gradient; a larger one is scaled down; 0: any.",
+        help="Maximum norm of the gradient; larger gradients are scaled down. 0 disables clipping.",
         ge=0,
         le=1e38,
     )
     normalize: Normalize = option(
-        default="sentences", help="What an update's loss is divided by, which rate and clip go by."
+        default="sentences",
+        help="Unit whose number the loss of a step is divided by; it determines the scale of the learning "
+        "rate and of the maximum gradient norm.",
     )
 
 
@@ -77,40 +88,41 @@ OptimizerConfig = Annotated[AdamConfig | SgdConfig, Kinds("adam")]
 
 
 def freeze(model: nn.Module, patterns: Iterable[str]) -> None:
-    """Keep parameters as they are.
+    """Freeze the parameters whose names match a pattern.
 
     Args:
-        model: Its parameters stop requiring a gradient where their name fits.
-        patterns: Names with wildcards, as `encoder.*`.
+        model: The model; `requires_grad` of its matching parameters is set to False.
+        patterns: Patterns of parameter names, such as `encoder.*`.
 
     Raises:
-        ConfigError: if a pattern fits no parameter, or nothing is left to train.
+        ConfigError: if a pattern matches no parameter, or all parameters would be frozen.
     """
     named = dict(model.named_parameters())
     for pattern in patterns:
         found = fnmatch.filter(named, pattern)
         if not found:
             raise ConfigError(
-                f"training.freeze: {pattern!r} fits no parameter; there are: {', '.join(sorted(named))}"
+                f"training.freeze: {pattern!r} matches no parameter; the parameters are: "
+                f"{', '.join(sorted(named))}"
             )
         for name in found:
             named[name].requires_grad_(False)
     if not any(parameter.requires_grad for parameter in named.values()):
-        raise ConfigError("training.freeze: every parameter is frozen, nothing is left to train")
+        raise ConfigError("training.freeze: every parameter is frozen; use patterns that match fewer of them")
 
 
 def build_optimizer(
     config: OptimizerConfig, parameters: Iterable[Tensor] | Iterable[dict[str, Any]]
 ) -> torch.optim.Optimizer:
-    """The optimizer a config describes.
+    """Return the optimizer that a config describes.
 
     Args:
-        config: The config.
-        parameters: What is trained, or groups of it.
+        config: The options of the optimizer.
+        parameters: The trained parameters, or parameter groups.
     """
     match config:
         case AdamConfig():
-            # Without decay Adam and AdamW are one.
+            # Without weight decay, AdamW is identical to Adam.
             return torch.optim.AdamW(
                 parameters,
                 lr=config.rate,
@@ -130,7 +142,8 @@ def build_optimizer(
 
 
 def clip_gradients(parameters: Iterable[Tensor], limit: float, norm: float) -> None:
-    """Scale gradients down, in place, so that their norm, now `norm`, is at most `limit` (0: no limit)."""
+    """Scale gradients of the total norm `norm` in place to a norm of at most `limit`; 0 means no limit."""
+    # `torch.nn.utils.clip_grad_norm_` would compute the norm again.
     if limit and norm > limit and math.isfinite(norm):
         for parameter in parameters:
             if parameter.grad is not None:
@@ -138,11 +151,11 @@ def clip_gradients(parameters: Iterable[Tensor], limit: float, norm: float) -> N
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, names: list[str]) -> dict[str, Tensor]:
-    """The optimizer's state by `PARAMETER/KIND`.
+    """Return the tensors of the optimizer's state, under keys of the form `PARAMETER/KIND`.
 
     Args:
-        optimizer: Built over parameters in the order of `names`.
-        names: Their names.
+        optimizer: An optimizer of parameters in the order of `names`.
+        names: The names of the parameters.
     """
     state = optimizer.state_dict()["state"]
     return {
@@ -154,16 +167,18 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: list[str]) -> dic
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, names: list[str], tensors: dict[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` took.
+    """Restore the optimizer's state from the tensors that `optimizer_tensors` returned.
 
     Raises:
-        CheckpointError: if the state is of other parameters.
+        CheckpointError: if the state contains a parameter that is not trained.
     """
     numbers = {name: number for number, name in enumerate(names)}
     state: dict[int, dict[str, Any]] = {}
     for key, value in tensors.items():
         name, _, kind = key.rpartition("/")
         if name not in numbers:
-            raise CheckpointError(f"the optimizer's state is of a parameter {name!r} that is not trained")
+            raise CheckpointError(
+                f"the optimizer's state contains the parameter {name!r}, which this run does not train"
+            )
         state.setdefault(numbers[name], {})[kind] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

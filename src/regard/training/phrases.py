@@ -1,4 +1,4 @@
-"""Training a phrase-based system as a run: its result in the form of the trainer's."""
+"""Training of a phrase-based system as a run, with a result like that of `Trainer`."""
 
 import shutil
 import time
@@ -17,16 +17,16 @@ from regard.training.trainer import Result
 __all__ = ["is_phrase_folder", "phrases_begun", "run_phrases"]
 
 KEPT = "phrases-"
-"""What the name of the folder in `training/` begins with that has a run's state; then comes the text's."""
+"""Prefix of the directory in `training/` that holds the state of a run; the text's fingerprint follows."""
 
 
 def is_phrase_folder(folder: Path) -> bool:
-    """Whether a model folder holds a trained phrase-based system."""
+    """Return whether a model directory contains a trained phrase-based system."""
     return (folder / PHRASE_FOLDER).is_dir()
 
 
 def phrases_begun(folder: Path) -> bool:
-    """Whether a model folder holds such a system, or what a run that was stopped has made of one."""
+    """Return whether a model directory contains a phrase-based system or the state of an unfinished run."""
     return is_phrase_folder(folder) or any(_kept(folder))
 
 
@@ -39,27 +39,26 @@ def run_phrases(
     seed: int,
     threads: int = 0,
 ) -> Result:
-    """Train a system, go on with one that was stopped, or find that the folder holds it already.
+    """Train a phrase-based system, resume an unfinished run, or load the system if the run is complete.
 
     Args:
-        config: Its settings.
-        prepared: The text.
-        folder: The model folder; it exists.
-        fingerprint: Of the text: what was made of another is not gone on with.
+        config: The options of the system.
+        prepared: The prepared text.
+        folder: The model directory; it exists.
+        fingerprint: The fingerprint of the text; the state of a run on another text is not resumed.
         beside: The checksums of the config and the vocabularies; see `regard.training.resume.files_beside`.
-        seed: Of all that is drawn at random.
-        threads: Of compiled work; 0: as many as there are processors.
+        seed: The random seed.
+        threads: The number of threads of compiled code. 0 uses all processors.
 
     Raises:
-        DataError: if the text is not fit for it; see `regard.smt.training.train_phrases`.
-        CheckpointError: if the folder is broken, cannot be written or holds a system of other text.
+        DataError: if the text is not suitable; see `regard.smt.training.train_phrases`.
+        CheckpointError: if the directory is damaged, cannot be written or holds a system of other text.
     """
     begun = time.monotonic()
     if is_phrase_folder(folder):
         if phrases_of(folder) not in (None, fingerprint):
             raise CheckpointError(
-                f"{folder}: the training data has changed since this run began; give the new run another "
-                "folder"
+                f"{folder}: the training data has changed since this run began; train into another directory"
             )
         compare_beside(phrases_beside(folder), folder / PHRASE_FOLDER, folder, beside)
         bleu = load_phrases(folder, config).bleu
@@ -74,11 +73,11 @@ def run_phrases(
 
 
 def _kept(folder: Path) -> Iterator[Path]:
-    """What runs that were stopped have made, of this text or another."""
+    """Return the state directories of unfinished runs, on this text or another."""
     return (folder / "training").glob(f"{KEPT}*")
 
 
 def _clear(folder: Path) -> None:
-    """Remove what is needed no more once the system is whole."""
+    """Remove the state directories, which are not needed once the system is complete."""
     for kept in _kept(folder):
         shutil.rmtree(kept, ignore_errors=True)
