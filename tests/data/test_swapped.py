@@ -89,4 +89,4 @@ def test_training_tells_of_swapped_validation_files_and_of_a_single_pair(tmp_pat
         caplog.clear()
         train(from_dict(RunConfig, content), tmp_path / f"model{number}")
         assert "train.en and " in caplog.text and "source and target seem to be swapped" in caplog.text
-        assert "the training text of 1 sentences is less than an update takes" in caplog.text
+        assert "the training text of 1 sentences is smaller than the batch of one step" in caplog.text

@@ -123,7 +123,7 @@ def test_a_run_that_diverges_makes_no_folder_for_the_library(tmp_path: Path) -> 
     config = settings(tmp_path, "causal", 3)
     optimizer = dataclasses.replace(config.training.optimizer, rate=1e38)
     config = dataclasses.replace(config, training=dataclasses.replace(config.training, optimizer=optimizer))
-    with pytest.raises(TrainingDiverged, match="after update 3"):
+    with pytest.raises(TrainingDiverged, match="after step 3"):
         pretrain(config, tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["run"]
     assert not (tmp_path / "out" / "run" / MODEL_FILE).exists()

@@ -75,7 +75,7 @@ def test_below_one_in_a_hundred_the_logarithm_goes_on_as_its_tangent(weight: flo
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layer": 1}, "guided.layer = 1: the model has 1 layers that attend to the source, 0 to 0"),
+        ({"layer": 1}, "guided.layer = 1: the layers that attend to the source are 0 to 0"),
         ({"heads": [2]}, "heads 0 to 1"),
     ],
 )

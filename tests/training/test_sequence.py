@@ -218,7 +218,7 @@ def test_an_update_moves_the_model(attention, options) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"reward": "shaped"}, "reward = 'shaped' goes with loss = 'reinforce'"),
+        ({"reward": "shaped"}, "reward = 'shaped' needs loss = 'reinforce'"),
         ({"count": 1}, "count must be 2 or more"),
     ],
 )
@@ -229,5 +229,5 @@ def test_what_has_no_meaning_is_refused(options, message) -> None:
 
 def test_attention_that_looks_at_the_reference_is_refused() -> None:
     one, config = model(VariationalAttentionConfig()), TrainingConfig()
-    with pytest.raises(ConfigError, match="looks at the reference"):
+    with pytest.raises(ConfigError, match="conditioned on the reference"):
         Updater(state_of(one, config), _One(), config, ALONE, 1, None, SequenceConfig())

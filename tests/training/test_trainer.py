@@ -179,7 +179,7 @@ def test_bleu_without_a_search_is_refused(trainer, settings) -> None:
 def test_a_finished_run_is_left_as_it_is(trainer, settings, folder: Path) -> None:
     trainer(settings()).run()
     before = {path: path.read_bytes() for path in folder.rglob("*.safetensors")}
-    assert trainer(settings()).run().reason == "12 updates, reached before"
+    assert trainer(settings()).run().reason == "12 steps, reached before"
     assert before == {path: path.read_bytes() for path in folder.rglob("*.safetensors")}
 
 
@@ -224,7 +224,7 @@ def test_a_loss_that_is_not_finite_skips_the_update(trainer, settings, folder: P
 def test_ten_skipped_in_a_row_stop_the_run_with_advice(trainer, settings) -> None:
     run = trainer(settings(stop={"updates": 50, "epochs": 0}))
     _poison(run, set(range(3, 60)))
-    advice = r"update 12\. .* with a lower training\.optimizer\.rate"
+    advice = r"step 12\. .* with a lower training\.optimizer\.rate"
     with pytest.raises(TrainingDiverged, match=advice):
         run.run()
 
@@ -235,7 +235,7 @@ def test_a_run_whose_rate_is_beyond_all_measure_is_an_error_and_leaves_no_model(
     # The first update is made; all later ones are skipped, fewer than ten until the run ends.
     config = settings(optimizer={"kind": "adam", "rate": 1e38}, stop={"updates": 5, "epochs": 0})
     for _ in range(2):  # the second run goes on from where there is something to go on from
-        with pytest.raises(TrainingDiverged, match=r"validation loss after update 5 is (nan|inf)"):
+        with pytest.raises(TrainingDiverged, match=r"validation loss after step 5 is (nan|inf)"):
             trainer(config).run()
     assert not (folder / "model.safetensors").exists()
     assert not [entry for entry in read_record(folder) if entry.get("best")]
@@ -252,7 +252,7 @@ def test_the_best_model_and_the_last_state_outlive_a_validation_without_a_loss(
 
     monkeypatch.setattr("regard.training.trainer.evaluate", scored)
     with pytest.raises(
-        TrainingDiverged, match=r"after update 4 is nan\. The best model, of update 2, is kept"
+        TrainingDiverged, match=r"after step 4 is nan\. The best model, of step 2, is kept"
     ):
         run.run()
     assert read_about(folder / "model.safetensors")["update"] == 2
@@ -262,7 +262,7 @@ def test_the_best_model_and_the_last_state_outlive_a_validation_without_a_loss(
 def test_a_run_without_one_update_is_an_error(trainer, settings) -> None:
     run = trainer(settings(stop={"updates": 4, "epochs": 0}))
     _poison(run, {1, 2, 3, 4})
-    with pytest.raises(TrainingDiverged, match="not finite in any of 4 updates"):
+    with pytest.raises(TrainingDiverged, match="not finite in any of 4 steps"):
         run.run()
 
 
@@ -297,7 +297,7 @@ def test_training_starts_from_another_models_weights(trainer, settings, tmp_path
 
 def test_weights_of_another_shape_are_no_start(trainer, settings, tiny_model, tmp_path: Path) -> None:
     write_tensors(tmp_path / "wide", weights_of(tiny_model(width=10)), {})
-    with pytest.raises(CheckpointError, match=r"wide: '\w+' is of shape \(20, 10\)"):
+    with pytest.raises(CheckpointError, match=r"wide: '\w+' has shape \(20, 10\)"):
         trainer(settings(start=str(tmp_path / "wide"))).run()
 
 
@@ -361,7 +361,7 @@ def test_nothing_to_train_on_is_an_error(trainer, settings) -> None:
 def test_text_of_less_than_an_update_is_told(trainer, settings, caplog, batch, accumulate, told) -> None:
     stop = {"updates": 2, "epochs": 0}
     trainer(settings(batch=batch, accumulate=accumulate, stop=stop), count=12).run()
-    assert ("the training text of 12 sentences is less than an update takes" in caplog.text) == told
+    assert ("the training text of 12 sentences is smaller than the batch of one step" in caplog.text) == told
 
 
 def test_bfloat16_trains_float32_parameters(trainer, settings) -> None:

@@ -31,12 +31,12 @@ def test_tied_parameters_stand_once_and_come_back_tied() -> None:
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({}, r"run: has no 'source\.weight'"),
+        ({}, r"run: the parameter 'source\.weight' of the model is missing"),
         (
             {"source.weight": torch.zeros(4, 2)},
-            r"run: 'source\.weight' is of shape \(4, 2\), the model's of \(3, 2\)",
+            r"run: 'source\.weight' has shape \(4, 2\), but the model expects \(3, 2\)",
         ),
-        ({"source.weight": torch.zeros(3, 2), "more": torch.zeros(1)}, "run: has 'more'"),
+        ({"source.weight": torch.zeros(3, 2), "more": torch.zeros(1)}, "run: 'more' is not a parameter"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused_by_name_and_nothing_changes(weights, message) -> None:
@@ -58,7 +58,7 @@ def test_the_average_is_the_mean(tmp_path: Path) -> None:
 def test_models_that_are_not_alike_have_no_average(tmp_path: Path) -> None:
     write_tensors(tmp_path / "a", {"w": torch.zeros(2)}, {})
     write_tensors(tmp_path / "b", {"w": torch.zeros(3)}, {})
-    with pytest.raises(CheckpointError, match=r"'w' is \(2,\) and \(3,\)"):
+    with pytest.raises(CheckpointError, match=r"shapes of 'w' are \(2,\) and \(3,\)"):
         average([tmp_path / "a", tmp_path / "b"])
 
 
@@ -73,7 +73,7 @@ def test_weights_that_are_not_finite_are_neither_loaded_nor_averaged(tmp_path: P
 
 
 def test_a_missing_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="nowhere: no such model folder"):
+    with pytest.raises(CheckpointError, match="nowhere: no such model directory"):
         load_weights(tmp_path / "nowhere")
 
 
@@ -91,7 +91,7 @@ def test_a_start_may_have_another_attention_mechanism_and_nothing_else() -> None
     assert new and all(name.startswith("decoder.1.source.") for name in new)
     for name, tensor in weights_of(hard).items():
         assert torch.equal(tensor, own[name] if name in new else weights[name]), name
-    with pytest.raises(CheckpointError, match=r"wide: .* is of shape"):
+    with pytest.raises(CheckpointError, match=r"wide: .* has shape"):
         start_from(hard, weights_of(_transformer(SoftAttentionConfig(), width=10)), "wide")
-    with pytest.raises(CheckpointError, match="less: has no 'output_bias'"):
+    with pytest.raises(CheckpointError, match="less: the parameter 'output_bias' .* is missing"):
         start_from(hard, {n: w for n, w in weights.items() if n != "output_bias"}, "less")

@@ -75,8 +75,8 @@ def guided_loss(outcome: Outcome, links: Float[Tensor, "B T S"], config: GuidedC
     layers = len(outcome.weights)
     if not -layers <= config.layer < layers:
         raise ConfigError(
-            f"guided.layer = {config.layer}: the model has {layers} layers that attend to the source, 0 to "
-            f"{layers - 1}; -1 is the last"
+            f"guided.layer = {config.layer}: the layers that attend to the source are 0 to {layers - 1}; "
+            "-1 is the last"
         )
     weights = outcome.weights[config.layer]  # (B, T, H, S)
     if config.heads:

@@ -1,11 +1,11 @@
-"""The fertility predictor: a tagger with its vocabulary, trained by the trainer, in a folder of its own.
+"""The fertility predictor (Malaviya et al. 2018): a tagger with its vocabulary, in its own directory.
 
-    FOLDER/predictor.json                  sizes, the largest fertility, what it was trained on
-    FOLDER/source.vocabulary               the words it knows
-    FOLDER/model.safetensors               the weights of the epoch with the best F1 (Malaviya et al. 2018)
-    FOLDER/record.jsonl, FOLDER/training/  as of any other run
+    FOLDER/predictor.json                  sizes, the largest fertility, the checksum of the training text
+    FOLDER/source.vocabulary               the vocabulary of source words
+    FOLDER/model.safetensors               the weights of the epoch with the best F1
+    FOLDER/record.jsonl, FOLDER/training/  as for any other run
 
-Training that was stopped goes on when it is asked for again with the same texts.
+Interrupted training resumes when `train_predictor` is called again with the same texts.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ SETTINGS = TrainingConfig(
     schedule=ConstantConfig(),
     stop=StopConfig(epochs=10),
 )
-"""Those of the scripts of Malaviya et al. (2018)."""
+"""The training options of the scripts of Malaviya et al. (2018)."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Tagged:
     """Sentences and the fertilities of their words.
 
     Attributes:
-        sentences: The words of each.
-        fertilities: As many numbers for each; less than 1 counts as 1.
+        sentences: The words of each sentence.
+        fertilities: The fertility of each word; values below 1 are replaced by 1.
     """
 
     sentences: Sequence[Sequence[str]]
@@ -75,14 +75,14 @@ class Tagged:
 
 @dataclass(frozen=True)
 class PredictorScore:
-    """How well fertilities are predicted.
+    """The scores of predicted fertilities.
 
     Attributes:
         loss: The mean of -log p over words, in nats.
-        accuracy: The share of words whose most probable fertility is the true one.
-        f1: Of fertilities other than 1, the harmonic mean of precision and recall:
-            2 right / (predicted + true), right being those predicted to the number.
-        words: How many there are.
+        accuracy: The fraction of words whose most probable fertility is correct, in [0, 1].
+        f1: The F1 score of fertilities other than 1, in [0, 1]: 2 correct / (predicted + true), where a
+            prediction is correct if it equals the true number.
+        words: The number of words.
     """
 
     loss: float
@@ -92,15 +92,17 @@ class PredictorScore:
 
 
 class TaggedExamples:
-    """Sentences to train or validate on: words as sources, fertilities as targets; empty ones left out.
+    """Training or validation examples with words as sources and fertilities as targets.
+
+    Empty sentences are skipped.
 
     Args:
         tagged: The sentences.
-        vocabulary: The numbers of words.
+        vocabulary: The vocabulary of words.
     """
 
     def __init__(self, tagged: Tagged, vocabulary: Vocabulary) -> None:
-        """Number the words."""
+        """Convert the words to ids."""
         pairs = [(w, f) for w, f in zip(tagged.sentences, tagged.fertilities, strict=True) if len(w)]
         self.sources = [np.array(vocabulary.ids(words), dtype=np.int32) for words, _ in pairs]
         self.targets = [np.maximum(np.array(counts, dtype=np.int32), 1) for _, counts in pairs]
@@ -108,19 +110,19 @@ class TaggedExamples:
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The number of words of every row, twice."""
+        """The number of words of each row, twice: sources and targets have the same lengths."""
         return self._lengths, self._lengths
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        """The rows of each batch of an epoch."""
+        """Return the rows of each batch of an epoch."""
         return batches(*self.lengths, config, seed, epoch)
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
-        """The rows as a batch."""
+        """Return the batch of the given rows."""
         return collate([self.sources[row] for row in rows], [self.targets[row] for row in rows], rows)
 
     def score(self, model: FertilityTagger) -> PredictorScore:
-        """How well a tagger predicts these fertilities; it is put into evaluation mode meanwhile."""
+        """Compute the scores of a tagger on these examples; it is in evaluation mode during the call."""
         was_training = model.training
         model.eval()
         nll, right, matches, others = 0.0, 0, 0, 0
@@ -131,6 +133,7 @@ class TaggedExamples:
                 log_probs = model.log_probs(batch.source)[batch.target.mask]
                 true = batch.target.tokens[batch.target.mask]
                 guess = log_probs.argmax(-1) + 1
+                # A larger fertility than in training has no class; its loss is that of the largest class.
                 known = true.clamp(max=model.classes).unsqueeze(-1) - 1
                 nll -= float(log_probs.gather(-1, known).sum(dtype=torch.float64))
                 right += int((guess == true).sum())
@@ -142,10 +145,10 @@ class TaggedExamples:
 
 
 class _TaggerTrainer(Trainer):
-    """The trainer, with the best model chosen by F1."""
+    """A trainer that selects the best model by F1."""
 
     def _validate(self, epoch: int) -> float:
-        """Try the tagger on the validation split; the best is kept. Returns the perplexity."""
+        """Validate the tagger, save it if it is the best so far, and return the perplexity."""
         progress, model = self.state.progress, self.state.model
         assert isinstance(model, FertilityTagger) and isinstance(self.valid, TaggedExamples)
         self._tick()
@@ -166,21 +169,21 @@ class _TaggerTrainer(Trainer):
 class _Description:
     """The content of `predictor.json`."""
 
-    tagger: TaggerConfig = option(help="The sizes of the tagger.")
-    classes: int = option(help="The largest fertility that it predicts.", ge=1, le=1_000_000)
-    text: str | None = option(default=None, help="The checksum of what it was trained and validated on.")
-    seed: int | None = option(default=None, help="The run's seed.")
+    tagger: TaggerConfig = option(help="Sizes of the tagger.")
+    classes: int = option(help="Largest fertility that the tagger predicts.", ge=1, le=1_000_000)
+    text: str | None = option(default=None, help="Checksum of the training and validation text.")
+    seed: int | None = option(default=None, help="Random seed of the run.")
 
 
 @dataclass(frozen=True, eq=False)
 class FertilityPredictor:
-    """A trained tagger and the words it knows."""
+    """A trained tagger and its vocabulary."""
 
     model: FertilityTagger
     vocabulary: Vocabulary
 
     def __eq__(self, other: object) -> bool:
-        """Whether they predict the same."""
+        """Return whether vocabulary, config and weights are equal."""
         if not isinstance(other, FertilityPredictor):
             return NotImplemented
         if self.vocabulary != other.vocabulary or self.model.config != other.model.config:
@@ -190,7 +193,7 @@ class FertilityPredictor:
 
     @torch.inference_mode()
     def expected(self, sentences: Sequence[Sequence[str]]) -> list[list[float]]:
-        """The expected fertility of each word, at least 1; of an empty sentence none."""
+        """Return the expected fertility of each word, at least 1; the list of an empty sentence is empty."""
         self.model.eval()
         found: list[list[float]] = [[] for _ in sentences]
         order = sorted(
@@ -204,19 +207,19 @@ class FertilityPredictor:
         return found
 
     def score(self, tagged: Tagged) -> PredictorScore:
-        """How well it predicts the fertilities of sentences, of which one has a word at least."""
+        """Compute the scores on sentences, at least one of which is not empty."""
         return TaggedExamples(tagged, self.vocabulary).score(self.model)
 
     def save(self, folder: Path) -> None:
-        """Write what it takes to predict, and nothing of its training; `predictor.json` comes last.
+        """Write the files that prediction needs, without the training state; `predictor.json` comes last.
 
         Raises:
-            CheckpointError: if something cannot be written.
+            CheckpointError: if a file cannot be written.
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CheckpointError(f"{folder}: cannot be made: {error.strerror}") from None
+            raise CheckpointError(f"{folder}: cannot create the directory: {error.strerror}") from None
         self.vocabulary.save(folder / VOCABULARY_FILE)
         about = _Description(tagger=self.model.config, classes=self.model.classes)
         beside = _beside(about, folder / VOCABULARY_FILE)
@@ -225,10 +228,10 @@ class FertilityPredictor:
 
     @classmethod
     def load(cls, folder: Path | str) -> "FertilityPredictor":
-        """Read what `save` or `train_predictor` wrote.
+        """Load a predictor that `save` or `train_predictor` wrote.
 
         Raises:
-            DataError: if the folder holds no predictor.
+            DataError: if the directory contains no predictor.
             CheckpointError: if its weights are missing, truncated or altered.
         """
         folder = Path(folder)
@@ -255,31 +258,34 @@ def train_predictor(
     settings: TrainingConfig = SETTINGS,
     seed: int = 1,
 ) -> Result:
-    """Train a predictor into a folder, or go on where training was stopped.
+    """Train a predictor in a directory, or resume interrupted training.
 
-    Words seen once are unknown words, so that the tagger learns what to say of these.
+    Words that occur once are replaced by the unknown word, so that the tagger learns to predict its
+    fertility.
 
     Args:
-        folder: Made if it is not there.
-        train: What to train on.
-        valid: What the best epoch is chosen on, by F1.
-        config: The tagger's sizes.
-        settings: How to train.
-        seed: Of parameters, order and noise.
+        folder: The directory; it is created if it does not exist.
+        train: The training sentences.
+        valid: The validation sentences, on which the best epoch is selected by F1.
+        config: The sizes of the tagger. Default: those of `TaggerConfig`.
+        settings: The training options.
+        seed: The random seed of initialization, data order and dropout.
 
     Returns:
-        How the run ended.
+        The result of the run.
 
     Raises:
-        DataError: if there is no word to train or validate on.
-        UsageError: if the folder holds something else.
-        CheckpointError: if something cannot be written.
-        TrainingDiverged: if the loss stayed not finite.
+        DataError: if the training or the validation sentences contain no word.
+        UsageError: if the directory contains other files.
+        CheckpointError: if a file cannot be written.
+        TrainingDiverged: if the loss was repeatedly not finite.
     """
     folder = Path(folder)
     counts = Counter(word for words in train.sentences for word in words)
     if not counts or not any(valid.sentences):
-        raise DataError(f"there is no word to {'validate' if counts else 'train'} a fertility predictor on")
+        raise DataError(
+            f"the {'validation' if counts else 'training'} text of the fertility predictor contains no word"
+        )
     vocabulary = Vocabulary.build(counts, min_count=2)
     config = TaggerConfig() if config is None else config
     classes = max(config.least_classes, *(count for own in train.fertilities for count in own))
@@ -291,7 +297,7 @@ def train_predictor(
         _describe(folder, about)
         vocabulary.save(folder / VOCABULARY_FILE)
         trainer = _TaggerTrainer(
-            # Of a model the trainer asks its objective, outcome and flops alone.
+            # The trainer uses only the objective, the outcome and the FLOPs of a model, which a tagger has.
             cast(TranslationModel, model),
             TaggedExamples(train, vocabulary),
             TaggedExamples(valid, vocabulary),
@@ -305,7 +311,7 @@ def train_predictor(
 
 
 def _describe(folder: Path, about: _Description) -> None:
-    """Write `predictor.json`, unless the folder holds something else."""
+    """Write `predictor.json`, or raise an error if the directory contains other files."""
     text = _text_of(about)
     _refuse_other(folder, text)
     if not (folder / FILE).is_file():
@@ -317,22 +323,26 @@ def _text_of(about: _Description) -> bytes:
 
 
 def _refuse_other(folder: Path, text: bytes) -> None:
-    """Refuse a folder of other content than a predictor of this description."""
+    """Raise an error if the directory contains other files than a predictor of this description."""
     if (folder / FILE).is_file():
         if read_bytes(folder / FILE) != text:
-            raise UsageError(f"{folder}: holds a predictor of other texts or settings; give another folder")
+            raise UsageError(
+                f"{folder} contains a predictor of other texts or options; choose another directory"
+            )
     elif folder.is_dir() and not is_empty(folder):
-        raise UsageError(f"{folder}: holds something else than a fertility predictor; give another folder")
+        raise UsageError(
+            f"{folder} contains other files than a fertility predictor; choose another directory"
+        )
 
 
 def _beside(about: _Description, vocabulary: Path) -> dict[str, str]:
-    """The checksums of what a tagger's weights mean something beside: the words it knows and its sizes."""
+    """Return the checksums of the vocabulary and the sizes that a tagger's weights depend on."""
     sizes = json.dumps([to_dict(about.tagger), about.classes], sort_keys=True)
     return {VOCABULARY_FILE: file_digest(vocabulary), FILE: hashlib.sha256(sizes.encode()).hexdigest()}
 
 
 def _digest(*texts: Tagged) -> str:
-    """SHA-256 over sentences and fertilities."""
+    """Return the SHA-256 checksum of sentences and fertilities."""
     total = hashlib.sha256()
     for tagged in texts:
         for words, counts in zip(tagged.sentences, tagged.fertilities, strict=True):

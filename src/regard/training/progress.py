@@ -1,4 +1,4 @@
-"""Where a run stands: the counts that a checkpoint keeps beside weights, optimizer and schedule."""
+"""The progress of a run: the counters that a checkpoint stores with weights, optimizer and schedule."""
 
 import dataclasses
 import math
@@ -13,15 +13,15 @@ __all__ = ["Progress", "Window"]
 
 @dataclass
 class Window:
-    """Sums since the last line of the record; losses in nats.
+    """Sums since the last line of the metrics log; losses are in nats.
 
     Attributes:
-        updates: Updates made.
-        tokens: Target tokens seen.
-        total: What was minimised.
+        updates: The number of optimizer steps.
+        tokens: The number of target tokens.
+        total: The minimized loss.
         nll: -log p of the references.
-        norm: The sum of the gradients' norms.
-        seconds: Time spent on updates.
+        norm: The sum of the gradient norms.
+        seconds: The time spent on optimizer steps.
     """
 
     updates: int = 0
@@ -34,19 +34,22 @@ class Window:
 
 @dataclass
 class Progress:
-    """Counts over the whole run, resumes included.
+    """Counters of the whole run, over all resumes.
 
     Attributes:
-        update: Updates made; one that was skipped counts.
-        epoch: The epoch under way, from 1.
-        batch: Batches of it that were seen.
-        skipped: Updates skipped since the loss was not finite, and how many of them last in a row.
-        tokens: Target tokens seen.
-        flops: Floating-point operations spent on updates.
-        seconds: Time by the clock, validation included.
-        best: The best validation score so far (perplexity, BLEU or accuracy), at which update, and how many
-            validations have gone by since.
-        window: What the record's next line will tell.
+        update: The number of optimizer steps, including skipped ones.
+        epoch: The current epoch, from 1.
+        batch: The number of batches of the current epoch that were processed.
+        skipped: The number of steps that were skipped because the loss or gradient was not finite.
+        skipped_in_a_row: The number of skipped steps since the last step that was applied.
+        tokens: The number of target tokens.
+        flops: The floating-point operations of the optimizer steps.
+        seconds: The wall-clock time, including validation.
+        best: The best validation score so far (perplexity, BLEU, accuracy or F1), or None.
+        best_update: The step of the best validation.
+        best_loss: The validation loss of the best validation.
+        waited: The number of validations since the best one.
+        window: The sums for the next line of the metrics log.
     """
 
     update: int = 0
@@ -64,29 +67,29 @@ class Progress:
     window: Window = dataclasses.field(default_factory=Window)
 
     def state(self) -> dict[str, Any]:
-        """The counts as plain numbers."""
+        """Return the counters as a dictionary for the checkpoint."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Progress":
-        """What `state` gave.
+        """Create the counters from the dictionary that `state` returned.
 
         Raises:
-            CheckpointError: if it is another version's.
+            CheckpointError: if another version of regard wrote the dictionary.
         """
         try:
             return cls(**{**state, "window": Window(**state["window"])})
         except (KeyError, TypeError):
-            raise CheckpointError("the checkpoint is of another version of regard") from None
+            raise CheckpointError("the checkpoint was written by another version of regard") from None
 
     def judge(self, score: float, higher_is_better: bool, loss: float) -> bool:
-        """Take note of a validation score; returns whether it is the best so far, which nan never is.
+        """Record a validation score and return whether it is the best so far; NaN never is.
 
         Args:
             score: The score.
-            higher_is_better: Whether a higher one is better.
-            loss: The validation loss, which decides between equal scores: accuracy, BLEU and F1 stay at 0
-                while a model has learned little.
+            higher_is_better: Whether a higher score is better.
+            loss: The validation loss, which breaks ties: accuracy, BLEU and F1 can stay at 0 early in
+                training.
         """
         if math.isnan(score) or math.isnan(loss):
             better = False
@@ -103,11 +106,11 @@ class Progress:
         return better
 
     def limit_reached(self, stop: StopConfig, patience: int | None) -> str | None:
-        """Which limit of the run is reached, in words; none: training goes on."""
+        """Return a description of the limit that the run has reached, or None if training continues."""
         if stop.epochs and self.epoch > stop.epochs:
             return f"{stop.epochs} epochs"
         if stop.updates and self.update >= stop.updates:
-            return f"{stop.updates} updates"
+            return f"{stop.updates} steps"
         if stop.minutes and self.seconds >= 60 * stop.minutes:
             return f"{stop.minutes:g} minutes"
         if patience is not None and self.waited >= patience:
@@ -115,7 +118,7 @@ class Progress:
         return None
 
     def done(self, stop: StopConfig, batches_in_epoch: int) -> float:
-        """The share of the run that is done, in [0, 1], by the limit that will be reached first."""
+        """Return the completed share of the run in [0, 1], relative to the limit closest to being reached."""
         shares = []
         if stop.epochs:
             shares.append((self.epoch - 1 + self.batch / max(1, batches_in_epoch)) / stop.epochs)

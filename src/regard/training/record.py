@@ -1,9 +1,10 @@
-"""What happened in a run: `record.jsonl`, one JSON object a line, and TensorBoard's files where asked for.
+"""The metrics log of a run: `record.jsonl`, one JSON object per line, and optional TensorBoard event files.
 
-A line of kind `train` tells the means since the line before: `loss` (what is minimised) in nats a token,
-`perplexity` (without smoothing), `norm` of the gradient, `tokens_per_second`; and `rate`, `tokens`, `flops`
-and `seconds` so far. A line of kind `validation` tells `loss`, `perplexity`, `bleu` or `accuracy`
-where it is measured, and whether it is the `best`.
+A line of kind `train` contains the means since the previous line: `loss` (the minimized loss) in nats per
+token, `perplexity` (without label smoothing), `norm` of the gradient and `tokens_per_second`. It also has the
+learning rate as `rate` and the totals of `tokens`, `flops` and `seconds` since the start of the run. A line
+of kind `validation` contains `loss`, `perplexity`, `bleu` or `accuracy` if that is the metric, and whether
+the score is the `best` so far.
 """
 
 import json
@@ -24,20 +25,20 @@ _log = logging.getLogger(__name__)
 
 
 class Record:
-    """The record of a run, open for appending.
+    """The metrics log of a run, open for appending.
 
     Args:
-        folder: The model folder.
-        update: The update the run goes on from; what was recorded of later ones is cut off.
-        tensorboard: Whether to write TensorBoard's files too.
+        folder: The model directory.
+        update: The step from which the run resumes; lines of later steps are removed.
+        tensorboard: Whether to write TensorBoard event files as well.
 
     Raises:
-        CheckpointError: if it cannot be written.
-        ConfigError: if TensorBoard is asked for and not installed.
+        CheckpointError: if the file cannot be written.
+        ConfigError: if `tensorboard` is set and TensorBoard is not installed.
     """
 
     def __init__(self, folder: Path, update: int = 0, tensorboard: bool = False) -> None:
-        """Cut the record back and open it."""
+        """Remove the lines after `update` and open the file."""
         self.path = folder / RECORD_FILE
         self._board = _open_board(folder / "tensorboard", update) if tensorboard else None
         kept = [entry for entry in read_record(folder) if entry.get("update", 0) <= update]
@@ -51,7 +52,7 @@ class Record:
         """Append a line.
 
         Raises:
-            CheckpointError: if it cannot be written (disk full).
+            CheckpointError: if it cannot be written, for example because the disk is full.
         """
         try:
             self._file.write(_line(entry))
@@ -64,7 +65,7 @@ class Record:
                 self._board.add_scalar(f"{entry['kind']}/{name}", value, entry["update"])
 
     def sync(self) -> None:
-        """Flush to disk, before a checkpoint vouches for what was recorded."""
+        """Flush the files to disk, so that a checkpoint never refers to lines that are not stored."""
         os.fsync(self._file.fileno())
         if self._board is not None:
             self._board.flush()
@@ -77,10 +78,10 @@ class Record:
 
 
 def read_record(folder: Path | str) -> list[dict[str, Any]]:
-    """The lines of a model folder's record; a last line that was cut off by a kill is left out.
+    """Return the lines of a model directory's metrics log; an incomplete last line is skipped.
 
     Raises:
-        CheckpointError: if another line is no JSON object; names it.
+        CheckpointError: if another line is not a JSON object; the message gives its number.
     """
     path = Path(folder) / RECORD_FILE
     try:
@@ -92,6 +93,7 @@ def read_record(folder: Path | str) -> list[dict[str, Any]]:
         try:
             entries.append(parse_json(line, dict[str, Any]))
         except NotJson:
+            # A process that was killed while writing leaves an incomplete last line.
             if number == len(lines) and not line.endswith(b"\n"):
                 break
             raise CheckpointError(f"{path}: line {number} is not a JSON object") from None
@@ -107,6 +109,7 @@ def _open_board(folder: Path, update: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ConfigError(
-            "training.record.tensorboard needs the package tensorboard: pip install 'regard[tensorboard]'"
+            "training.record.tensorboard = true needs the package tensorboard; install it with "
+            "pip install 'regard[tensorboard]'"
         ) from None
     return SummaryWriter(str(folder), purge_step=update + 1)

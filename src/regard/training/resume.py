@@ -1,7 +1,7 @@
-"""Whether a run that goes on is the run that was begun, and whether a model folder's files belong together.
+"""Consistency checks of a resumed run and of the files of a model directory.
 
-Weights are numbers that mean something beside one config and one vocabulary alone. With each file of weights
-stand the checksums of what it was trained beside, and who reads it compares.
+Weights are valid only with the config and the vocabularies that they were trained with. Each weight file
+therefore contains the checksums of these files, which are compared whenever the weights are loaded.
 """
 
 import hashlib
@@ -32,9 +32,9 @@ __all__ = [
 ]
 
 BESIDE = "beside"
-"""The key of a file of weights under which these checksums stand."""
+"""The key of these checksums in the metadata of a weight file."""
 FOLDERS = ("predictor", "pretrained")
-"""Folders of a model folder whose files decide what its weights do."""
+"""Subdirectories of a model directory with files that the weights depend on."""
 
 HARMLESS = (
     "folder",
@@ -48,27 +48,27 @@ HARMLESS = (
     "training.record",
     "training.validation.patience",
 )
-"""What may differ when a run goes on: limits, logging, places. Texts may move: their content is checked."""
+"""Options that may change when a run is resumed: limits, logging and paths. Texts are checked by content."""
 
 
 def is_harmless(key: str) -> bool:
-    """Whether a setting of a run's config may be another one when the run goes on."""
+    """Return whether an option, such as `training.stop.epochs`, may change when a run is resumed."""
     path = key.startswith("data.") and key.rpartition(".")[2] in ("source", "target", "tsv")
     return path or any(key == name or key.startswith(f"{name}.") for name in HARMLESS)
 
 
 def decisive_digest(config: Mapping[str, Any]) -> str:
-    """The SHA-256 of the settings of a run's config that are not harmless."""
+    """Return the SHA-256 checksum of the options of a run that must not change when it is resumed."""
     decisive = [leaf for leaf in sorted(_leaves(config, "")) if not is_harmless(leaf[0])]
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 
 def files_beside(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
-    """The checksums of what the weights of a model folder mean something beside.
+    """Return the checksums of the files that the weights of a model directory depend on, by file name.
 
     Args:
-        folder: The model folder. `text.json` has the checksums of the vocabularies.
-        config: Its config as plain dictionaries.
+        folder: The model directory. Its `text.json` contains the checksums of the vocabularies.
+        config: The config of the model as plain dictionaries.
 
     Raises:
         CheckpointError: if a file cannot be read.
@@ -87,16 +87,16 @@ def files_beside(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_weights(file: Path, folder: Path, config: Mapping[str, Any], lost: bool = False) -> None:
-    """See that weights stand beside the config and the vocabularies that they were trained with.
+    """Check that a model directory has the config and the vocabularies that its weights were trained with.
 
     Args:
-        file: The file of weights.
-        folder: The model folder it lies in.
-        config: The folder's config as plain dictionaries.
-        lost: Whether a file that cannot be read is passed over.
+        file: The weight file.
+        folder: The model directory that contains it.
+        config: The config of the model as plain dictionaries.
+        lost: Whether to ignore a weight file that cannot be read.
 
     Raises:
-        CheckpointError: if a file is another one, is missing or was not there; names it.
+        CheckpointError: if a file has changed, is missing or was added; the message names it.
     """
     try:
         check_beside(file, folder, files_beside(folder, config))
@@ -106,19 +106,19 @@ def check_weights(file: Path, folder: Path, config: Mapping[str, Any], lost: boo
 
 
 class _Unreadable(CheckpointError):
-    """A file of weights cannot be read."""
+    """A weight file that cannot be read."""
 
 
 def check_beside(file: Path, folder: Path, found: Mapping[str, str]) -> None:
-    """See that weights stand beside files of certain checksums.
+    """Check that the checksums in a weight file equal those of the files in a directory.
 
     Args:
-        file: The file of weights.
-        folder: The folder of the files.
-        found: The checksums of what is there, by the files' names.
+        file: The weight file.
+        folder: The directory of the files.
+        found: The checksums of the files, by file name.
 
     Raises:
-        CheckpointError: if it was trained beside others; names the first.
+        CheckpointError: if the checksums differ; the message names the first such file.
     """
     try:
         known = read_about(file).get(BESIDE)
@@ -128,37 +128,40 @@ def check_beside(file: Path, folder: Path, found: Mapping[str, str]) -> None:
 
 
 def compare_beside(known: Any, file: Path, folder: Path, found: Mapping[str, str]) -> None:
-    """See that recorded checksums are those of what is there.
+    """Check that recorded checksums equal those of the files in a directory.
 
     Args:
-        known: What was recorded.
-        file: Where; for messages.
-        folder: The folder of the files.
-        found: The checksums of what is there, by the files' names.
+        known: The recorded checksums, by file name.
+        file: The file that contains them, for messages.
+        folder: The directory of the files.
+        found: The checksums of the files, by file name.
 
     Raises:
-        CheckpointError: if they differ; names the first file.
+        CheckpointError: if they differ; the message names the first such file.
     """
     if not isinstance(known, Mapping):
-        raise CheckpointError(f"{file}: does not tell which config and vocabularies it was trained with")
+        raise CheckpointError(
+            f"{file}: the checksums of the config and the vocabularies are missing; train again in another "
+            "directory"
+        )
     for name in sorted(known.keys() | found.keys()):
         if known.get(name) != found.get(name):
             raise CheckpointError(
-                f"{folder / name}: is not what {file} was trained with: its checksum is another; put the "
-                "right file back, or train again in another folder"
+                f"{folder / name}: the checksum differs from that of the file that {file} was trained with; "
+                "restore the original file, or train again in another directory"
             )
 
 
 def write_weights(
     folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor], about: Mapping[str, Any]
 ) -> None:
-    """Write the weights of a model folder whose config and text are there.
+    """Write the weights of a model directory that already contains its config and vocabularies.
 
     Args:
-        folder: The model folder.
-        config: Its config as plain dictionaries.
-        weights: By name.
-        about: What else is to be known of them; anything JSON can hold.
+        folder: The model directory.
+        config: The config of the model as plain dictionaries.
+        weights: The weights by name.
+        about: Further metadata of the weights, serializable as JSON.
 
     Raises:
         CheckpointError: if a file is missing or cannot be written.
@@ -169,23 +172,24 @@ def write_weights(
 def differences(
     before: Mapping[str, Any], now: Mapping[str, Any], harmless: Callable[[str], bool]
 ) -> list[str]:
-    """The settings in which two configs differ, one line each, by the path of their keys.
+    """Return one line for each option in which two configs differ, sorted by the path of the option.
 
     Args:
-        before: A config as plain dictionaries.
-        now: Another.
-        harmless: Whether a key, such as `training.batch.size` or `data.train[0].weight`, may differ.
+        before: The config of the existing run as plain dictionaries.
+        now: The new config.
+        harmless: A function that returns whether an option, such as `training.batch.size` or
+            `data.train[0].weight`, may differ.
     """
     old, new = dict(_leaves(before, "")), dict(_leaves(now, ""))
     return [
-        f"{key}: {_shown(old, key)} there, {_shown(new, key)} here"
+        f"{key}: {_shown(old, key)} in the existing run, {_shown(new, key)} now"
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key) and not harmless(key)
     ]
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """The leaves of nested dictionaries and lists with their paths."""
+    """Iterate over the leaves of nested dictionaries and lists with their paths."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _leaves(item, f"{path}.{key}" if path else key)

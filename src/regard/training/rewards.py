@@ -1,10 +1,11 @@
-"""What a mechanism's draws brought: the BLEU that the tokens likeliest under them add (Indurthi et al. 2019).
+"""Rewards of sampled attention: the gain in BLEU of the predicted tokens (Indurthi et al. 2019).
 
     r_t = R(y'_1..t) - R(y'_1..t-1),   G_t = sum of r_t' for t' >= t                            (Eq. 8)
 
-y' being the likeliest token of each step under teacher forcing and R as in `regard.metrics.prefix_bleu`. The
-advantage is w (G_t - b_t), b_t the mean G_t of the batch's other sentences, or what a network of the
-mechanism expects, which is trained by its squared error, as `EXPECTATION` of the loss.
+y' is the top-scoring token of each step under teacher forcing, and R is the BLEU of a prefix; see
+`regard.metrics.prefix_bleu`. The advantage is w (G_t - b_t). The baseline b_t is the mean G_t of the other
+sentences of the batch, or the output of a baseline network. That network is trained on the squared error,
+which is added to the loss with the weight `EXPECTATION`.
 """
 
 import dataclasses
@@ -22,23 +23,23 @@ from regard.types import Float, Int, Tensor
 __all__ = ["returns_of", "rewarded"]
 
 EXPECTATION = 1e-3
-"""What the squared error of an expected return weighs beside likelihood.
+"""The weight of the baseline network's squared error relative to the log-likelihood.
 
-Returns are as large as sentences are long, and errors squared: at their full weight they are most of the
-gradient's norm, and clipping it takes nearly all of the model's own. To the network that expects them, under
-Adam, the weight makes no difference.
+Returns grow with the length of the sentence, and their errors are squared. With a weight of 1 they would
+dominate the norm of the gradient, and clipping would remove nearly all of the model's own gradient. The
+weight does not affect the baseline network itself, because Adam is invariant to the scale of the gradient.
 """
 
 
 def returns_of(tokens: Int[Tensor, "B T"], reference: Sequences) -> Float[Tensor, "B T"]:
-    """G_t, float32; zero beyond the reference.
+    """Return the returns G_t as float32, zero at padding.
 
     Args:
-        tokens: y', as long as the references.
-        reference: y.
+        tokens: y', of the same lengths as the references.
+        reference: The reference y.
     """
-    said, wanted, lengths = (x.cpu().numpy() for x in (tokens, reference.tokens, reference.lengths))
-    scores = torch.from_numpy(prefix_bleu(said, lengths, wanted, lengths, EOS, UNK)).to(
+    predicted, wanted, lengths = (x.cpu().numpy() for x in (tokens, reference.tokens, reference.lengths))
+    scores = torch.from_numpy(prefix_bleu(predicted, lengths, wanted, lengths, EOS, UNK)).to(
         tokens.device, torch.float32
     )
     last = scores.gather(1, reference.lengths.unsqueeze(1) - 1)
@@ -47,12 +48,12 @@ def returns_of(tokens: Int[Tensor, "B T"], reference: Sequences) -> Float[Tensor
 
 
 def rewarded(outcome: Outcome, reference: Sequences, reward: Reward) -> Outcome:
-    """The outcome of a training batch with the advantage of what was drawn.
+    """Return the outcome of a training batch with the advantage of the sampled attention.
 
     Args:
-        outcome: Of teacher forcing, with its likeliest tokens.
-        reference: The targets.
-        reward: What counts.
+        outcome: The result of teacher forcing, with the top-scoring tokens.
+        reference: The target sentences.
+        reward: The options of the reward: its weight and its baseline.
     """
     assert outcome.likeliest is not None
     found = returns_of(outcome.likeliest, reference)

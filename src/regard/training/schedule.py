@@ -1,7 +1,7 @@
-"""Learning-rate schedules: small state machines that scale the optimizer's rate.
+"""Learning-rate schedules: state machines that return a factor of the optimizer's learning rate.
 
-A schedule is asked for its factor before every update, and told each validation's score and each epoch's end.
-What it remembers is a dictionary of numbers that goes into the checkpoint.
+The trainer calls `factor` before every step, `validated` after every validation and `epoch_ended` after every
+epoch. The state of a schedule is a dictionary that is stored in the checkpoint.
 """
 
 from typing import Annotated, Any, Literal
@@ -21,59 +21,88 @@ __all__ = [
 
 @config
 class ConstantConfig:
-    """The rate stays as it is, after a warm-up where one is asked for."""
+    """A constant learning rate after an optional linear warm-up."""
 
-    kind: Literal["constant"] = option(default="constant", help="The schedule: none.")
+    kind: Literal["constant"] = option(default="constant", help="Schedule: constant learning rate.")
     warmup: int = option(
-        default=0, help="Updates in which the rate rises from 0 in a line.", ge=0, le=1_000_000_000
+        default=0,
+        help="Number of warm-up steps, in which the learning rate increases linearly from 0. 0 disables "
+        "warm-up.",
+        ge=0,
+        le=1_000_000_000,
     )
 
 
 @config
 class InverseSqrtConfig:
-    """A linear warm-up to the optimizer's rate, then rate * sqrt(warmup / update) (Vaswani et al. 2017)."""
+    """Linear warm-up to the learning rate, then rate * sqrt(warmup / step) (Vaswani et al. 2017)."""
 
     kind: Literal["inverse-sqrt"] = option(
-        default="inverse-sqrt", help="The schedule: warm-up, then the inverse square root."
+        default="inverse-sqrt", help="Schedule: linear warm-up, then inverse square root of the step."
     )
     warmup: int = option(
-        default=4000, help="Updates in which the rate rises from 0 in a line.", ge=1, le=1_000_000_000
+        default=4000,
+        help="Number of warm-up steps, in which the learning rate increases linearly from 0.",
+        ge=1,
+        le=1_000_000_000,
     )
 
 
 @config
 class PlateauConfig:
-    """The rate falls whenever validation stops improving."""
+    """A learning rate that is reduced when the validation metric stops improving."""
 
     kind: Literal["plateau"] = option(
-        default="plateau", help="The schedule: lower the rate when validation stops improving."
+        default="plateau", help="Schedule: reduce the learning rate when validation stops improving."
     )
-    factor: float = option(default=0.5, help="What the rate is then multiplied by.", gt=0, lt=1)
+    factor: float = option(
+        default=0.5, help="Factor by which the learning rate is reduced, in (0, 1).", gt=0, lt=1
+    )
     patience: int = option(
-        default=1, help="Validations in a row without improvement before it falls.", ge=1, le=1_000_000
+        default=1,
+        help="Number of validations in a row without improvement before a reduction.",
+        ge=1,
+        le=1_000_000,
     )
     warmup: int = option(
-        default=0, help="Updates in which the rate rises from 0 in a line.", ge=0, le=1_000_000_000
+        default=0,
+        help="Number of warm-up steps, in which the learning rate increases linearly from 0. 0 disables "
+        "warm-up.",
+        ge=0,
+        le=1_000_000_000,
     )
-    least: float = option(default=1e-3, help="The factor never falls below this.", ge=0, le=1)
+    least: float = option(
+        default=1e-3, help="Minimum factor of the learning rate, in [0, 1].", ge=0, le=1
+    )
 
 
 @config
 class HalvingConfig:
-    """As Malaviya et al. (2018): halved after every epoch from epoch 8, or from validation's first rise."""
+    """The schedule of Malaviya et al. (2018).
+
+    The learning rate is halved after every epoch, from epoch 8 or from the first increase of the validation
+    perplexity, whichever comes first.
+    """
 
     kind: Literal["halving"] = option(
-        default="halving", help="The schedule: halve after every epoch from some epoch on."
+        default="halving", help="Schedule: reduce the learning rate after every epoch from some epoch on."
     )
-    factor: float = option(default=0.5, help="What the rate is multiplied by.", gt=0, lt=1)
+    factor: float = option(
+        default=0.5, help="Factor by which the learning rate is reduced, in (0, 1).", gt=0, lt=1
+    )
     start: int = option(
         default=8,
-        help="The first epoch after which it falls, whatever validation says.",
+        help="First epoch, from 1, after which the learning rate is reduced even if the validation "
+        "perplexity has not increased.",
         ge=1,
         le=1_000_000_000,
     )
     warmup: int = option(
-        default=0, help="Updates in which the rate rises from 0 in a line.", ge=0, le=1_000_000_000
+        default=0,
+        help="Number of warm-up steps, in which the learning rate increases linearly from 0. 0 disables "
+        "warm-up.",
+        ge=0,
+        le=1_000_000_000,
     )
 
 
@@ -83,29 +112,29 @@ ScheduleConfig = Annotated[
 
 
 class Schedule:
-    """A learning-rate schedule; this one warms up and then stays at 1."""
+    """A learning-rate schedule; the base class has a linear warm-up and then the constant factor 1."""
 
     def __init__(self, warmup: int = 0) -> None:
-        """Start before the first update."""
+        """Create the schedule before the first step."""
         self.warmup = warmup
         self.scale = 1.0
 
     def factor(self, update: int) -> float:
-        """What the optimizer's rate is multiplied by in an update, counted from 1."""
+        """Return the factor of the learning rate in a step, counted from 1."""
         return self.scale * min(1.0, update / self.warmup if self.warmup else 1.0)
 
     def validated(self, improved: bool) -> None:
-        """Learn of a validation, and whether it was the best so far."""
+        """Receive whether a validation was the best so far."""
 
     def epoch_ended(self, epoch: int, perplexity: float | None) -> None:
-        """Learn that an epoch (from 1) ended, and of the perplexity of the validation at its end, if any."""
+        """Receive the number of a finished epoch, from 1, and its validation perplexity, if any."""
 
     def state(self) -> dict[str, Any]:
-        """What it remembers."""
+        """Return the state for the checkpoint."""
         return {"scale": self.scale}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Remember what `state` gave."""
+        """Restore the state that `state` returned."""
         for name, value in state.items():
             setattr(self, name, value)
 
@@ -150,7 +179,7 @@ class _Halving(Schedule):
 
 
 def build_schedule(config: ScheduleConfig) -> Schedule:
-    """The schedule a config describes."""
+    """Return the schedule that a config describes."""
     match config:
         case ConstantConfig():
             return Schedule(config.warmup)

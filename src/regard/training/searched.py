@@ -1,4 +1,4 @@
-"""What a model's own translations of the validation text score while it is trained."""
+"""Validation by greedy translation: BLEU or accuracy of the validation split during training."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ class Searched:
     """BLEU (sacreBLEU's default) or accuracy of a model's greedy translations of the validation text.
 
     Attributes:
-        search: How the model translates, but for the beam.
-        training: Its precision, and which of the two.
-        prepared: The text.
-        device: Where the model is.
+        search: The search options; the beam size is replaced by 1.
+        training: The training options, which give the precision and the metric.
+        prepared: The prepared text.
+        device: The device of the model.
     """
 
     search: SearchConfig
@@ -31,7 +31,7 @@ class Searched:
     device: torch.device
 
     def __call__(self, model: TranslationModel) -> float:
-        """The score, out of 100."""
+        """Translate the validation split and return the score, from 0 to 100."""
         from regard.decoding.translate import Translator, number_lines
         from regard.metrics.transduction import accuracy
         from regard.metrics.translation import bleu

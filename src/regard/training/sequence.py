@@ -1,16 +1,18 @@
-"""Sequence-level losses (Wu et al. 2018; Shen et al. 2016): whole translations, judged by BLEU.
+"""Sequence-level losses (Shen et al. 2016; Wu et al. 2018): minimum risk training and REINFORCE with BLEU.
 
-For each sentence n candidates y' are drawn from the model or are its beam's best. With R the BLEU of
-`regard.metrics.prefix_bleu`, which is as large as the reference is long,
+For each sentence, n candidate translations y' are sampled from the model or taken from a beam. Let R be the
+BLEU of `regard.metrics.prefix_bleu`, which is scaled by the length of the reference. The losses are
 
-    risk       - sum_y' Q(y') R(y'),   Q(y') proportional to P(y')^s, over the candidates that differ
+    risk       - sum_y' Q(y') R(y'),   Q(y') proportional to P(y')^s, over the distinct candidates
     reinforce  - 1/n sum_y' sum_t (G_t - b_t) log p(y'_t)
 
-G_t being R(y') (terminal) or what the words from t on add to it, R(y') - R(y'_1..t-1) (shaped), and b_t the
-mean of the other candidates' G_t. Minimised is m times the model's own objective and 1 - m times this.
-Candidates of a beam are no draws: their estimate is biased. Nor is the end symbol of a drawn candidate that
-is as long as may be: its log p is left out. Candidates are made as in translation, without dropout, and by
-hard attention without chance, while log p is that of training: what comes of that is a bias too.
+where G_t is R(y') (reward = terminal) or R(y') - R(y'_1..t-1), the gain from the tokens from t on (reward =
+shaped), and b_t is the mean of the other candidates' G_t. The total loss is m times the model's own objective
+plus 1 - m times the sequence loss.
+
+Two approximations bias the gradient. Candidates from a beam are not samples. Candidates are generated in
+evaluation mode, without dropout and without sampling of hard attention, while log p is computed in training
+mode. The EOS token that ends a candidate at the maximum length is not sampled, so its log p is excluded.
 """
 
 import dataclasses
@@ -35,45 +37,55 @@ from regard.types import Bool, Float, Tensor
 __all__ = ["Candidate", "Judged", "SequenceConfig", "draw_candidates", "part", "sequence_loss"]
 
 TALL, MORE = 1.5, 10
-"""Candidates have at most so many tokens for each source token, and so many more."""
+"""The maximum length of a candidate is TALL times the source length plus MORE, in tokens."""
 
 
 @config
 class SequenceConfig:
-    """Whole translations judged by BLEU, beside the model's own objective."""
+    """A sequence-level loss on BLEU in addition to the model's own objective."""
 
     loss: Literal["risk", "reinforce"] = option(
-        default="risk", help="Minimum risk over the candidates, or REINFORCE."
+        default="risk", help="Sequence loss: minimum risk training or REINFORCE."
     )
     candidates: Literal["sample", "beam"] = option(
-        default="sample", help="Draw them from the model, or take the best of a beam."
+        default="sample", help="Source of the candidates: samples of the model or the best of a beam."
     )
-    count: int = option(default=5, help="n: how many candidates a sentence has.", ge=1, le=10_000)
+    count: int = option(default=5, help="n: number of candidates per sentence.", ge=1, le=10_000)
     reward: Literal["terminal", "shaped"] = option(
-        default="terminal", help="Reward each word by the whole translation, or by what comes from it on."
+        default="terminal",
+        help="Reward of a token: BLEU of the whole translation (terminal), or the gain in BLEU from that "
+        "token on (shaped).",
     )
     sharpness: float = option(
-        default=5e-3, help="s: the power of probabilities among the candidates of a risk.", gt=0, le=1e6
+        default=5e-3,
+        help="s: exponent of the candidates' probabilities in minimum risk training.",
+        gt=0,
+        le=1e6,
     )
-    own: float = option(default=0.3, help="m: the share of the model's own objective.", ge=0, le=1)
+    own: float = option(
+        default=0.3,
+        help="m: weight of the model's own objective, in [0, 1]; the sequence loss has the weight 1 - m.",
+        ge=0,
+        le=1,
+    )
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
+        """Reject options that contradict each other."""
         if self.loss == "risk" and self.reward == "shaped":
             raise ValueError(
-                "a risk is of whole translations: reward = 'shaped' goes with loss = 'reinforce'"
+                "reward = 'shaped' needs loss = 'reinforce': minimum risk training scores whole translations"
             )
         if self.loss == "risk" and self.count < 2:
-            raise ValueError("a risk compares candidates: count must be 2 or more")
+            raise ValueError("minimum risk training compares candidates: count must be 2 or more")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A translation to be judged.
+    """A candidate translation.
 
     Attributes:
-        tokens: Its tokens, `EOS` the last.
-        cut: Whether `EOS` was no draw, nothing else being allowed there.
+        tokens: The token ids, ending with `EOS`.
+        cut: Whether `EOS` was forced by the maximum length instead of sampled.
     """
 
     tokens: tuple[int, ...]
@@ -83,13 +95,13 @@ class Candidate:
 def draw_candidates(
     model: TranslationModel, batch: Batch, config: SequenceConfig, seed: int
 ) -> list[list[Candidate]]:
-    """The candidates of each sentence; of a beam with too few the best comes again.
+    """Return `config.count` candidates per sentence; the best one is repeated if a beam returns fewer.
 
     Args:
-        model: Is put into evaluation mode meanwhile.
+        model: The model; it is in evaluation mode during the call.
         batch: The sentences.
-        config: How many, and where from.
-        seed: Of what is drawn.
+        config: The number of candidates and their source.
+        seed: The random seed of the samples.
     """
     search = SearchConfig(
         beam=config.count,
@@ -109,13 +121,13 @@ def draw_candidates(
 
 @dataclass(frozen=True)
 class Judged:
-    """A batch with further rows for its sentences' candidates.
+    """A batch with additional rows for the candidates, so that one forward pass scores both.
 
     Attributes:
-        batch: The B sentences with their references, then the candidates, sentence by sentence.
+        batch: The B sentences with their references, followed by the N candidates, sentence by sentence.
         reference: The reference of each candidate.
-        cut: [N], of each candidate whether its end was no draw.
-        config: How they are judged.
+        cut: [N], whether the `EOS` of a candidate was forced.
+        config: The options of the sequence loss.
     """
 
     batch: Batch
@@ -125,12 +137,12 @@ class Judged:
 
     @classmethod
     def of(cls, batch: Batch, candidates: Sequence[Sequence[Candidate]], config: SequenceConfig) -> "Judged":
-        """Put it together.
+        """Append the candidates to a batch.
 
         Args:
-            batch: The sentences.
-            candidates: Of each sentence, `config.count`.
-            config: How they are judged.
+            batch: The sentences with their references.
+            candidates: `config.count` candidates for each sentence.
+            config: The options of the sequence loss.
         """
         assert batch.target is not None
         tokens, device = batch.target.tokens, batch.target.tokens.device
@@ -147,7 +159,7 @@ class Judged:
         return cls(whole, Sequences(tokens[owners], batch.target.lengths[owners]), cut, config)
 
     def loss(self, outcome: Outcome) -> Float[Tensor, ""]:
-        """The loss of the candidates, given the outcome of the whole batch."""
+        """Return the loss of the candidates from the outcome of the whole batch."""
         assert self.batch.target is not None
         own = slice(len(self.batch) - len(self.reference), None)
         target = self.batch.target
@@ -162,26 +174,26 @@ def sequence_loss(
     config: SequenceConfig,
     cut: Bool[Tensor, "N"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The loss, summed over sentences.
+    """Return the sequence loss, summed over sentences.
 
     Args:
-        outcome: Of teacher forcing with the candidates, those of a sentence one after the other, as many for
-            each.
-        candidates: Their tokens.
-        reference: Each candidate's reference, in the same order.
-        config: Which loss.
-        cut: Of which candidates the end was no draw; none: of none.
+        outcome: The result of teacher forcing with the candidates as targets. The `config.count` candidates
+            of a sentence are consecutive rows.
+        candidates: The tokens of the N candidates.
+        reference: The reference of each candidate, in the same order.
+        config: The options of the loss.
+        cut: Whether the `EOS` of each candidate was forced. Default: all were sampled.
     """
     log_p = outcome.log_likelihood  # (N, T)
-    said, steps = candidates.tokens.cpu().numpy(), candidates.lengths.cpu().numpy()
+    tokens, steps = candidates.tokens.cpu().numpy(), candidates.lengths.cpu().numpy()
     wanted, lengths = reference.tokens.cpu().numpy(), reference.lengths.cpu().numpy()
-    scores = torch.from_numpy(prefix_bleu(said, steps, wanted, lengths, EOS, UNK)).to(log_p)
+    scores = torch.from_numpy(prefix_bleu(tokens, steps, wanted, lengths, EOS, UNK)).to(log_p)
     final = scores.gather(1, candidates.lengths.unsqueeze(1) - 1)  # (N, 1)
     groups = len(log_p) // config.count
     if config.loss == "risk":
         own = candidates.tokens.view(groups, config.count, -1)
         same = (own.unsqueeze(2) == own.unsqueeze(1)).all(-1)  # (sentences, n, n)
-        again = same.tril(-1).any(-1)
+        again = same.tril(-1).any(-1)  # Q is over distinct candidates: repetitions get probability 0
         logits = (config.sharpness * log_p.sum(1)).view(groups, -1)
         weights = logits.masked_fill(again, -torch.inf).softmax(-1)
         return -(weights * final.view(groups, -1)).sum()
@@ -190,24 +202,25 @@ def sequence_loss(
         returns = final - torch.cat([torch.zeros_like(final), scores[:, :-1]], dim=1)
     mask = candidates.mask
     grouped, real = (x.reshape(groups, config.count, -1) for x in (returns, mask))
+    # A terminal reward is also defined after the end of a shorter candidate; a shaped one is not.
     if config.reward == "terminal":
         real = torch.ones_like(real)
     expected = leave_one_out(grouped, real, dim=1).reshape(returns.shape)
-    drawn = mask
+    sampled = mask
     if cut is not None:
         last = candidates.lengths.unsqueeze(1) - 1 == torch.arange(mask.shape[1], device=mask.device)
-        drawn = mask & ~(last & cut.unsqueeze(1))
-    gained = reinforce(log_p, returns, expected).masked_fill(~drawn, 0.0)
+        sampled = mask & ~(last & cut.unsqueeze(1))
+    gained = reinforce(log_p, returns, expected).masked_fill(~sampled, 0.0)
     return -gained.sum() / config.count
 
 
 def part(outcome: Outcome, rows: slice, steps: int | None = None) -> Outcome:
-    """Some rows of an outcome, and of these the first steps; without self-attention.
+    """Return rows of an outcome, cut to the first time steps and without self-attention weights.
 
     Args:
-        outcome: Of teacher forcing.
-        rows: Which sentences.
-        steps: How many steps; none: all.
+        outcome: The result of teacher forcing.
+        rows: The rows to select.
+        steps: The number of time steps. Default: all.
     """
     found: dict[str, Any] = {"encoder": (), "decoder": ()}
     for field in dataclasses.fields(outcome):

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to stop that is granted between two updates."""
+"""Handling of Ctrl-C and SIGTERM as a request to stop after the current step."""
 
 import signal
 import threading
@@ -11,29 +11,29 @@ CAUGHT = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """A context in which the first Ctrl-C or SIGTERM is noted, and the second acts as ever.
+    """A context in which the first Ctrl-C or SIGTERM is recorded and the second has its usual effect.
 
     Attributes:
-        number: The signal that came, if any. Outside the main thread none can be caught.
+        number: The number of the received signal, or None. Signals are caught only in the main thread.
     """
 
     def __init__(self) -> None:
-        """Wait to be entered."""
+        """Create the context without installing handlers."""
         self.number: int | None = None
         self._before: dict[int, Any] = {}
 
     def came(self) -> bool:
-        """Whether a signal came."""
+        """Return whether a signal was received."""
         return self.number is not None
 
     def __enter__(self) -> "Interrupts":
-        """Begin to catch."""
+        """Install the signal handlers."""
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._note) for number in CAUGHT}
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Let signals act as before."""
+        """Restore the previous signal handlers."""
         self._restore()
 
     def _note(self, number: int, frame: FrameType | None) -> None:

@@ -1,7 +1,7 @@
-"""Tensors in sealed files: safetensors that carry a checksum of their own content.
+"""Serialization of tensors: safetensors files that contain a checksum of their content.
 
-The checksum stands in the file's header and not beside it, so that one rename replaces both and no moment
-exists in which they disagree. A file is made in a partial folder, flushed to disk and renamed.
+The checksum is stored in the header of the file, not in a second file, so that one rename replaces both
+atomically. A file is written to a temporary directory, flushed to disk and renamed.
 """
 
 import hashlib
@@ -26,19 +26,20 @@ from regard.types import Tensor
 __all__ = ["read_about", "read_array", "read_shapes", "read_tensors", "write_array", "write_tensors"]
 
 ARRAY = "array"
-KEY = "regard"  # one key: the order of several is not the same on every run
+KEY = "regard"  # a single key, because safetensors does not write several keys in a reproducible order
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write tensors and what is to be known of them.
+    """Write tensors with metadata.
 
     Args:
-        path: The file; its folder exists.
-        tensors: By name.
-        about: Anything JSON can hold.
+        path: The file; its directory exists.
+        tensors: The tensors by name.
+        about: The metadata, serializable as JSON.
 
     Raises:
-        CheckpointError: if it cannot be written (disk full); what was there stays.
+        CheckpointError: if the file cannot be written, for example because the disk is full; an existing file
+            is unchanged.
     """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(about, sort_keys=True)
@@ -46,35 +47,36 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     try:
         with whole_file(path) as made:
             save_file(tensors, made, metadata={KEY: header})
-            os.chmod(made, path.parent.stat().st_mode & 0o666)  # safetensors': the owner's alone
+            # safetensors creates files that only their owner can read.
+            os.chmod(made, path.parent.stat().st_mode & 0o666)
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(
-            f"{path}: cannot be written: {reason}; what was there before is untouched"
+            f"{path}: cannot be written: {reason}; an existing file is unchanged"
         ) from None
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `write_tensors` wrote.
+    """Read a file that `write_tensors` wrote, and verify its checksum.
 
     Returns:
-        The tensors, on the CPU, and what is known of them.
+        The tensors, on the CPU, and the metadata.
 
     Raises:
-        CheckpointError: if the file is missing, truncated or altered; names it.
+        CheckpointError: if the file is missing, truncated or altered; the message names it.
     """
     tensors, metadata = _read(path, with_tensors=True)
     sealed = _seal_of(path, metadata)
     if sealed.sha256 != _digest(tensors, sealed.about):
-        raise CheckpointError(f"{path}: altered: its content does not fit its checksum")
+        raise CheckpointError(f"{path}: the content does not match its checksum: the file was altered")
     return tensors, _about_of(path, sealed)
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """What is known of the tensors of a file, without reading them.
+    """Return the metadata of a file without reading its tensors.
 
     Raises:
-        CheckpointError: if the file is missing or truncated; names it.
+        CheckpointError: if the file is missing or truncated; the message names it.
     """
     _, metadata = _read(path, with_tensors=False)
     return _about_of(path, _seal_of(path, metadata))
@@ -82,28 +84,28 @@ def read_about(path: Path) -> dict[str, Any]:
 
 @config
 class _Seal:
-    """What the header of a file says of its content."""
+    """The content of a file's header."""
 
-    about: str = option(help="What is known of the tensors, as JSON.")
-    sha256: str = option(help="The checksum of the tensors and of `about`.")
+    about: str = option(help="Metadata of the tensors, as JSON.")
+    sha256: str = option(help="Checksum of the tensors and of `about`.")
 
 
 def _seal_of(path: Path, metadata: Mapping[str, str]) -> _Seal:
     try:
         return parse_json(metadata.get(KEY, ""), _Seal)
     except NotJson:
-        raise CheckpointError(f"{path}: not a file of weights made by regard") from None
+        raise CheckpointError(f"{path}: not a weight file written by regard") from None
 
 
 def _about_of(path: Path, sealed: _Seal) -> dict[str, Any]:
     try:
         return parse_json(sealed.about, dict[str, Any])
     except NotJson:
-        raise CheckpointError(f"{path}: not a file of weights made by regard") from None
+        raise CheckpointError(f"{path}: not a weight file written by regard") from None
 
 
 def write_array(path: Path, array: np.ndarray) -> None:
-    """Write one array that was computed from prepared text, sealed, beside that text.
+    """Write one array that was computed from prepared text, with a checksum.
 
     Raises:
         CheckpointError: if it cannot be written.
@@ -112,15 +114,16 @@ def write_array(path: Path, array: np.ndarray) -> None:
 
 
 def read_array(path: Path, dtype: str, *shape: int | None) -> np.ndarray:
-    """Read what `write_array` wrote.
+    """Read an array that `write_array` wrote.
 
     Args:
         path: The file.
-        dtype: The numpy type of its numbers.
-        *shape: Its dimensions; none: any number.
+        dtype: The expected NumPy dtype.
+        *shape: The expected dimensions; None allows any size.
 
     Raises:
-        DataError: if the file is missing, truncated, altered, or of another text; names it.
+        DataError: if the file is missing, truncated or altered, or belongs to another text; the message names
+            it.
     """
     try:
         found = read_tensors(path)[0][ARRAY].numpy()
@@ -128,21 +131,21 @@ def read_array(path: Path, dtype: str, *shape: int | None) -> np.ndarray:
         return found
     except (CheckpointError, KeyError, DataError) as error:
         reason = "not an array of prepared text" if isinstance(error, KeyError) else error
-        raise DataError(f"{reason}; remove {path}, and it is made again") from None
+        raise DataError(f"{reason}; remove {path} and run the command again to recompute it") from None
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the tensors of a file from its header: nothing of their size is allocated.
+    """Return the shapes of the tensors of a file from its header, without allocating the tensors.
 
     Raises:
-        CheckpointError: if the file is missing or truncated; names it.
+        CheckpointError: if the file is missing or truncated; the message names it.
     """
     _check_file(path)
     try:
         with safe_open(path, framework="pt") as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
     except (OSError, SafetensorError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{path}: truncated or not a file of weights: {error}") from None
+        raise CheckpointError(f"{path}: truncated or not a weight file: {error}") from None
 
 
 def _read(path: Path, with_tensors: bool) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -152,7 +155,7 @@ def _read(path: Path, with_tensors: bool) -> tuple[dict[str, Tensor], dict[str, 
             names = file.keys() if with_tensors else ()
             return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
     except (OSError, SafetensorError, ValueError, TypeError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: truncated or not a file of weights: {error}") from None
+        raise CheckpointError(f"{path}: truncated or not a weight file: {error}") from None
 
 
 def _check_file(path: Path) -> None:
@@ -161,7 +164,7 @@ def _check_file(path: Path) -> None:
 
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
-    """SHA-256 over names, shapes, dtypes and values, in the order of the names, and over the text."""
+    """Return the SHA-256 checksum of the text and of names, dtypes, shapes and values, sorted by name."""
     total = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         tensor = tensors[name]

@@ -1,9 +1,9 @@
-"""The training loop: epochs, updates, validation, the record, checkpoints, and when to stop.
+"""The training loop: epochs, steps, validation, the metrics log, checkpoints and stopping criteria.
 
-The state of a run is only ever saved between two updates, after everything that an update brings about
-(record, validation, schedule), so that a resumed run goes on with the next update and misses nothing. Order
-of the data and noise are functions of the seed and of where training stands; the final weights are therefore
-the same bits whether the run was killed or not (CPU, same threads).
+The training state is saved only between two steps, after the logging, validation and schedule of a step, so
+that a resumed run continues with the next step. The order of the data and the random numbers are functions of
+the seed and of the progress of the run. The final weights are therefore bitwise identical whether or not the
+run was interrupted (on a CPU with the same number of threads).
 """
 
 import logging
@@ -42,17 +42,17 @@ _log = logging.getLogger(__name__)
 INTERRUPTED = "a signal"
 
 PATIENCE_WITH_NAN = 10
-"""Updates in a row that may be skipped since the loss is not finite."""
+"""The number of steps in a row with a loss that is not finite after which training has diverged."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended.
+    """The result of a run.
 
     Attributes:
-        reason: Why it stopped, in words.
-        signal: The signal it was stopped by, if any: then it is not done.
-        progress: Where it stands.
+        reason: A description of the limit or signal that ended the run.
+        signal: The number of the signal that interrupted the run, or None if the run is complete.
+        progress: The counters of the run.
     """
 
     reason: str
@@ -61,23 +61,25 @@ class Result:
 
 
 class Trainer:
-    """Trains a model, in a folder that it goes on from if training began there.
+    """Trains a model in a model directory, and resumes from its last checkpoint if there is one.
 
     Args:
-        model: With its first parameters, on the processes' device.
+        model: The initialized model, on the device of the processes.
         train: The training split.
         valid: The validation split.
-        config: How to train.
-        folder: The model folder; it exists, and the first process has claimed it (`regard.data.locking`).
-        seed: The run's seed.
-        processes: Those of the run.
-        identity: What may not change between resumes, by name, such as the data's checksum.
-        beside: The checksums of the files beside the weights; see `regard.training.resume.files_beside`.
-        searched: The validation metric, where it is not perplexity, of what search finds for the validation
-            split; called by the first process.
-        guided: What attention is taught, where the batches of `train` carry links.
-        sequence: How whole translations are judged beside the model's own objective.
-        finetune: How the pre-trained part of the model is trained.
+        config: The options of training.
+        folder: The model directory; it exists, and the first process has locked it (`regard.data.locking`).
+        seed: The random seed of the run.
+        processes: The processes of the run.
+        identity: Values that must not change when the run is resumed, by name, such as the checksum of the
+            data.
+        beside: The checksums of the files that the weights depend on; see
+            `regard.training.resume.files_beside`.
+        searched: A function that returns the validation metric of the model's translations, if the metric is
+            not perplexity. The first process calls it.
+        guided: The options of guided alignment, if the batches of `train` have links.
+        sequence: The options of a sequence loss.
+        finetune: The options of fine-tuning pre-trained layers.
     """
 
     def __init__(
@@ -97,13 +99,18 @@ class Trainer:
         sequence: SequenceConfig | None = None,
         finetune: FinetuneConfig | None = None,
     ) -> None:
-        """Build optimizer and schedule."""
+        """Build the optimizer and the schedule.
+
+        Raises:
+            ConfigError: if options contradict each other or do not fit the model.
+        """
         self.train, self.valid, self.config, self.seed = train, valid, config, seed
         self.folder, self.processes, self.searched = folder, processes, searched
         metric = config.validation.metric
         if metric != "perplexity" and searched is None:
             raise ConfigError(
-                f"training.validation.metric = '{metric}' needs a search over the validation split"
+                f"training.validation.metric = '{metric}' needs the argument `searched`, which translates "
+                "the validation split"
             )
         freeze(model, config.freeze)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -119,13 +126,14 @@ class Trainer:
         self._saved_at = 0.0
 
     def run(self) -> Result:
-        """Go on from the last checkpoint, until a limit is reached or a signal comes; then save.
+        """Train until a limit is reached or a signal is received, then save the training state.
 
         Raises:
-            TrainingDiverged: if the loss was not finite ten times in a row, in every update of the run, or
+            TrainingDiverged: if the loss was not finite in ten steps in a row, in every step of the run, or
                 in a validation.
-            CheckpointError: if a checkpoint is corrupt or of another run, or something cannot be written.
-            DataError: if there is nothing to train on.
+            CheckpointError: if a checkpoint is damaged or belongs to another run, or a file cannot be
+                written.
+            DataError: if there is no training pair.
         """
         self._restore()
         progress = self.state.progress
@@ -134,8 +142,8 @@ class Trainer:
             return Result(f"{limit}, reached before", None, progress)
         if self.processes.is_main:
             if progress.update:
-                where = f"update {progress.update} (epoch {progress.epoch})"
-                _log.info("going on from %s in %s", where, self.folder)
+                where = f"step {progress.update} (epoch {progress.epoch})"
+                _log.info("resuming from %s in %s", where, self.folder)
             else:
                 self._tell_little_text()
             self.record = Record(self.folder, progress.update, self.config.record.tensorboard)
@@ -146,12 +154,12 @@ class Trainer:
             self.updater.release()
             if self.record is not None:
                 self.record.close()
-        # Another process may have been the one that was told.
+        # The signal may have been sent to another process, so that its number is unknown here.
         number = (interrupts.number or signal.SIGTERM) if reason == INTERRUPTED else None
         return Result(reason, number, progress)
 
     def _restore(self) -> None:
-        """Put the last checkpoint back; lacking one, the weights to start from where there are some."""
+        """Restore the last checkpoint or, without one, load the weights of `training.start` if it is set."""
         state, start = self.state, self.config.start
         if self.checkpoints.load(state):
             if state.progress.best is not None and self._best_is_lost():
@@ -160,13 +168,15 @@ class Trainer:
             new = start_from(state.model, load_weights(start), start)
             if new and self.processes.is_main:
                 _log.warning(
-                    "%s has another attention mechanism; these start anew: %s", start, ", ".join(new)
+                    "%s has another attention mechanism; these parameters are initialized randomly: %s",
+                    start,
+                    ", ".join(new),
                 )
         self._saved_at = state.progress.seconds
-        self.processes.wait()  # nobody writes before everybody has read
+        self.processes.wait()  # no process may write before all processes have read
 
     def _tell_little_text(self) -> None:
-        """Warn where all of the training text is less than an update takes."""
+        """Log a warning if the training text is smaller than the batches of one step."""
         batch, wanted = self.config.batch, self.config.accumulate
         order = self.train.batches(batch, self.seed, 1)
         lengths = np.maximum(*self.train.lengths)
@@ -175,8 +185,9 @@ class Trainer:
         ]
         if 0 < sum(sizes) < batch.size * wanted:
             _log.warning(
-                "the training text of %d sentences is less than an update takes (training.batch.size = %d "
-                "%s%s): every update sees all of it; give more text, or a smaller batch",
+                "the training text of %d sentences is smaller than the batch of one step "
+                "(training.batch.size = %d %s%s): every step uses all of it; use more text or a smaller "
+                "batch size",
                 sum(map(len, order)),
                 batch.size,
                 batch.unit,
@@ -184,7 +195,7 @@ class Trainer:
             )
 
     def _best_is_lost(self) -> bool:
-        """Whether the folder's model is not the best one any more; the first process looks for all."""
+        """Return whether the file of the best weights is lost; the first process checks it for all."""
         lost = self.processes.is_main and self.checkpoints.mend_model(self.state)
         return self.processes.from_main(lost) > 0
 
@@ -195,7 +206,7 @@ class Trainer:
         while True:
             order = self.train.batches(self.config.batch, self.seed, progress.epoch)
             if not order:
-                raise DataError("there is no sentence pair to train on")
+                raise DataError("the training text contains no sentence pair")
             reason = None
             while reason is None and progress.batch < len(order):
                 chosen = order[progress.batch : progress.batch + self.config.accumulate]
@@ -204,25 +215,26 @@ class Trainer:
                 self._count(figures)
                 self.display.advance(progress.done(self.config.stop, len(order)), progress.epoch)
                 reason = self._after(figures, epoch_ended=progress.batch == len(order))
+                # `_after` resets the batch counter at the end of an epoch.
                 if progress.batch == 0:
                     break
             if reason is not None:
                 return reason
 
     def _elapsed(self) -> float:
-        """Seconds since it was last asked."""
+        """Return the seconds since the last call."""
         before, self._mark = self._mark, time.monotonic()
         return self._mark - before
 
     def _tick(self) -> None:
-        """Count time spent on something else than updates; the first process's clock is everybody's."""
+        """Count time spent outside steps; all processes use the clock of the first one."""
         self.state.progress.seconds += self.processes.from_main(self._elapsed())
 
     def _count(self, figures: Figures) -> None:
-        """Add an update to the counts.
+        """Add a step to the counters.
 
         Raises:
-            TrainingDiverged: if too many in a row were skipped.
+            TrainingDiverged: if too many steps in a row were skipped.
         """
         progress, window = self.state.progress, self.state.progress.window
         progress.update += 1
@@ -241,37 +253,37 @@ class Trainer:
         progress.skipped += 1
         progress.skipped_in_a_row += 1
         if self.processes.is_main:
-            _log.warning("update %d skipped: loss or gradient is not finite", progress.update)
+            _log.warning("step %d skipped: the loss or its gradient is not finite", progress.update)
         if progress.skipped_in_a_row >= PATIENCE_WITH_NAN:
             raise self._diverged(
-                f"the loss or its gradient was not finite in {PATIENCE_WITH_NAN} updates in a row, the last "
-                f"being update {progress.update}"
+                f"the loss or its gradient was not finite in {PATIENCE_WITH_NAN} steps in a row, up to step "
+                f"{progress.update}"
             )
 
     def _diverged(self, what: str) -> TrainingDiverged:
-        """The error of a run that diverged: what happened, what is left of it, what to do."""
+        """Return the error of a diverged run: the cause, the files that are kept and possible remedies."""
         progress = self.state.progress
-        kept = "No model was kept"
+        kept = "No model was saved"
         if progress.best is not None:
-            kept = f"The best model, of update {progress.best_update}, is kept"
+            kept = f"The best model, of step {progress.best_update}, is kept"
         return TrainingDiverged(
-            f"{self.folder}: training diverged: {what}. {kept}; the last checkpoint is untouched. "
-            "Train again, into another folder, with a lower training.optimizer.rate, a longer "
+            f"{self.folder}: training diverged: {what}. {kept}; the last checkpoint is unchanged. "
+            "Train again, into another directory, with a lower training.optimizer.rate, a longer "
             "training.schedule.warmup, a lower training.optimizer.clip, or training.precision = 'float32'."
         )
 
     def _check_finite(self, loss: float) -> None:
-        """Refuse a model whose validation loss is not a finite number: it is no model any more.
+        """Check that a validation loss is finite.
 
         Raises:
-            TrainingDiverged: if it is not.
+            TrainingDiverged: if it is not finite.
         """
         if not math.isfinite(loss):
             update = self.state.progress.update
-            raise self._diverged(f"the validation loss after update {update} is {loss}")
+            raise self._diverged(f"the validation loss after step {update} is {loss}")
 
     def _after(self, figures: Figures, epoch_ended: bool) -> str | None:
-        """All that an update brings about; returns why to stop, if so."""
+        """Log, validate and save as due after a step; return the reason to stop, or None."""
         config, progress = self.config, self.state.progress
         epoch = progress.epoch
         if progress.update % config.record.every == 0 or epoch_ended:
@@ -281,7 +293,7 @@ class Trainer:
         limit = progress.limit_reached(config.stop, None)
         if limit is not None and progress.skipped == progress.update:
             raise self._diverged(
-                f"the loss or its gradient was not finite in any of {progress.update} updates"
+                f"the loss or its gradient was not finite in any of {progress.update} steps"
             )
         every = config.validation.every
         due = epoch_ended if every is None else progress.update % every == 0
@@ -294,7 +306,8 @@ class Trainer:
         reason = limit or progress.limit_reached(config.stop, config.validation.patience)
         if reason is None and figures.stop:
             reason = INTERRUPTED
-        # While updates are skipped the weights may be beyond help: the states before are worth more.
+        # While steps are skipped, the weights may be damaged. Saving them would remove an earlier, intact
+        # state.
         due = not progress.skipped_in_a_row and (epoch_ended or self._save_due())
         if found is not None or reason is not None or due:
             self._save()
@@ -314,7 +327,7 @@ class Trainer:
         self._tick()
 
     def _validate(self, epoch: int) -> float:
-        """Try the model on the validation split; the best is kept. Returns the perplexity."""
+        """Validate the model, save it if it is the best so far, and return the perplexity."""
         config, progress, model = self.config, self.state.progress, self.state.model
         self._tick()
         score = evaluate(model, self.valid, config.batch, config.precision, self.processes)

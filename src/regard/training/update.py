@@ -1,4 +1,4 @@
-"""One update of the parameters: micro-batches, gradients of all processes, clipping, the optimizer's step."""
+"""One training step: micro-batches, gradients of all processes, clipping and the optimizer step."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -29,28 +29,29 @@ __all__ = ["Figures", "Updater", "noise_seed"]
 
 
 def noise_seed(seed: int, update: int, micro: int, rank: int) -> int:
-    """The seed of what is drawn (dropout, samples) in one micro-batch of one process.
+    """Return the random seed of one micro-batch of one process, for dropout and sampling.
 
-    Seeding anew each time makes the noise a function of where training stands, so that no generator's state
-    need be saved, and a resumed run draws what it would have drawn.
+    With a new seed for each micro-batch, the random numbers are a function of the progress of the run. A
+    resumed run uses the same ones, although the states of the generators are not saved.
     """
     return int(np.random.SeedSequence([seed, update, micro, rank]).generate_state(1, np.uint64)[0])
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one update found, over all processes; losses are sums in nats.
+    """The statistics of one step, over all processes; losses are sums in nats.
 
     Attributes:
-        total: What was minimised.
+        total: The minimized loss.
         nll: -log p of the references.
-        norm: The gradient's norm before clipping, per token or sentence.
-        tokens: Target tokens.
-        flops: Floating-point operations.
-        seconds: The first process's time since its last update.
-        stop: Whether any process was asked to stop.
+        norm: The norm of the gradient per token or sentence, before clipping.
+        tokens: The number of target tokens.
+        flops: The number of floating-point operations.
+        seconds: The time of the first process since its last step.
+        stop: Whether any process received a signal to stop.
         rate: The learning rate.
-        applied: Whether the update was made: not where loss or gradient are not finite.
+        applied: Whether the optimizer changed the parameters; it does not if the loss or the gradient is not
+            finite.
     """
 
     total: float
@@ -64,21 +65,22 @@ class Figures:
     applied: bool
 
 
-GIVE_BACK_EVERY = 10  # updates
+GIVE_BACK_EVERY = 10  # steps
 
 
 class Updater:
-    """Makes updates.
+    """Runs training steps.
 
     Args:
-        state: Model (on its device), optimizer, schedule and counts; the counts are only read.
+        state: The model (on its device), the optimizer, the schedule and the counters; the counters are not
+            modified.
         data: The training split.
-        config: The run's settings.
-        processes: Those of the run.
-        seed: The run's seed.
-        guided: What attention is taught by the links of the batches.
-        sequence: How whole translations are judged beside the model's own objective.
-        finetune: How the pre-trained part of the model is trained.
+        config: The options of training.
+        processes: The processes of the run.
+        seed: The random seed of the run.
+        guided: The options of guided alignment, if the batches have links.
+        sequence: The options of a sequence loss.
+        finetune: The options of fine-tuning pre-trained layers.
     """
 
     def __init__(
@@ -92,10 +94,10 @@ class Updater:
         sequence: SequenceConfig | None = None,
         finetune: FinetuneConfig | None = None,
     ) -> None:
-        """Wrap the model for several processes where there are.
+        """Wrap the model in `DistributedDataParallel` if there are several processes.
 
         Raises:
-            ConfigError: if a sequence loss does not fit the model's attention.
+            ConfigError: if the model's attention does not support a sequence loss.
         """
         self.state, self.data, self.config, self.processes, self.seed = state, data, config, processes, seed
         self.guided, self.sequence = guided, sequence
@@ -104,8 +106,9 @@ class Updater:
         mechanisms = [part for part in state.model.modules() if isinstance(part, Attention)]
         if sequence is not None and any(part.reads_reference for part in mechanisms):
             raise ConfigError(
-                "sequence: attention that looks at the reference while it learns would look at each "
-                "candidate, whose probability is then not the model's: train it without, or other attention"
+                "sequence: the attention of this model is conditioned on the reference in training, so that "
+                "the probability of a candidate would not be that of the model; remove the table [sequence] "
+                "or use another attention mechanism"
             )
         self.target_lengths = data.lengths[1]
         self.parameters = [value for value in state.model.parameters() if value.requires_grad]
@@ -117,7 +120,7 @@ class Updater:
             )
 
     def release(self) -> None:
-        """Let go of the other processes: what holds their group keeps its threads from being joined."""
+        """Drop the reference to the process group, whose threads are joined only without references."""
         self.replica = self.state.model
 
     def __call__(
@@ -126,17 +129,22 @@ class Updater:
         clock: Callable[[], float] = float,
         stop: Callable[[], bool] = bool,
     ) -> Figures:
-        """Make one update from the rows of its batches.
+        """Run one training step.
 
         Args:
             batches: The rows of each micro-batch, of all processes together.
-            clock: The seconds since it was last asked.
-            stop: Whether this process was asked to stop; asked at the end of the update.
+            clock: A function that returns the seconds since its last call.
+            stop: A function that returns whether this process was asked to stop; it is called at the end of
+                the step.
+
+        Raises:
+            DeviceError: if the GPU is out of memory.
+            InfeasibleBounds: if the fertilities of a sentence are too small.
         """
         processes = self.processes
         tokens = int(sum(self.target_lengths[rows].sum() for rows in batches))
         per = tokens if self.config.optimizer.normalize == "tokens" else sum(len(rows) for rows in batches)
-        # Processes' gradients are averaged, not summed.
+        # `DistributedDataParallel` averages the gradients of the processes; the loss needs their sum.
         scale = processes.count / max(1, per)
         losses: list[Loss] = []
         flops = 0.0
@@ -147,14 +155,14 @@ class Updater:
                     loss, spent = self._backward(rows, micro, scale, last=micro + 1 == len(batches))
                 except torch.cuda.OutOfMemoryError:
                     raise DeviceError(
-                        f"{processes.device} is out of memory in update {update}: lower training.batch.size "
-                        "(and raise training.accumulate to see as much in an update)"
+                        f"{processes.device} is out of memory in step {update}: lower training.batch.size, "
+                        "and raise training.accumulate to keep the amount of text per step"
                     ) from None
                 losses.append(loss)
                 flops += spent
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norms = torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients])
-        # All numbers are fetched from the device at once.
+        # All numbers are copied from the device at once, because each copy waits for the GPU.
         found = torch.stack(
             [*(x.total for x in losses), *(x.nll for x in losses), torch.linalg.vector_norm(norms)]
         )
@@ -169,18 +177,19 @@ class Updater:
             for group in self.state.optimizer.param_groups:
                 group["lr"] = rate * group.get(SCALE, 1.0)
             self.state.optimizer.step()
-        # Before the next forward pass, so that gradients and activations are not held together.
+        # Gradients are freed before the next forward pass, so that they and its activations never use memory
+        # at the same time.
         self.state.optimizer.zero_grad(set_to_none=True)
         if processes.device.type == "cpu" and update % GIVE_BACK_EVERY == 0:
             give_back_memory()
         return Figures(total, nll, norm, tokens, flops, seconds, stops > 0, rate, applied)
 
     def _backward(self, rows: np.ndarray, micro: int, scale: float, last: bool) -> tuple[Loss, float]:
-        """Add one micro-batch's gradients; returns this process's loss and operations."""
+        """Accumulate the gradients of one micro-batch; return the loss and the FLOPs of this process."""
         processes, config = self.processes, self.config
         share = processes.share(rows)
-        # An empty share goes through the motions with a sentence of another's, weighing nothing: the
-        # processes wait for each other's gradients.
+        # Every process must take part in the gradient exchange. A process without sentences computes the loss
+        # of another process's sentence with the weight 0.
         weight = 1.0 if len(share) else 0.0
         batch = self.data.batch(share if len(share) else rows[:1])
         seed = noise_seed(self.seed, self.state.progress.update + 1, micro, processes.rank)
@@ -194,9 +203,9 @@ class Updater:
                     average=config.label_smoothing > 0,
                     look="nothing" if self.guided is None else "source",
                 )
-            judgement = 0.0
+            candidate_loss = 0.0
             if judged is not None:
-                judgement = judged.loss(outcome)
+                candidate_loss = judged.loss(outcome)
                 assert moved.target is not None
                 outcome = part(outcome, slice(0, len(moved)), moved.target.tokens.shape[1])
             if self.state.model.reward is not None and moved.target is not None:
@@ -206,21 +215,21 @@ class Updater:
                 loss = Loss(loss.total + guided_loss(outcome, moved.links, self.guided), loss.nll)
             if self.sequence is not None:
                 own = self.sequence.own
-                loss = Loss(own * loss.total + (1 - own) * judgement, loss.nll)
+                loss = Loss(own * loss.total + (1 - own) * candidate_loss, loss.nll)
             del outcome
             (loss.total * (scale * weight)).backward()
-        # Without its graph, which holds the activations.
+        # Detached from the graph, which would keep the activations alive.
         found = Loss(loss.total.detach() * weight, loss.nll * weight)
         return found, weight * self.state.model.flops(batch if judged is None else judged.batch)
 
     def _judged(self, batch: Batch, seed: int) -> Judged:
-        """The batch with candidates for its sentences."""
+        """Return the batch with candidates for its sentences."""
         assert self.sequence is not None
         candidates = draw_candidates(self.state.model, batch, self.sequence, seed)
         return Judged.of(batch, candidates, self.sequence)
 
     def _communicating(self, last: bool) -> AbstractContextManager[None]:
-        """Whether gradients are exchanged in this backward pass: in the last of an update."""
+        """Return a context in which processes exchange gradients only in the last backward pass of a step."""
         if isinstance(self.replica, DistributedDataParallel) and not last:
             return self.replica.no_sync()
         return nullcontext()

@@ -1,4 +1,4 @@
-"""The weights of a model as named tensors: taken, put back, averaged."""
+"""The weights of a model as named tensors: reading, loading into a model and averaging."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,15 +29,15 @@ __all__ = [
 
 MODEL_FILE = "model.safetensors"
 EXPORTED_FILE = "model.bin"
-"""What a folder of `regard export ctranslate2` has in its place."""
+"""The weight file in a directory written by `regard export ctranslate2`."""
 MODEL_PREFIX, OPTIMIZER_PREFIX = "model/", "optimizer/"
-"""Of the names in a state of training, which holds both."""
+"""The prefixes of tensor names in a training state, which contains model and optimizer."""
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """A model's parameters and buffers; one that has two names (tied) stands under its first.
+    """Return the parameters and buffers of a model by name; a tied parameter has its first name only.
 
-    The tensors are the model's own, not copies.
+    The tensors share memory with the model.
     """
     found: dict[str, Tensor] = {}
     seen: set[int] = set()
@@ -50,15 +50,15 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def put_weights(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> None:
-    """Copy weights into a model, all or none.
+    """Copy weights into a model; if a name or shape does not match, the model is not modified.
 
     Args:
-        model: What `weights_of` would name alike.
-        weights: By name.
-        where: Where they come from, for messages.
+        model: The model.
+        weights: The weights by name, as `weights_of` returns them.
+        where: The source of the weights, for messages.
 
     Raises:
-        CheckpointError: if a name is missing or unknown or a shape differs; names the parameter.
+        CheckpointError: if a name is missing or unknown, or a shape differs; the message names the parameter.
     """
     check_shapes(model, {name: tuple(tensor.shape) for name, tensor in weights.items()}, where)
     for name, tensor in weights_of(model).items():
@@ -66,38 +66,38 @@ def put_weights(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> 
 
 
 def check_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], where: str) -> None:
-    """Compare the names and shapes of weights with a model's, which may be without storage (`meta`).
+    """Check that weights have the names and shapes of a model's parameters.
 
     Args:
-        model: The model.
-        shapes: Those of the weights, by name.
-        where: Where they come from, for messages.
+        model: The model, which may be on the `meta` device.
+        shapes: The shapes of the weights by name.
+        where: The source of the weights, for messages.
 
     Raises:
-        CheckpointError: as `put_weights`.
+        CheckpointError: if a name is missing or unknown, or a shape differs; the message names the parameter.
     """
     own = weights_of(model)
     for name, tensor in own.items():
         if name not in shapes:
-            raise CheckpointError(f"{where}: has no {name!r}, which the model has")
+            raise CheckpointError(f"{where}: the parameter {name!r} of the model is missing")
         if shapes[name] != tuple(tensor.shape):
             raise CheckpointError(
-                f"{where}: {name!r} is of shape {shapes[name]}, the model's of {tuple(tensor.shape)}"
+                f"{where}: {name!r} has shape {shapes[name]}, but the model expects {tuple(tensor.shape)}"
             )
     unknown = sorted(set(shapes) - set(own))
     if unknown:
-        raise CheckpointError(f"{where}: has {unknown[0]!r}, which the model has not")
+        raise CheckpointError(f"{where}: {unknown[0]!r} is not a parameter of the model")
 
 
 def check_sizes(make: Callable[[], nn.Module], folder: Path) -> None:
-    """Compare a model that a config describes with the header of a folder's weights, before it takes memory.
+    """Check that the weights of a directory fit a model, before memory for the model is allocated.
 
     Args:
-        make: Makes the model; here without storage.
-        folder: The folder of the weights.
+        make: A function that returns the model; it is called on the `meta` device.
+        folder: The directory of the weights, of which only the header is read.
 
     Raises:
-        CheckpointError: if they do not fit.
+        CheckpointError: if the weights do not fit the model.
     """
     shapes = read_shapes(weights_file(folder))
     with torch.device("meta"):
@@ -106,18 +106,18 @@ def check_sizes(make: Callable[[], nn.Module], folder: Path) -> None:
 
 
 def start_from(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> list[str]:
-    """Copy the weights of a model whose attention mechanisms may be others.
+    """Initialize a model with the weights of a model that may have other attention mechanisms.
 
     Args:
-        model: What they are copied into.
-        weights: By name.
-        where: Where they come from, for messages.
+        model: The model to initialize.
+        weights: The weights of the other model by name.
+        where: The source of the weights, for messages.
 
     Returns:
-        The parameters of the model's mechanisms that the weights lack: they stay as they are.
+        The names of the attention parameters that are missing in the weights and keep their values.
 
     Raises:
-        CheckpointError: if what differs is not of a mechanism alone.
+        CheckpointError: if parameters outside the attention mechanisms differ.
     """
     places = tuple(
         f"{name}." for name, module in model.named_modules() if name and isinstance(module, Attention)
@@ -133,11 +133,11 @@ def start_from(model: nn.Module, weights: Mapping[str, Tensor], where: str) -> l
 
 
 def load_weights(path: Path | str) -> dict[str, Tensor]:
-    """The weights of a model folder (the best ones), of a file of weights or of a state of training.
+    """Return the best weights of a model directory, or the weights in a weight file or training state.
 
     Raises:
-        CheckpointError: if the file is missing, truncated or altered, or holds a number that is not finite;
-            names it.
+        CheckpointError: if the file is missing, truncated or altered, or contains a value that is not finite;
+            the message names it.
     """
     file = weights_file(path)
     weights = {
@@ -148,27 +148,27 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
     for name, tensor in weights.items():
         if not tensor.isfinite().all():
             raise CheckpointError(
-                f"{file}: {name!r} has values that are not finite: its training diverged; take the weights "
-                "of an earlier update, or train again with a lower training.optimizer.rate"
+                f"{file}: {name!r} has values that are not finite: training diverged; use the weights of an "
+                "earlier step, or train again with a lower training.optimizer.rate"
             )
     return weights
 
 
 def weights_file(path: Path | str) -> Path:
-    """Return the file of weights of a model folder, or the file itself.
+    """Return the weight file of a model directory, or the file itself.
 
     Raises:
-        CheckpointError: if there is none, or a model folder has something else in its place (a link out of
-            it, a device).
+        CheckpointError: if there is none, or the entry in the directory is not a regular file of that
+            directory (for example a link out of it, or a device).
     """
     path = Path(path)
     if not path.exists():
-        raise CheckpointError(f"{path}: no such model folder or file of weights")
+        raise CheckpointError(f"{path}: no such model directory or weight file")
     if not path.is_dir():
         return path
     if (path / EXPORTED_FILE).is_file() and not (path / MODEL_FILE).exists():
         raise CheckpointError(
-            f"{path}: an exported model, which `regard translate --engine ctranslate2` reads"
+            f"{path} contains an exported model; use it with `regard translate --engine ctranslate2`"
         )
     try:
         return own_file(path, MODEL_FILE)
@@ -177,13 +177,15 @@ def weights_file(path: Path | str) -> Path:
 
 
 def average(paths: Sequence[Path | str]) -> dict[str, Tensor]:
-    """The mean of the weights of several models or checkpoints, summed in float64, one file at a time.
+    """Return the mean of the weights of several models or checkpoints.
+
+    The files are loaded one after the other, and their weights are summed in float64.
 
     Args:
-        paths: Model folders or files of weights, at least one.
+        paths: At least one model directory or weight file.
 
     Raises:
-        CheckpointError: if a file cannot be read, or its weights have other names or shapes than the first's.
+        CheckpointError: if a file cannot be read, or its names or shapes differ from those of the first file.
     """
     total: dict[str, Tensor] = {}
     dtypes: dict[str, torch.dtype] = {}
@@ -204,7 +206,9 @@ def _check_alike(first: Mapping[str, Tensor], other: Mapping[str, Tensor], where
         shapes = [tuple(weights[name].shape) if name in weights else None for weights in (first, other)]
         if shapes[0] != shapes[1]:
             shown = " and ".join("absent" if shape is None else str(shape) for shape in shapes)
-            raise CheckpointError(f"{where} and {there} cannot be averaged: {name!r} is {shown}")
+            raise CheckpointError(
+                f"{where} and {there} cannot be averaged: the shapes of {name!r} are {shown}"
+            )
 
 
 def _sorted_union(*names: Iterable[str]) -> list[str]:
