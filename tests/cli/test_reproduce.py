@@ -64,7 +64,7 @@ def test_a_table_is_trained_once_and_shown_again_wherever_its_folder_is(
     out = out.rename(tmp_path / "moved")
     again = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty")
     assert again.exit_code == 0
-    assert "begun" not in again.output
+    assert "started" not in again.output
     assert "| softmax + COVPENALTY |" in again.stdout
     (model,) = (out / "runs").glob("*-seed1/model.safetensors")
     trained = model.stat().st_mtime_ns
@@ -88,7 +88,7 @@ def test_an_ensemble_is_scored_when_its_members_are_trained(data: Path, tmp_path
     assert row["row"] == "ensemble of 2 reversed LSTMs, beam 12"
     assert row["metrics"]["bleu"]["seeds"].keys() == {"1"}
     # Begun only when both members were done.
-    begun = done.output.index("reversed seed 1, ensemble of 2: begun")
+    begun = done.output.index("reversed seed 1, ensemble of 2: started")
     assert all(done.output.index(f"reversed seed {seed}: done") < begun for seed in (1, 2))
 
 
@@ -142,7 +142,7 @@ def test_links_are_scored_as_error_and_as_agreement(data: Path, tmp_path: Path) 
 
 
 def test_what_needs_a_failed_model_is_not_begun(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(Failed, match="ensemble of 2: a model it needs failed"):
+    with pytest.raises(Failed, match="ensemble of 2: not run, because a model that it needs failed"):
         run(
             *("reproduce", "sutskever2014", "--data", data, "--out", tmp_path / "out", *SETTINGS),
             *("--rows", "ensemble2-beam12", "--set", "training.start=nowhere"),

@@ -117,9 +117,9 @@ def test_unfinished_rows_stay_empty(jobs: list[Job]) -> None:
 
 def test_markdown_and_data_hold_both_numbers(jobs: list[Job]) -> None:
     results = collect(TABLE, jobs, "de-en")
-    assert "Set beside" not in as_markdown(TABLE, results, TEXT, "small")
+    assert "Options changed" not in as_markdown(TABLE, results, TEXT, "small")
     text = as_markdown(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1", "seed=3"])
-    assert "\nSet beside the recipes: `soft:model.dropout=0.1`, `seed=3`.\n" in text
+    assert "\nOptions changed from the recipes: `soft:model.dropout=0.1`, `seed=3`.\n" in text
     assert "| first | 44.44 |" in text and "| 3.37 |" in text
     assert "22.22 / 66.67" in text and "| 3,000 |" in text
     against = results[1].cells["rep"].against

@@ -36,7 +36,7 @@ def test_raw_text_is_cut_and_lowercased(tmp_path: Path) -> None:
 def test_raw_text_can_stay_as_it_is(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "raw", {"train": 120, "val": 3, "test": 2})
     text = write_text(data, tmp_path / "text", raw=True)
-    assert text.cut == "as it is"
+    assert text.cut == "not preprocessed"
     assert text.lines("test", "source") == ["Das Haus x0.", "Das Haus x1."]
     assert write_text(data, tmp_path / "cut").digest != text.digest
 
@@ -45,7 +45,7 @@ def test_raw_text_without_spaces_between_words_is_refused(tmp_path: Path) -> Non
     data = _corpus(tmp_path / "raw", {"train": 120, "val": 3, "test": 2})
     for path in list(data.glob("*.de*")):
         path.rename(path.with_name(path.name.replace(".de", ".ja")))
-    with pytest.raises(DataError, match="ja or en: the text is not tokenised"):
+    with pytest.raises(DataError, match="ja or en: the text is not tokenized"):
         write_text(data, tmp_path / "text")
 
 
@@ -53,7 +53,7 @@ def test_tokenised_text_keeps_its_words(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "cut", {"train": 120, "dev": 1, "tst": 1}, tokenized=True)
     (data / "tst.de").write_text("&apos;Na , so was!\n")
     text = write_text(data, tmp_path / "text")
-    assert text.cut == "words as the text has them, lowercased"
+    assert text.cut == "already tokenized, lowercased"
     assert text.lines("test", "source") == ["&apos;na , so was!"]
 
 
@@ -113,7 +113,7 @@ def test_gold_links_and_their_text_are_a_split_of_their_own(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("remove", "add", "message"),
     [
-        ("train.en.gz", None, "expected train files of two languages, one of them .en; found: de"),
+        ("train.en.gz", None, "expected training files of two languages, one of them .en; found: de"),
         ("val.de", None, "expected one file val or dev*.de; found: none"),
         ("test.de", None, "expected one file test or tst*.de; found: none"),
         (None, "test_b.de", "expected one file test or tst*.de; found: test.de, test_b.de"),
@@ -149,7 +149,7 @@ def test_tables_of_sigmorphon_have_another_order_and_no_test_forms(tmp_path: Pat
     for kind, forms in (("train-high", HELD_OUT + 5), ("train-low", 7), ("dev", 4)):
         text = "".join(f"Haus{n}\tHäuser{n}\tN;PL\n" for n in range(forms))
         gzip.open(tmp_path / f"de.{kind}.gz", "wt").write(text)
-    with pytest.raises(DataError, match=re.escape("want --columns 1,3,2")):
+    with pytest.raises(DataError, match=re.escape("use --columns 1,3,2")):
         find_tables(tmp_path / "de", tmp_path / "text")
     found = find_tables(tmp_path / "de", tmp_path / "text", (1, 3, 2))
     assert found.pairs == {"train": 5, "valid": HELD_OUT, "test": 4}
@@ -164,5 +164,5 @@ def test_tables_of_sigmorphon_have_another_order_and_no_test_forms(tmp_path: Pat
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="none: no such folder"):
+    with pytest.raises(DataError, match="none: no such directory"):
         write_text(tmp_path / "none", tmp_path / "text")

@@ -1,1 +1,1 @@
-"""The papers' tables, run again: `regard reproduce`."""
+"""Reproduction of tables from papers: `regard reproduce`."""

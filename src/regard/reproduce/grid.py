@@ -1,4 +1,4 @@
-"""Running the jobs of a table, several side by side, each in a process and with a log of its own."""
+"""Parallel execution of the jobs of a table, each in its own process with its own log file."""
 
 import contextlib
 import logging
@@ -32,30 +32,30 @@ Report = Callable[[str], None]
 
 
 class Failed(RegardError):
-    """Jobs ended with an error; names them and their logs."""
+    """Raised if jobs ended with an error; the message names the jobs and their log files."""
 
 
 def share_threads(jobs: int) -> int:
-    """How many threads each of several jobs gets: its part of the processors, at most `OMP_NUM_THREADS`."""
+    """Return the number of threads per job: its share of the processors, at most `OMP_NUM_THREADS`."""
     share = max(1, available_processors() // jobs)
     allowed = os.environ.get("OMP_NUM_THREADS", "")
     return min(share, int(allowed)) if allowed.isdecimal() and int(allowed) else share
 
 
 def run_all(jobs: Sequence[Job], text: ExperimentText, side_by_side: int, report: Report) -> None:
-    """Do what is left of the jobs.
+    """Run the unfinished jobs.
 
-    What several share (prepared text, fertilities, the aligner) is made first.
+    Files that several jobs share (prepared text, fertilities, the aligner) are created first.
 
     Args:
         jobs: The jobs.
-        text: Their text.
-        side_by_side: How many at once.
-        report: Told a line at each start and end.
+        text: The text of the experiment.
+        side_by_side: The number of jobs that run at the same time.
+        report: A function that receives one line at the start and the end of each job.
 
     Raises:
-        Failed: if jobs failed; the others were done.
-        KeyboardInterrupt: Ctrl-C or SIGTERM came; the jobs under way have saved what they had.
+        Failed: if jobs failed; all others were completed.
+        KeyboardInterrupt: if Ctrl-C or SIGTERM was received; the running jobs have saved their state.
     """
     for place in {row.path("json").parent for job in jobs for row in job.rows}:
         remove_leftovers(place)
@@ -70,17 +70,17 @@ def run_all(jobs: Sequence[Job], text: ExperimentText, side_by_side: int, report
             while waiting or running:
                 for job in [job for job in waiting if job.needs & failed.keys()]:
                     waiting.remove(job)
-                    failed[job.folder] = f"{job.name}: a model it needs failed"
+                    failed[job.folder] = f"{job.name}: not run, because a model that it needs failed"
                 while len(running) < side_by_side and (job := _ready(waiting, running)) is not None:
                     waiting.remove(job)
                     running[_start(job)] = job, time.monotonic()
-                    report(f"{job.name}: begun, {_log_of(job)}")
+                    report(f"{job.name}: started, log in {_log_of(job)}")
                 time.sleep(0.2)
                 for process in [process for process in running if process.poll() is not None]:
                     job, begun = running.pop(process)
                     if process.returncode:
-                        failed[job.folder] = f"{job.name}: status {process.returncode}, {_log_of(job)}"
-                        report(f"{job.name}: failed, {_last_line(job)}")
+                        failed[job.folder] = f"{job.name}: status {process.returncode}, see {_log_of(job)}"
+                        report(f"{job.name}: failed: {_last_line(job)}")
                     else:
                         report(f"{job.name}: done after {(time.monotonic() - begun) / 60:.1f} min")
         except KeyboardInterrupt:
@@ -91,7 +91,7 @@ def run_all(jobs: Sequence[Job], text: ExperimentText, side_by_side: int, report
 
 
 def _wanted(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs with rows left to do, and those that they need."""
+    """Return the jobs with unfinished rows, and the jobs whose models they need."""
     wanted: set[str] = set()
     for job in reversed(jobs):
         if job.open_rows() or job.folder in wanted:
@@ -100,13 +100,13 @@ def _wanted(jobs: Sequence[Job]) -> list[Job]:
 
 
 def _ready(waiting: Sequence[Job], running: "dict[subprocess.Popen[bytes], tuple[Job, float]]") -> Job | None:
-    """The first job that needs none that is still to be done."""
+    """Return the first job whose required models are finished."""
     undone = {job.folder for job in waiting} | {job.folder for job, _ in running.values()}
     return next((job for job in waiting if not job.needs & undone), None)
 
 
 def _make_shared(jobs: Sequence[Job], text: ExperimentText, report: Report) -> None:
-    """Prepare the text, count and predict fertilities, train the aligner."""
+    """Prepare the text, compute the fertilities and train the aligner for DROP."""
     made = []
     for job in jobs:
         config = from_dict(RunConfig, job.config)
@@ -117,14 +117,14 @@ def _make_shared(jobs: Sequence[Job], text: ExperimentText, report: Report) -> N
             prepared = prepare(config.data)
             with_fertilities(prepared, config.data.fertility, prepared.fingerprint)
     if "drop" in jobs[0].metrics and not text.aligner.exists():
-        report("training the aligner behind DROP")
+        report("training the aligner for DROP")
         train = text.corpora["train"]
         corpus = Corpus.read(train["source"], train["target"])
         train_both(corpus, config_of(DEFAULT), Setting(seed=1)).save(text.aligner)
 
 
 def _write_actions(text: ExperimentText, report: Report) -> None:
-    """Align the characters of forms, for models that walk along the lemma."""
+    """Align the characters of lemmas and forms, for models that predict edit actions along the lemma."""
     paths = [Path(text.actions(split)["tsv"]) for split in ("train", "valid")]
     if not all(path.exists() for path in paths):
         report("aligning characters")
@@ -138,23 +138,23 @@ def _log_of(job: Job) -> Path:
 
 def _last_line(job: Job) -> str:
     lines = _log_of(job).read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "nothing said"
+    return lines[-1] if lines else "the log file is empty"
 
 
 def _start(job: Job) -> "subprocess.Popen[bytes]":
-    """Start a job; it is its own group, so that Ctrl-C reaches it through us alone, once."""
+    """Start a job in its own session, so that Ctrl-C reaches it only through this process, and once."""
     log = _log_of(job)
     log.parent.mkdir(parents=True, exist_ok=True)
-    told = log.with_suffix(".job.json")
-    job.write(told)
+    description = log.with_suffix(".job.json")
+    job.write(description)
     environment = dict(os.environ)
     threads = job.config["threads"]
     if threads:
         environment |= {"OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads)}
     with open(log, "ab") as file:
         return subprocess.Popen(
-            # Safe: nothing in the current directory is imported.
-            [sys.executable, "-P", "-m", "regard.reproduce.job", str(told), str(os.getpid())],
+            # `-P` keeps the current directory out of the import path.
+            [sys.executable, "-P", "-m", "regard.reproduce.job", str(description), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -164,7 +164,7 @@ def _start(job: Job) -> "subprocess.Popen[bytes]":
 
 
 def _stop(running: "dict[subprocess.Popen[bytes], tuple[Job, float]]") -> None:
-    """Ask the jobs under way to save and end, and wait for them."""
+    """Send SIGTERM to the running jobs, which then save their state, and wait for them."""
     for process in running:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
@@ -174,7 +174,7 @@ def _stop(running: "dict[subprocess.Popen[bytes], tuple[Job, float]]") -> None:
 
 @contextlib.contextmanager
 def _told_to_stop() -> Iterator[None]:
-    """A context in which SIGTERM and SIGHUP act as Ctrl-C does; under `nohup` SIGHUP stays ignored."""
+    """Return a context in which SIGTERM and SIGHUP act like Ctrl-C; under `nohup` SIGHUP stays ignored."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

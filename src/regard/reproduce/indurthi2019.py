@@ -1,4 +1,4 @@
-"""Table 1 and Figure 2 of Indurthi et al. (2019): hard attention, and BLEU by the length of the source."""
+"""Table 1 and Figure 2 of Indurthi et al. (2019): hard attention, and BLEU by source length."""
 
 from regard.reproduce.tables import LENGTHS, Metric, Row, Table
 
@@ -23,13 +23,13 @@ TABLE1 = Table(
             ("+ sequence loss", "sequence", "soft", {"en-de": 28.75, "en-fr": 41.47}),
             ("+ localness", "localness", "", {"en-de": 28.89}),
             ("hard attention", "hard", "", {"en-de": 29.29, "en-fr": 42.26}),
-            ("hard attention, from the Transformer", "hard-soft", "soft", {}),  # not in print
+            ("hard attention, from the Transformer", "hard-soft", "soft", {}),  # not in the paper
         )
     ),
     text="raw",
 )
 
-# The curves' values are not in the paper's text.
+# The paper shows curves without their values, so there are no numbers to compare with.
 FIGURE2 = Table(
     "indurthi2019-figure2",
     "Indurthi et al. (2019), Figure 2: BLEU by the number of source words",
@@ -38,7 +38,7 @@ FIGURE2 = Table(
     (
         Row("soft (TSA)", "soft"),
         Row("hard (THA)", "hard"),
-        Row("hard, from soft", "hard-soft", start="soft"),  # not in print
+        Row("hard, from soft", "hard-soft", start="soft"),  # not in the paper
     ),
     text="raw",
     picture="--json FILE, then regard figures by-length --from FILE",

@@ -1,9 +1,10 @@
-"""One job of a table in a process of its own: train a model, then translate and score its rows.
+"""One job of a table in its own process: train a model, then translate and score its rows.
 
     python -m regard.reproduce.job FILE [PARENT]       FILE as `Job.write` writes it
 
-Stopped by a signal, everything is saved; the same job goes on. With the number of the process that started it
-a job ends with that process, however it ends: else it would train on where the next one wants to.
+If a signal stops the job, its state is saved, and the same command resumes it. PARENT is the id of the
+process that started the job. The job ends when that process ends, because it would otherwise continue to
+train in a directory that a second run of the parent uses.
 """
 
 import ctypes
@@ -41,21 +42,21 @@ from regard.training.trainer import Result
 __all__ = ["run"]
 
 PR_SET_PDEATHSIG = 1
-"""From `linux/prctl.h`."""
+"""The constant of `linux/prctl.h` for a signal at the death of the parent."""
 
 _log = logging.getLogger(__name__)
 
 
 def run(job: Job) -> int | None:
-    """Do what is left of a job.
+    """Train the models of a job and compute its unfinished rows.
 
     Returns:
-        The signal it was stopped by, if any.
+        The number of the signal that stopped training, or None.
     """
     config = from_dict(RunConfig, job.config)
     results = []
     for number, folder in enumerate(job.members):
-        # Of an ensemble all are trained by now: what they came to is read.
+        # The members of an ensemble are trained by earlier jobs; `train` then only returns their results.
         results.append(train(dataclasses.replace(config, seed=job.seed + number), folder))
         if results[-1].signal is not None:
             return results[-1].signal
@@ -76,9 +77,9 @@ def run(job: Job) -> int | None:
 def _score(
     job: Job, row: RowJob, loaded: LoadedModel, text: ExperimentText, results: Sequence[Result]
 ) -> None:
-    """Translate the test text and write what it is worth; the figures, which say it is done, come last.
+    """Translate the test text and write the scores; the JSON file, which marks the row as finished, is last.
 
-    What the row has of another table, it keeps.
+    Scores that the row already has from another table are kept.
     """
     done = row.figures() or {"scores": {}, "signatures": {}}
     search, trials = from_dict(SearchConfig, row.search), done.get("tuned", [])
@@ -119,7 +120,7 @@ def _score(
 def _tuned(
     row: RowJob, loaded: LoadedModel, search: SearchConfig, text: ExperimentText
 ) -> tuple[SearchConfig, list[dict[str, Any]]]:
-    """The best penalties on validation text, by tokenised BLEU."""
+    """Return the search with the best penalties by tokenized BLEU on the validation text, and all trials."""
     sources, references = (text.lines("valid", side) for side in ("source", "target"))
     translator = Translator(loaded.model, loaded.text, search)
     trials = tune(translator, sources, references, row.tune, row.tune, "none", lowercase=True)
@@ -129,12 +130,12 @@ def _tuned(
 
 
 def _with_penalties(search: SearchConfig, length: float, coverage: float) -> SearchConfig:
-    weighed = dataclasses.replace(search.coverage_penalty, weight=coverage)
-    return dataclasses.replace(search, length_penalty=length, coverage_penalty=weighed)
+    penalty = dataclasses.replace(search.coverage_penalty, weight=coverage)
+    return dataclasses.replace(search, length_penalty=length, coverage_penalty=penalty)
 
 
 def _training(job: Job, results: Sequence[Result]) -> dict[str, Any]:
-    """What training came to: of an ensemble the first one's perplexity and updates, and the time of all."""
+    """Return the training statistics; for an ensemble: the time of all, the rest of the first member."""
     best = [entry for entry in read_record(job.members[0]) if entry.get("best")]
     return {
         "updates": results[0].progress.update,
@@ -148,16 +149,17 @@ def _device(device: torch.device) -> str:
 
 
 def _end_with(parent: int) -> None:
-    """Have this process killed when its parent has ended; its run goes on from the last checkpoint."""
+    """Have this process killed when its parent ends; its run can be resumed from the last checkpoint."""
+    # prctl exists on Linux only; elsewhere a thread polls the id of the parent.
     control = getattr(ctypes.CDLL(None), "prctl", None)
     if control is None or control(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     elif os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)  # it had ended before
+        os.kill(os.getpid(), signal.SIGKILL)  # the parent ended before prctl was called
 
 
 def _watch(parent: int) -> None:
-    """Where the system does not tell of it: look every second."""
+    """Check every second whether the parent has ended."""
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGKILL)

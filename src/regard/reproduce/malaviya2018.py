@@ -1,4 +1,4 @@
-"""Tables 1 and 2 of Malaviya et al. (2018): attention mechanisms, and fertility strategies."""
+"""Tables 1 and 2 of Malaviya et al. (2018): attention mechanisms and fertility strategies."""
 
 from regard.reproduce.tables import Metric, Row, Table
 
@@ -9,7 +9,7 @@ REP, DROP = Metric("rep", "REP", higher_is_better=False), Metric("drop", "DROP",
 PAIRS = ("de-en", "ja-en", "ro-en")
 
 
-# BLEU, METEOR, REP and DROP of each pair in turn.
+# BLEU, METEOR, REP and DROP of each language pair, in the order of `PAIRS`.
 PRINTED = {
     "softmax": (29.51, 31.43, 3.37, 5.89, 20.36, 23.83, 13.48, 23.30, 29.67, 32.05, 2.45, 5.59),
     "softmax + COVPENALTY": (29.69, 31.53, 3.47, 5.74, 20.70, 24.12, 14.12, 22.79, 29.81, 32.15, 2.48, 5.49),
@@ -37,16 +37,16 @@ METRICS = (BLEU, METEOR, REP, DROP)
 
 
 def _row(label: str, numbers: tuple[float, ...]) -> Row:
-    """A row of Table 1; the coverage penalty is of search alone."""
+    """Return a row of Table 1; rows with COVPENALTY use the model of the row without it."""
     recipe = label.partition(" (")[0].replace(" + ", "-").lower()
     names = [metric.name for metric in METRICS]
     printed = {
         pair: dict(zip(names, numbers[4 * place : 4 * place + 4], strict=True))
         for place, pair in enumerate(PAIRS)
     }
-    penalised = recipe.endswith("-covpenalty")
-    model = recipe.removesuffix("-covpenalty") if penalised else ""
-    return Row(label, recipe, model=model, tune=penalised, printed=printed)
+    penalized = recipe.endswith("-covpenalty")
+    model = recipe.removesuffix("-covpenalty") if penalized else ""
+    return Row(label, recipe, model=model, tune=penalized, printed=printed)
 
 
 TABLE1 = Table(

@@ -1,13 +1,13 @@
-"""What is to be run for a table: models, each with the rows that search with it, as plain data in files.
+"""The plan of a table: jobs that train a model and compute the rows that use it, as plain data.
 
-A model may need another one trained before it: an ensemble its members, a model that starts from trained
-weights those.
+A job may need other models to be trained first: an ensemble needs its members, and a model that starts from
+trained weights needs the model with these weights.
 
 OUT/text/                       see `regard.reproduce.texts`
-OUT/prepared/                   the text as models read it
-OUT/runs/MODEL-DIGEST-seedN/    model folders; DIGEST is that of all that matters to training
-OUT/runs/MODEL-DIGEST-seedN.log what the run said; with -ensembleM: what M models together said
-OUT/rows/ROW-DIGEST-seedN.*     translations (txt), figures (json), counts (safetensors)
+OUT/prepared/                   the prepared text
+OUT/runs/MODEL-DIGEST-seedN/    model directories; DIGEST is the checksum of all inputs of training
+OUT/runs/MODEL-DIGEST-seedN.log the log of the run; with -ensembleM: the log of an ensemble of M models
+OUT/rows/ROW-DIGEST-seedN.*     translations (txt), scores (json), sentence statistics (safetensors)
 """
 
 import hashlib
@@ -37,14 +37,14 @@ PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 @dataclass(frozen=True)
 class RowJob:
-    """One row for one seed.
+    """One row of a table for one seed.
 
     Attributes:
-        recipe: The name of its recipe.
-        stem: Its files without their endings.
-        digest: Of all that matters to its figures.
-        search: The settings of its search.
-        tune: The penalties to choose from on validation text; none: they stay as they are.
+        recipe: The name of the recipe.
+        stem: The path of the row's files without the suffix.
+        digest: The checksum of all inputs that the scores depend on.
+        search: The search options.
+        tune: The penalties to choose from on the validation text; empty: the penalties are not tuned.
     """
 
     recipe: str
@@ -54,15 +54,17 @@ class RowJob:
     tune: tuple[float, ...]
 
     def path(self, ending: str) -> Path:
-        """One of its files."""
+        """Return the path of one of the row's files."""
         return Path(f"{self.stem}.{ending}")
 
     def figures(self) -> dict[str, Any] | None:
-        """Its figures, where it is finished."""
+        """Return the scores and statistics of the row, or None if it is not finished."""
         try:
             found = read_json(self.path("json"), dict[str, Any])
         except NotJson as error:
-            raise DataError(f"{self.path('json')}: not the figures of a run: {error}; remove it") from None
+            raise DataError(
+                f"{self.path('json')}: not the scores of a run: {error}; remove the file"
+            ) from None
         except DataError:
             return None
         known = found.get("digest") == self.digest and isinstance(found.get("scores"), dict)
@@ -71,17 +73,17 @@ class RowJob:
 
 @dataclass(frozen=True)
 class Job:
-    """A model for one seed, or an ensemble, and the rows that search with it.
+    """A model for one seed, or an ensemble, and the rows that use it.
 
     Attributes:
         model: The recipe of the model.
-        seed: The run's seed; of an ensemble the first member's, the next one's being one more.
-        config: The run's config, as plain data.
-        folder: The model folder; of an ensemble only a name for its log.
-        members: The folders of the models that translate together; of one model its own folder.
-        text: Where the experiment's text is.
-        split: The part of it that is tested on.
-        metrics: What is to be scored.
+        seed: The seed of the run. The members of an ensemble have consecutive seeds that start here.
+        config: The config of the run, as plain data.
+        folder: The model directory; for an ensemble only the name of its log.
+        members: The directories of the ensemble's members; for one model its own directory.
+        text: The directory of the experiment's text.
+        split: The split that is used as the test set.
+        metrics: The metrics to compute.
         rows: The rows.
     """
 
@@ -97,31 +99,31 @@ class Job:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name of the job in messages."""
         several = len(self.members)
         return f"{self.model} seed {self.seed}" + (f", ensemble of {several}" if several > 1 else "")
 
     @property
     def needs(self) -> set[str]:
-        """The folders of models that must be trained before."""
+        """The directories of the models that must be trained before this job."""
         start = self.config["training"].get("start")
         return {*self.members, *([start] if start else [])} - {self.folder}
 
     def open_rows(self) -> list[RowJob]:
-        """The rows that lack a figure."""
+        """Return the rows with missing scores."""
         found = ((row, row.figures()) for row in self.rows)
         return [row for row, own in found if own is None or not set(self.metrics) <= set(own["scores"])]
 
     def write(self, path: Path) -> None:
-        """Write it for the process that runs it."""
+        """Write the job to a file for the process that runs it."""
         write_atomic(path, json.dumps(asdict(self)).encode())
 
     @classmethod
     def read(cls, path: Path) -> "Job":
-        """Read what `write` wrote.
+        """Read a job that `write` wrote.
 
         Raises:
-            DataError: if it is something else.
+            DataError: if the file does not contain a job.
         """
         try:
             return read_json(path, cls)
@@ -142,34 +144,33 @@ def plan(
     device: str = "auto",
     threads: int = 0,
 ) -> list[Job]:
-    """The models of a table, seed by seed, and the rows of each.
+    """Return the jobs of a table, in an order in which they can be run.
 
     Args:
         table: The table.
-        out: Where everything is kept.
-        text: The text.
+        out: The output directory.
+        text: The text of the experiment.
         size: `small` or `paper`.
         seeds: The seeds.
-        metrics: What is to be scored.
-        rows: The recipes of the rows wanted; none: all.
-        overrides: Settings for every run, as `key=value`, or for some rows' alone, as `row,row:key=value`.
-        device: As in a config.
-        threads: For each run; 0: PyTorch's own choice.
+        metrics: The metrics to compute.
+        rows: The recipes of the rows to run. Default: all rows.
+        overrides: Options for all runs as `key=value`, or for some rows only as `row,row:key=value`.
+        device: The device, as in a config.
+        threads: The number of threads per run. 0 leaves the choice to PyTorch.
 
     Raises:
-        UsageError: if a row, of `rows` or before a setting, is not one of the table's, or the text lacks what
-            the table tests on.
-        ConfigError: if a recipe with the overrides is none.
+        UsageError: if the table has no such row, or the text has no test set for the table.
+        ConfigError: if a recipe with the overrides is invalid.
         DataError: if gold links do not fit their text.
     """
     known = [row.recipe for row in table.rows]
     for name in rows:
         if name not in known:
-            raise UsageError(f"--rows {name}: {table.name} has {', '.join(known)}")
+            raise UsageError(f"--rows {name}: unknown row; the rows of {table.name} are {', '.join(known)}")
     split = "gold" if table.text == "gold" else "test"
     if split not in text.tests:
         raise UsageError(
-            f"{table.name} wants gold-test.talp and its two texts beside the others of {text.name}"
+            f"{table.name} needs gold links: add gold-test.talp and its two texts to the data in {text.name}"
         )
     if split == "gold" and text.gold is not None:
         _check_gold(text, read_gold(text.gold))
@@ -205,7 +206,7 @@ def plan(
             rows=tuple(row_jobs) if seed in seeds else (),
         )
 
-    # In the order in which they can be trained.
+    # A model follows the model that it starts from, and an ensemble follows its members.
     jobs: dict[str, Job] = {}
     for seed in seeds:
         for row in wanted:
@@ -228,17 +229,20 @@ def _row_job(row: Row, search: dict[str, Any], origin: Sequence[str], seed: int,
 
 
 def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
-    """See that the gold links fit their text, before anything is trained on it.
+    """Check that the gold links fit their text, before any model is trained.
 
     Raises:
-        DataError: if a link points beyond its sentence; names the line.
+        DataError: if a link points beyond its sentence; the message gives the line.
     """
     gold = list(links)
     sides = [
         [len(split_at_spaces(line)) for line in text.lines("gold", side)] for side in ("source", "target")
     ]
     if len(gold) != len(sides[0]):
-        raise DataError(f"{text.gold} has {len(gold)} lines, its texts {len(sides[0])}")
+        raise DataError(
+            f"{text.gold} has {len(gold)} lines but its texts have {len(sides[0])}: the file must have one "
+            "line per sentence pair"
+        )
     for number, (truth, source, target) in enumerate(zip(gold, *sides, strict=True), 1):
         words = {"source": source, "target": target}
         where = f"{text.gold}:{number}"
@@ -246,10 +250,10 @@ def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
 
 
 def _settings_by_row(known: Sequence[str], overrides: Sequence[str]) -> dict[str, list[str]]:
-    """The settings of each row, of those for all and those that name their rows.
+    """Return the overrides of each row.
 
     Raises:
-        UsageError: if a setting names a row that is not known.
+        UsageError: if an override names an unknown row.
     """
     found: dict[str, list[str]] = {name: [] for name in known}
     for override in overrides:
@@ -257,17 +261,20 @@ def _settings_by_row(known: Sequence[str], overrides: Sequence[str]) -> dict[str
         names, _, own = key.rpartition(":")
         for name in names.split(",") if names else known:
             if name not in found:
-                raise UsageError(f"--set {override}: of {name}; the rows are {', '.join(known)}")
+                raise UsageError(f"--set {override}: unknown row {name}; the rows are {', '.join(known)}")
             found[name].append(own + equals + value)
     return found
 
 
 def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dict[str, Any]:
-    """What a recipe sets at a size, without what it leaves to defaults: a new option makes no other run."""
+    """Return the options that a recipe sets at a size.
+
+    Defaults are left out, so that a new option with a default does not change the checksum of a run.
+    """
     folder = recipes_folder(table.recipes)
     data = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
     if table.sized and size != "paper":
-        # What a size changes in all recipes, and then in this one.
+        # SIZE.toml changes all recipes of the table; NAME.SIZE.toml changes this one.
         for changes in (folder / f"{size}.toml", folder / f"{name}.{size}.toml"):
             if changes.name == f"{size}.toml" or changes.exists():
                 data = overlaid(data, tomllib.loads(changes.read_text(encoding="utf-8")))
@@ -277,7 +284,7 @@ def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dic
 
 
 def _config(recipe: dict[str, Any], where: str, out: Path, text: ExperimentText) -> dict[str, Any]:
-    """The config of a recipe on a text."""
+    """Return the complete config of a recipe on a text, as plain data."""
     walks = recipe["data"].get("target_tokenizer", {}).get("kind") == "actions"
     train, valid = (text.actions(split) if walks else text.corpora[split] for split in ("train", "valid"))
     data = _without(recipe["data"], "test") | {"train": [train], "valid": valid}
@@ -286,7 +293,7 @@ def _config(recipe: dict[str, Any], where: str, out: Path, text: ExperimentText)
 
 
 def overlaid(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with others in their places; a table that names a `kind` replaces the whole table."""
+    """Return options with changes merged into them; a table with a `kind` replaces the whole table."""
     made = dict(base)
     for key, value in changes.items():
         old = made.get(key)
@@ -298,7 +305,7 @@ def overlaid(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a recipe what matters to the weights, the seed apart."""
+    """Return the options of a recipe that the weights depend on, except for the seed."""
     kept = _without(config, "folder", "seed", "device", "threads", "search")
     kept["data"] = _without(kept["data"], "folder", "train", "valid", "test")
     kept["training"] = _without(kept.get("training", {}), "checkpoint", "record")

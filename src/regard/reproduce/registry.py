@@ -1,4 +1,4 @@
-"""The tables that `regard reproduce` knows; a new one is a line here."""
+"""The registry of the tables of `regard reproduce`."""
 
 from regard.reproduce import indurthi2019, malaviya2018, shankar2019, sutskever2014
 from regard.reproduce.tables import Table

@@ -1,4 +1,4 @@
-"""A table's figures, seeds put together, beside the paper's: as data and as Markdown."""
+"""The results of a table over all seeds, compared with the paper, as data and as Markdown."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,15 +19,15 @@ __all__ = ["Cell", "RowResult", "as_data", "as_markdown", "collect", "sentence_c
 
 @dataclass(frozen=True)
 class Cell:
-    """A metric of a row.
+    """The score of a row by one metric.
 
     Attributes:
-        estimate: The mean over seeds, and its 95 % interval over resampled test sets and seeds.
-        seeds: Each seed's score.
-        against: The difference from the table's first row and its p-value, paired; none for that row itself,
-            where it lacks a seed, or of a single sentence.
-        printed: The paper's number.
-        sentences: How many sentences it is the score of.
+        estimate: The mean over seeds and its 95 % confidence interval by bootstrap over sentences and seeds.
+        seeds: The score of each seed.
+        against: The paired difference from the first row of the table and its p-value. None for the first row
+            itself, if the two rows have different seeds, or for a single sentence.
+        printed: The number in the paper, if any.
+        sentences: The number of scored sentences.
     """
 
     estimate: Estimate
@@ -38,18 +38,18 @@ class Cell:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The interval; none where there is one sentence."""
+        """The confidence interval, or None for a single sentence."""
         return (self.estimate.low, self.estimate.high) if self.sentences > 1 else None
 
 
 @dataclass(frozen=True)
 class RowResult:
-    """A row with what is finished of it.
+    """A row with the results of its finished seeds.
 
     Attributes:
         row: The row.
-        cells: By metric; empty where no seed is finished.
-        figures: The figures of each finished seed.
+        cells: The scores by metric; empty if no seed is finished.
+        figures: The scores and statistics of each finished seed.
     """
 
     row: Row
@@ -58,13 +58,13 @@ class RowResult:
 
 
 def collect(table: Table, jobs: Sequence[Job], pair: str, resamples: int = 1000) -> list[RowResult]:
-    """The figures of what is finished.
+    """Collect the results of the finished rows of a table.
 
     Args:
         table: The table.
-        jobs: Its jobs.
-        pair: The language pair, for the paper's numbers.
-        resamples: Test sets that are drawn for intervals.
+        jobs: The jobs of the table.
+        pair: The language pair, which selects the paper's numbers.
+        resamples: The number of bootstrap samples.
     """
     finished: dict[str, list[RowJob]] = {}
     for row in (row for job in jobs for row in job.rows if row.figures() is not None):
@@ -82,7 +82,7 @@ def collect(table: Table, jobs: Sequence[Job], pair: str, resamples: int = 1000)
         for metric in table.metrics:
             counts = _counts(own, metric)
             if not any(map(len, counts.values())):
-                continue  # not scored, or of sentences of a length that the text has not
+                continue  # not scored, or the text has no sentences in this length bin
             base = {} if row is table.rows[0] else _counts(first, metric)
             printed = row.printed.get(pair, {}).get(metric.name)
             cells[metric.name] = _cell(metric, counts, base, printed, resamples)
@@ -91,7 +91,7 @@ def collect(table: Table, jobs: Sequence[Job], pair: str, resamples: int = 1000)
 
 
 def _counts(rows: Sequence[RowJob], metric: Metric) -> dict[int, np.ndarray]:
-    """The counts of each seed that has the metric."""
+    """Return the sentence statistics of each seed that has the metric."""
     found: dict[int, np.ndarray] = {}
     for row in rows:
         figures, counts = row.figures(), read_counts(row.path("safetensors"))
@@ -124,7 +124,7 @@ def as_data(
     size: str,
     overrides: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Everything as plain data, for JSON; `overrides` are the settings that the recipes do not have."""
+    """Return the results as plain data for JSON; `overrides` are options that differ from the recipes."""
     return {
         "table": table.name,
         "title": table.title,
@@ -168,21 +168,21 @@ def as_markdown(
     size: str,
     overrides: Sequence[str] = (),
 ) -> str:
-    """The table with the paper's numbers where it has some, and below it what each row took.
+    """Return the results as Markdown: scores with the paper's numbers, differences, and training costs.
 
     Args:
-        table: What was run.
-        results: Its rows.
-        text: What they were trained on.
+        table: The table.
+        results: The results of its rows.
+        text: The text of the experiment.
         size: `small` or `paper`.
-        overrides: Settings that the recipes do not have, `key=value` or `row,row:key=value`.
+        overrides: Options that differ from the recipes, as `key=value` or `row,row:key=value`.
     """
     pair = text.pair
     where = pair if pair == text.name else f"{text.name} {pair}"
     run = f", `{size}`" if table.sized else ""
     lines = [f"### {table.title}, {where}{run}", "", _about(text), ""]
     if overrides:
-        lines += [f"Set beside the recipes: {', '.join(f'`{one}`' for one in overrides)}.", ""]
+        lines += [f"Options changed from the recipes: {', '.join(f'`{one}`' for one in overrides)}.", ""]
     arrows = {True: "↑", False: "↓"}
     heads = [""]
     for metric in table.metrics:
@@ -191,20 +191,20 @@ def as_markdown(
     rows = [_scores(table, result) for result in results]
     if counts := sentence_counts(table, results):
         rows.append(["sentences", *chain.from_iterable((count, "", "") for count in counts)])
-    # The paper's columns where it has something on this text.
+    # Columns of the paper are dropped if it has no number for this language pair.
     kept = [n for n, head in enumerate(heads) if not head.startswith("paper") or any(row[n] for row in rows)]
     lines += _table([heads[n] for n in kept], [[row[n] for n in kept] for row in rows])
     several = any(len(cell.seeds) > 1 for result in results for cell in result.cells.values())
-    drawn = "sentences and seeds" if several else "sentences"
-    lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over {drawn}).", ""]
+    units = "sentences and seeds" if several else "sentences"
+    lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over {units}).", ""]
     if compared := [result for result in results if any(cell.against for cell in result.cells.values())]:
-        heads = [f"less {table.rows[0].label}"]
+        heads = [f"difference from {table.rows[0].label}"]
         for metric in table.metrics:
             heads += [metric.label, "95 %", "p"]
         lines += [*_table(heads, [_differences(table, result) for result in compared]), ""]
     heads = ["", "seeds", *(f"{metric.label} by seed" for metric in table.metrics)]
     heads += ["alpha, beta"] if _tunes(table) else []
-    heads += ["val. perplexity", "updates", "training, min", "search, s"]
+    heads += ["val. perplexity", "steps", "training, min", "search, s"]
     lines += _table(heads, [_details(table, result) for result in results if result.figures])
     return "\n".join(lines) + "\n"
 
@@ -229,7 +229,7 @@ def _scores(table: Table, result: RowResult) -> list[str]:
 
 
 def _differences(table: Table, result: RowResult) -> list[str]:
-    """How far a row is from the first, with paired intervals."""
+    """Return the differences of a row from the first row, with paired confidence intervals and p-values."""
     cells = [result.row.label]
     for metric in table.metrics:
         cell = result.cells.get(metric.name)
@@ -243,7 +243,7 @@ def _differences(table: Table, result: RowResult) -> list[str]:
 
 
 def sentence_counts(table: Table, results: Sequence[RowResult]) -> list[str]:
-    """How many sentences each metric is of; nothing where all are of the same ones."""
+    """Return the number of sentences of each metric; an empty list if all metrics have the same number."""
     found = {name: cell.sentences for result in results for name, cell in result.cells.items()}
     if len(set(found.values())) < 2:
         return []
@@ -266,7 +266,7 @@ def _details(table: Table, result: RowResult) -> list[str]:
 
 
 def _tunes(table: Table) -> bool:
-    """Whether any row's penalties are chosen on validation text."""
+    """Return whether the penalties of any row are tuned on the validation text."""
     return any(row.tune for row in table.rows)
 
 

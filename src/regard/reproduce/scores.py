@@ -1,8 +1,8 @@
-"""The scores of a row: what each metric counts in every sentence of the test text.
+"""The metrics of reproduced tables, as statistics of every sentence of the test text.
 
-Tokenised BLEU on lowercased words, METEOR, REP and DROP as in Malaviya et al. (2018), subwords joined before;
-perplexity and BLEU at several beams as in Shankar & Sarawagi (2019). Counts are kept sentence by sentence, so
-that intervals need no second look at the text.
+Tokenized lowercased BLEU, METEOR, REP and DROP are computed on whole words, as in Malaviya et al. (2018);
+perplexity and BLEU at several beam sizes as in Shankar & Sarawagi (2019). The statistics are stored by
+sentence, so that confidence intervals can be computed without the text.
 """
 
 import dataclasses
@@ -39,13 +39,13 @@ __all__ = ["SCORERS", "Scorer", "System", "available", "counts_bytes", "read_cou
 
 @dataclass
 class System:
-    """A trained model at the test text.
+    """A trained model and the test text.
 
     Attributes:
         loaded: The model.
-        text: The experiment's text.
-        split: The part of it that is the test text.
-        search: How it translates.
+        text: The text of the experiment.
+        split: The split that is used as the test set.
+        search: The search options.
     """
 
     loaded: LoadedModel
@@ -61,11 +61,11 @@ class System:
 
     @cached_property
     def references(self) -> list[str]:
-        """Their translations."""
+        """The reference translations."""
         return self.text.lines(self.split, "target")
 
     def outputs(self, beam: int | None = None) -> list[str]:
-        """The model's translations with a beam; by default that of its search."""
+        """Return the model's translations with the given beam size. Default: that of `search`."""
         beam = beam or self.search.beam
         if beam not in self._outputs:
             search = dataclasses.replace(self.search, beam=beam)
@@ -83,7 +83,7 @@ def _sacrebleu(system: System) -> SentenceCounts:
 
 
 def _sacrebleu_of(system: System, place: int) -> SentenceCounts:
-    """BLEU of the sentences of one group of lengths alone."""
+    """Return the BLEU statistics of the sentences in one bin of source lengths."""
     found = _sacrebleu(system)
     bucket = cut_by_length(count_lengths(system.sources))[place]
     return dataclasses.replace(found, rows=found.rows[bucket.rows])
@@ -94,10 +94,10 @@ def _meteor(system: System) -> SentenceCounts:
 
 
 def _rep(system: System) -> SentenceCounts:
-    said, wanted = (
+    outputs, references = (
         [split_at_spaces(line) for line in lines] for lines in (system.outputs(), system.references)
     )
-    return count_repetitions(said, wanted)
+    return count_repetitions(outputs, references)
 
 
 def _drop(system: System) -> SentenceCounts:
@@ -113,7 +113,7 @@ def _drop(system: System) -> SentenceCounts:
 
 
 def _perplexity(system: System) -> SentenceCounts:
-    """Nats and tokens of the references, end symbols included."""
+    """Return the negative log-likelihood in nats and the number of tokens of each reference, with EOS."""
     pairs = zip(system.sources, system.references, strict=True)
     found = [
         (0.0, 0) if line.hypothesis is None else (-line.hypothesis.log_probability, len(line.tokens) + 1)
@@ -127,7 +127,7 @@ def _transduction(system: System, name: str) -> SentenceCounts:
 
 
 def _alignment(system: System, name: str, score: Aggregate) -> SentenceCounts:
-    """The most attended word of each word of the references, against the gold links."""
+    """Return AER statistics of links to the source word with the highest attention."""
     assert system.text.gold is not None
     gold = list(read_gold(system.text.gold))
     pairs = zip(system.sources, system.references, strict=True)
@@ -135,6 +135,7 @@ def _alignment(system: System, name: str, score: Aggregate) -> SentenceCounts:
     model, text = system.loaded.model, system.loaded.text
     for line, truth in zip(force_lines(model, text, pairs, system.search.batch), gold, strict=True):
         if line is None:
+            # A pair that the model cannot score has no links, so that it counts as an error.
             links.append(frozenset[tuple[int, int]]())
             continue
         words = {"source": len(line.source), "target": len(line.target)}
@@ -161,8 +162,8 @@ class Scorer:
     """A metric.
 
     Attributes:
-        count: What it counts in each sentence of a system's translations.
-        aggregate: Makes what makes scores of counts that were kept.
+        count: A function that returns the statistics of each sentence of a system.
+        aggregate: A function that returns the aggregate, which computes scores from summed statistics.
     """
 
     count: Callable[[System], SentenceCounts]
@@ -194,11 +195,11 @@ SCORERS = {
 
 
 def available(metric: str, target: str) -> str | None:
-    """Why a metric cannot be computed for a target language on this machine; none if it can."""
+    """Return why a metric is not available for a target language on this machine, or None if it is."""
     if metric != "meteor":
         return None
     if target != "en":
-        return "METEOR's data is for English alone"
+        return "METEOR supports English only"
     try:
         find_java()
         find_jar()
@@ -208,10 +209,10 @@ def available(metric: str, target: str) -> str | None:
 
 
 def counts_bytes(counts: dict[str, np.ndarray]) -> bytes:
-    """The rows of counts of each metric as the content of a file."""
+    """Return the content of a safetensors file with the sentence statistics of each metric."""
     return save({name: np.ascontiguousarray(own) for name, own in counts.items()})
 
 
 def read_counts(path: Path) -> dict[str, np.ndarray]:
-    """The rows of counts of each metric."""
+    """Read the sentence statistics of each metric."""
     return load_file(path)

@@ -1,4 +1,4 @@
-"""Tables 1 to 3 of Shankar & Sarawagi (2019): translation, inflection, alignment."""
+"""Tables 1 to 3 of Shankar & Sarawagi (2019): translation, inflection and alignment."""
 
 from regard.reproduce.tables import Metric, Row, Table
 
@@ -7,10 +7,10 @@ __all__ = ["TABLES"]
 PERPLEXITY = Metric("perplexity", "PPL", higher_is_better=False)
 BEAMS = (Metric("bleu-4", "BLEU, beam 4"), Metric("bleu-10", "BLEU, beam 10"))
 ACCURACY = Metric("accuracy", "accuracy")
-EDITS = Metric("edits", "edits a word", higher_is_better=False)
+EDITS = Metric("edits", "edits per word", higher_is_better=False)
 AER = (Metric("aer", "AER", higher_is_better=False), Metric("one-minus-aer", "1 - AER"))
 
-# Perplexity, BLEU at beams 4 and 10. "vi-en" is printed as IWSLT14, and is IWSLT15.
+# Perplexity, and BLEU at beam sizes 4 and 10. The paper labels "vi-en" as IWSLT14, but the data are IWSLT15.
 PRINTED = {
     "Soft": {
         "de-en": (9.61, 28.6, 28.5),
@@ -108,7 +108,7 @@ TABLE2 = Table(
             ("Postr-Joint", "posterior", 85.88, 95.5),
             ("Mono-Postr-Joint", "monotonic", 86.87, 95.71),
             ("Prox-Postr-Joint", "proximity", 85.81, 95.4),
-            ("Wu & Cotterell (2019), exact (a row of ours)", "exact", None, None),
+            ("Wu & Cotterell (2019), exact (ours)", "exact", None, None),
             ("Wu & Cotterell (2019), exact, monotonic (ours)", "exact-monotonic", None, None),
         )
     ),
@@ -118,7 +118,7 @@ TABLE2 = Table(
 
 TABLE3 = Table(
     "shankar2019-table3",
-    "Shankar & Sarawagi (2019), Table 3: alignment (printed there: 1 - AER, on other data)",
+    "Shankar & Sarawagi (2019), Table 3: alignment (the paper reports 1 - AER on other data)",
     "shankar2019",
     AER,
     tuple(

@@ -1,4 +1,4 @@
-"""Sutskever et al. (2014), in the table of Martins (2020): no attention, the source reversed, ensembles."""
+"""The results of Sutskever et al. (2014) as listed by Martins (2020): reversed sources and ensembles."""
 
 from regard.reproduce.tables import Metric, Row, Table
 

@@ -1,4 +1,4 @@
-"""What a table of a paper is made of: rows that name recipes, and the numbers in print."""
+"""The description of a table of a paper: its metrics, rows with recipes, and the paper's numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ __all__ = ["LENGTHS", "Metric", "Row", "Table"]
 
 
 LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
-"""The groups of source lengths of Indurthi et al. (2019), Table 2."""
+"""The bins of source lengths of Indurthi et al. (2019), Table 2."""
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class Metric:
     """A column of a table.
 
     Attributes:
-        name: As in `SCORERS` of `regard.reproduce.scores`.
-        label: As it is printed.
-        higher_is_better: Which way is better.
+        name: The key in `SCORERS` of `regard.reproduce.scores`.
+        label: The heading of the column.
+        higher_is_better: Whether higher scores are better.
     """
 
     name: str
@@ -31,13 +31,14 @@ class Row:
     """A row of a table.
 
     Attributes:
-        label: As the paper calls it.
-        recipe: The name of its recipe's file.
-        model: The recipe whose model it searches with; its own, unless it differs in search alone.
-        start: The recipe whose trained weights its model starts from; none: from random ones.
-        ensemble: How many models translate together: those of the row's seed and of the seeds after it.
-        tune: Whether both penalties of search are tuned on validation text.
-        printed: The paper's numbers, by language pair and then by the name of the metric.
+        label: The name of the row in the paper.
+        recipe: The file name of the recipe, without `.toml`.
+        model: The recipe of the model, if the row differs from another row in the search only. Default: that
+            of the row.
+        start: The recipe whose trained weights initialize the model. Default: random initialization.
+        ensemble: The number of models in the ensemble; they have the seed of the row and the following seeds.
+        tune: Whether the length and coverage penalties are tuned on the validation text.
+        printed: The paper's numbers, by language pair and then by metric name.
     """
 
     label: str
@@ -50,7 +51,7 @@ class Row:
 
     @property
     def trained(self) -> str:
-        """The recipe of its model."""
+        """The recipe of the model."""
         return self.model or self.recipe
 
 
@@ -59,16 +60,16 @@ class Table:
     """A table of a paper.
 
     Attributes:
-        name: As `regard reproduce` takes it.
-        title: Paper, number and what it shows.
-        recipes: The folder of its recipes.
-        metrics: Its columns.
-        rows: Its rows, the first of which others are compared with.
-        text: What it is of: `parallel` text, cut into words and lowercased; the same as it is (`raw`);
-            `tables` of forms; or parallel text tested on `gold` word links.
-        printed_pair: The language pair of the paper's numbers, where there is one alone, whatever ours is.
-        sized: Whether its recipes have sizes; else they are run as they are.
-        picture: The command that draws it, where one does.
+        name: The name of the table for `regard reproduce`.
+        title: The paper, the number of the table and its subject.
+        recipes: The directory of the recipes.
+        metrics: The columns.
+        rows: The rows; all others are compared with the first.
+        text: The kind of text: `parallel` text that is tokenized and lowercased, unchanged parallel text
+            (`raw`), `tables` of inflected forms, or parallel text with `gold` word links for testing.
+        printed_pair: The language pair of the paper's numbers, if they apply to data of any language pair.
+        sized: Whether the recipes have the sizes `small` and `paper`.
+        picture: The command that plots the table, if any.
     """
 
     name: str

@@ -1,13 +1,13 @@
-"""The text of an experiment: a folder of parallel text as the papers cut it, or tables of inflected forms.
+"""The text of an experiment: parallel text, preprocessed as in the papers, or tables of inflected forms.
 
-    FOLDER/text.json                                  where it comes from, sizes, what was done
-    FOLDER/{train,valid,test,gold}.{source,target}    parallel text; `gold` has word links by hand
-    FOLDER/aligner/, FOLDER/actions/                  made of it when they are asked for
+    FOLDER/text.json                                  origin, sizes and preprocessing
+    FOLDER/{train,valid,test,gold}.{source,target}    parallel text; `gold` has gold word links
+    FOLDER/aligner/, FOLDER/actions/                  created from the text when they are needed
 
-Parallel text that is tokenised already is taken as it is, other text goes through the tokenizer of Moses;
-everything is lowercased; raw text stays as it is. Where a corpus has no test set, its validation set is the
-test set, and the last training pairs are held out to validate on. Tables are read where they are, but for
-those that are held out. When the files of origin have changed the folder is made anew.
+Parallel text is lowercased and, unless it is already tokenized, tokenized with the Moses tokenizer; raw text
+is not changed. If a corpus has no test set, its validation set is used as the test set, and the last training
+pairs are used for validation. Tables are not copied, except for held-out parts. If the original files have
+changed, the directory is created again.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ STARTS = {"train": ("train",), "valid": ("val", "dev"), "test": ("test", "tst"),
 GOLD_LINKS = "gold-test.talp"
 HELD_OUT = 1000
 TABLE = (1, 2, 3)
-"""Lemma, features, form, as in Durrett & DeNero (2013)."""
+"""The columns of lemma, features and form, from 1, as in Durrett & DeNero (2013)."""
 TABLES = {"train": ("train", "train-high"), "valid": ("dev",), "test": ("test",)}
 FEATURES = re.compile("[;=]")
 FILE = "text.json"
@@ -49,16 +49,16 @@ class ExperimentText:
     """The text of an experiment.
 
     Attributes:
-        folder: Where `text.json` is.
-        name: What its folder of origin, or its tables, are called.
-        pair: The two languages, as `de-en`; of tables their name.
-        target: The language of the target.
-        pairs: How many pairs each split has.
-        corpora: Each split as a `CorpusConfig` takes it.
-        cut: What was done to it, in words.
-        digest: A checksum of what models are made of: the files of the training and validation text.
-        tests: The same of each split that is tested on.
-        gold: The file of the word links of the split `gold`, where there is one.
+        folder: The directory of `text.json`.
+        name: The name of the original directory or of the tables.
+        pair: The two languages, as `de-en`; for tables their name.
+        target: The target language.
+        pairs: The number of sentence pairs of each split.
+        corpora: The options of `CorpusConfig` of each split.
+        cut: A description of the preprocessing.
+        digest: The checksum of the files of the training and validation text.
+        tests: The checksum of each test split.
+        gold: The file of the word links of the split `gold`, if any.
     """
 
     folder: Path
@@ -74,15 +74,15 @@ class ExperimentText:
 
     @property
     def aligner(self) -> Path:
-        """Where the aligner is that was trained on the training text."""
+        """The directory of the aligner that is trained on the training text."""
         return self.folder / "aligner"
 
     def actions(self, split: str) -> dict[str, Any]:
-        """A table of forms as the actions of a pointer, as a `CorpusConfig` takes it."""
+        """Return the options of `CorpusConfig` for a table of forms as edit actions."""
         return {"tsv": str(self.folder / "actions" / f"{split}.tsv"), "columns": list(TABLE)}
 
     def lines(self, split: str, side: Literal["source", "target"]) -> list[str]:
-        """The lines of one side of a split."""
+        """Return the lines of one side of a split."""
         place = ("source", "target").index(side)
         return [pair[place] for pair in read_pairs(from_dict(CorpusConfig, self.corpora[split]))]
 
@@ -90,19 +90,19 @@ class ExperimentText:
 def write_text(
     data: Path, folder: Path, target: str = "en", limit: int = 0, raw: bool = False
 ) -> ExperimentText:
-    """Write parallel text as experiments read it, unless it is there.
+    """Preprocess parallel text and write it to a directory, unless the directory is up to date.
 
     Args:
-        data: Holds `train*`, `val*` or `dev*` and, with luck, `test*`, a file for each of two languages, told
-            by the ending of the name (`train.de`, `train.en.gz`); perhaps also `gold-test*`, whose word
-            links are in `gold-test.talp`.
-        folder: Where it goes.
-        target: The language to translate into.
-        limit: Take so many of the first training pairs; 0: all.
-        raw: Neither cut into words nor lowercased.
+        data: A directory with the files `train*`, `val*` or `dev*` and optionally `test*` in two languages,
+            which are the suffixes of the names (`train.de`, `train.en.gz`). It may also contain `gold-test*`
+            with word links in `gold-test.talp`.
+        folder: The output directory.
+        target: The target language.
+        limit: The number of first training pairs to use. 0 uses all.
+        raw: Whether to skip tokenization and lowercasing.
 
     Raises:
-        DataError: if files are missing or more than one would do, or cannot be read; names them.
+        DataError: if a file is missing, ambiguous or not readable; the message names it.
     """
     found, source = _find(data, target)
     talp = data / GOLD_LINKS
@@ -124,13 +124,13 @@ def write_text(
         if (split, source) in found
     }
     tokenized = looks_tokenized([line for _, line in pairs["train"]])
-    cut = f"words {'as the text has them' if tokenized else 'of Moses'}, lowercased"
+    cut = f"{'already tokenized' if tokenized else 'tokenized with Moses'}, lowercased"
     if raw:
-        cut = "as it is"
+        cut = "not preprocessed"
     if "test" not in pairs:
         held_out = {"train": pairs["train"][:-HELD_OUT], "valid": pairs["train"][-HELD_OUT:]}
         pairs |= {**held_out, "test": pairs["valid"]}
-        cut += "; no test set: the validation set is the test set, and training text validates"
+        cut += "; no test set: the validation set is the test set, and training pairs are held out"
     if limit and limit < len(pairs["train"]):
         cut += f"; the first {limit:,} of {len(pairs['train']):,} training pairs"
         pairs["train"] = pairs["train"][:limit]
@@ -159,17 +159,19 @@ def write_text(
 
 
 def find_tables(data: Path, folder: Path, columns: Sequence[int] = TABLE) -> ExperimentText:
-    """Tables of inflection.
+    """Find tables of inflected forms and describe them in `text.json`.
 
     Args:
-        data: What their names begin with: `DIR/de_noun` for `DIR/de_noun.train.tsv.gz`, `.dev` and `.test`;
-            `.tsv` and `.gz` may be absent, and `train-high` is a name of the training table (SIGMORPHON).
-            Without `.test` the last training forms validate, and `.dev` is tested on.
-        folder: Where `text.json` goes.
-        columns: Where lemma, features (any number of columns) and form stand, from 1.
+        data: The prefix of the file names: `DIR/de_noun` for `DIR/de_noun.train.tsv.gz`, `.dev` and `.test`.
+            `.tsv` and `.gz` are optional, and the training table may be named `train-high` (SIGMORPHON).
+            Without a `.test` table, `.dev` is the test set and the last training forms are the validation
+            set.
+        folder: The directory of `text.json`.
+        columns: The columns of the lemma, the features (any number of columns) and the form, from 1.
 
     Raises:
-        DataError: if one is missing or cannot be read, or has its features where forms should be; names it.
+        DataError: if a table is missing or not readable, or its form column contains features; the message
+            names it.
     """
     found = {split: _find_table(data, kinds) for split, kinds in TABLES.items()}
     for split in ("train", "valid"):
@@ -183,7 +185,7 @@ def find_tables(data: Path, folder: Path, columns: Sequence[int] = TABLE) -> Exp
         digest = hashlib.sha256(f"{digest} {list(columns)}".encode()).hexdigest()
     cut, held = "characters", {}
     if "test" not in paths:
-        cut += "; no test table: dev is the test table, and training forms validate"
+        cut += "; no test table: dev is the test table, and training forms are held out"
         lines = list(read_lines(paths["train"]))
         held = {"train": lines[:-HELD_OUT], "valid": lines[-HELD_OUT:]}
         paths = {split: folder / f"{split}.tsv" for split in held} | {"test": paths["valid"]}
@@ -210,10 +212,10 @@ def _find_table(data: Path, kinds: Sequence[str]) -> Path | None:
 
 
 def _check_columns(path: Path, columns: Sequence[int]) -> None:
-    """See that features are not taken for forms: SIGMORPHON has its columns in another order.
+    """Check that the form column does not contain features, as SIGMORPHON has another order of columns.
 
     Raises:
-        DataError: if most of the first forms look like features, and what are called features do not.
+        DataError: if most of the first forms look like features, and most of the features do not.
     """
     lines = islice(read_lines(path), 100)
     rows = [fields for fields in (line.split("\t") for line in lines) if len(fields) >= max(columns)]
@@ -221,16 +223,16 @@ def _check_columns(path: Path, columns: Sequence[int]) -> None:
     described = [row for row in rows if any(FEATURES.search(row[place - 1]) for place in columns[1:-1])]
     if len(forms) > len(rows) / 2 > len(described):
         raise DataError(
-            f"{path}: column {columns[-1]}, {forms[0]!r}, looks like features and not like a form; "
-            "tables of lemma, form and features want --columns 1,3,2"
+            f"{path}: column {columns[-1]} should contain forms, but {forms[0]!r} looks like features; "
+            "use --columns 1,3,2 for tables of lemma, form and features"
         )
 
 
 def read_text(folder: Path) -> ExperimentText:
-    """The text that `write_text` or `find_tables` described.
+    """Read the description of a text that `write_text` or `find_tables` wrote.
 
     Raises:
-        DataError: if it is not there, or does not say what it should.
+        DataError: if the description is missing or invalid.
     """
     try:
         about = read_json(folder / FILE, dict[str, Any])
@@ -242,7 +244,7 @@ def read_text(folder: Path) -> ExperimentText:
 
 
 def _known(folder: Path, digest: str, tests: Mapping[str, str]) -> ExperimentText | None:
-    """The text that is there, if it comes from the same files."""
+    """Return the text of an existing directory, if it was created from the same files, else None."""
     try:
         found = read_text(folder)
     except DataError:
@@ -252,21 +254,22 @@ def _known(folder: Path, digest: str, tests: Mapping[str, str]) -> ExperimentTex
 
 def _describe(text: ExperimentText, folder: Path) -> None:
     about = {key: value for key, value in asdict(text).items() if key != "folder"}
-    for corpus in about["corpora"].values():  # what stands beside it moves with it
+    # Files in the same directory are stored by name, so that the directory can be moved.
+    for corpus in about["corpora"].values():
         own = {key: Path(corpus[key]) for key in PATHS if key in corpus}
         corpus.update({key: path.name for key, path in own.items() if path.parent == text.folder})
     write_atomic(folder / FILE, (json.dumps(about, indent=2) + "\n").encode())
 
 
 def _digest(paths: Iterable[Path]) -> str:
-    """A checksum of files in their order."""
+    """Return a checksum of files in their order."""
     return hashlib.sha256("".join(file_digest(path) for path in paths).encode()).hexdigest()
 
 
 def _find(data: Path, target: str) -> tuple[dict[tuple[str, str], Path], str]:
-    """The files of each split and language, and which the source language is."""
+    """Return the file of each split and language, and the source language."""
     if not data.is_dir():
-        raise DataError(f"{data}: no such folder of parallel text")
+        raise DataError(f"{data}: no such directory of parallel text")
     found: dict[tuple[str, str], list[Path]] = {}
     for path in sorted(data.iterdir()):
         stem, _, language = path.name.removesuffix(".gz").rpartition(".")
@@ -278,7 +281,7 @@ def _find(data: Path, target: str) -> tuple[dict[tuple[str, str], Path], str]:
     if len(sources) != 1 or target not in languages:
         shown = ", ".join(sorted(languages)) or "none"
         raise DataError(
-            f"{data}: expected train files of two languages, one of them .{target}; found: {shown}"
+            f"{data}: expected training files of two languages, one of them .{target}; found: {shown}"
         )
     wanted = [(split, language) for split in SPLITS for language in (sources[0], target)]
     for split, language in wanted:
@@ -299,15 +302,15 @@ def _write(
     languages: tuple[str, str] | None,
     lowercase: bool,
 ) -> int:
-    """Write a split, training pairs with an empty side left out; returns how many were written."""
+    """Write a split without training pairs that have an empty side; return the number of pairs."""
     sides: list[Iterable[str]] = [[pair[side] for pair in pairs] for side in (0, 1)]
     if languages is not None:
         try:
             configs = [MosesConfig(language=language) for language in languages]
         except ValueError:
             raise DataError(
-                f"{' or '.join(languages)}: the text is not tokenised, and Moses cannot cut it: no space "
-                "separates its words; give text whose words are separated"
+                f"{' or '.join(languages)}: the text is not tokenized, and the Moses tokenizer does not "
+                "support languages without spaces between words; use tokenized text"
             ) from None
         tokenizers = start_tokenizers(configs[0], configs[1], ([], []))
         sides = [
