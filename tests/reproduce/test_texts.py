@@ -28,7 +28,7 @@ def test_raw_text_is_cut_and_lowercased(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "raw", {"train": 120, "val": 3, "test_2016": 2})
     text = write_text(data, tmp_path / "text")
     assert (text.pair, text.pairs) == ("de-en", {"train": 120, "valid": 3, "test": 2})
-    assert text.cut == "words of Moses, lowercased"
+    assert text.cut == "tokenized with Moses, lowercased"
     assert text.lines("test", "source") == ["das haus x0 .", "das haus x1 ."]
     assert text.lines("train", "target")[-1] == "the house x119 ."
 

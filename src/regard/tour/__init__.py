@@ -1,4 +1,4 @@
-"""The lecture as a path: ten systems on the built-in corpus, from Model 1 to hard attention, side by side.
+"""The tour: ten translation systems on the built-in corpus, from IBM Model 1 to hard attention.
 
-Reading order: `stops` (which systems), `walk` (train and measure each), `page` (score them and show them).
+Reading order: `stops` (the systems), `walk` (training and measurement), `page` (scores and report).
 """

@@ -1,4 +1,4 @@
-"""The tour's table and its page: every stop on the same sentences."""
+"""The scores and the HTML report of the tour, with all systems on the same sentences."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ FIGURES, PAGE = "tour.json", "tour.html"
 
 
 def finished(tour: Tour, costs: Mapping[Stop, Costs]) -> dict[str, Any] | None:
-    """The figures of a table that was made of these very models, where its page is there too."""
+    """Return the results of an existing report of the same models, or None if there is none."""
     try:
         found = read_json(tour.folder / FIGURES, dict[str, Any])
     except (DataError, NotJson):
@@ -37,16 +37,17 @@ def finished(tour: Tour, costs: Mapping[Stop, Costs]) -> dict[str, Any] | None:
 
 
 def show_all(tour: Tour, costs: Mapping[Stop, Costs], following: Following) -> dict[str, Any]:
-    """Translate the test text with every stop, score them, and write the page and its figures.
+    """Translate the test text with every system, and write the scores and the HTML report.
 
     Args:
         tour: The tour.
-        costs: Of each stop that is to be shown, in their order.
-        following: Shows how far it is.
+        costs: The costs of each system to show, in order.
+        following: The progress display.
 
     Returns:
-        `stops`: for each its name, label, sentence and source, scores (value, low, high; `null` where it has
-        none) and costs; `signatures`, and what it was made of.
+        The results as plain data. `stops` lists for each system its name, label, description and reference,
+        its scores (value, low, high; None if not available) and its costs. `signatures` are those of the
+        metrics, and `made of` contains the checksums of the inputs.
     """
     test = tour.file("test", "de"), tour.file("test", "en")
     pairs = list(read_pairs(CorpusConfig(source=str(test[0]), target=str(test[1]))))
@@ -66,8 +67,9 @@ def show_all(tour: Tour, costs: Mapping[Stop, Costs], following: Following) -> d
         gold=gold,
         notes=[
             *(f"{stop.label}: {stop.says} {stop.source}." for stop in costs),
-            "AER is that of the most attended words under the references; of words and phrases, that of the "
-            "aligner whose links they are made of.",
+            "AER is computed by forced decoding of the references, with links to the source word that has "
+            "the highest attention weight. For the word- and phrase-based systems it is the AER of their word "
+            "aligner.",
         ],
         columns=_columns(list(costs.values())),
     )
@@ -85,7 +87,7 @@ def show_all(tour: Tour, costs: Mapping[Stop, Costs], following: Following) -> d
 
 
 def _origin(tour: Tour, costs: Mapping[Stop, Costs]) -> dict[str, str]:
-    """What a page is made of."""
+    """Return the version and the checksums of the inputs of a report."""
     files = {stop.name: file_digest(tour.model(stop).with_suffix(".json")) for stop in costs}
     return {"regard": __version__, "test": file_digest(tour.file("test", "de")), **files}
 
@@ -107,7 +109,10 @@ def _linking(aligner: WordAligner) -> Linking:
 def _with_aligners(
     tour: Tour, stops: Sequence[Stop], systems: Sequence[System], scores: Scores, gold: Sequence[GoldLinks]
 ) -> Scores:
-    """The scores with AER of what translates by word links: it is not led through references."""
+    """Return the scores with the AER of the aligners of word- and phrase-based systems.
+
+    These systems do not support forced decoding of the references.
+    """
     words = [(one.sentence.source, one.sentence.reference) for one in systems[0].sentences]
     table = [
         score_links(_linking(tour.aligner(stop.aligner))(words), gold) if stop.aligner else own
@@ -122,7 +127,7 @@ def _scores(scores: Scores, place: int) -> dict[str, dict[str, float] | None]:
 
 
 def _columns(costs: Sequence[Costs]) -> dict[str, list[str]]:
-    """More columns of the page's table, by their heads."""
+    """Return additional columns of the report's table, by heading."""
     return {
         "MB": [f"{one.megabytes:.1f}" for one in costs],
         "training, min": ["–" if one.seconds is None else f"{one.seconds / 60:.1f}" for one in costs],

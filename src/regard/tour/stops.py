@@ -1,4 +1,4 @@
-"""The stops of the tour, in the order in which the field came by them."""
+"""The systems of the tour, in historical order."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ __all__ = ["STOPS", "Stop"]
 
 @dataclass(frozen=True)
 class Stop:
-    """A system.
+    """A system of the tour.
 
     Attributes:
-        name: Of its recipe in `recipes/tour` and of its model folder.
-        label: For people.
-        says: What is new in it, in a sentence.
-        source: Where it comes from.
-        aligner: Of a system that translates by word links: the kind of aligner they come from; else empty.
+        name: The name of the recipe in `recipes/tour` and of the model directory.
+        label: The name in the report.
+        says: A one-sentence description of the system's innovation.
+        source: The reference to the paper.
+        aligner: The kind of word aligner of a word- or phrase-based system; empty for other systems.
     """
 
     name: str
@@ -28,63 +28,65 @@ STOPS = (
     Stop(
         "word",
         "words",
-        "A word is translated by IBM Model 1's table, and a language model chooses among the orders.",
+        "Words are translated with the table of IBM Model 1, and a language model selects their order.",
         "Brown et al. (1993)",
         aligner="ibm1",
     ),
     Stop(
         "phrase",
         "phrases",
-        "Phrases are translated whole, and every source word exactly once.",
+        "Phrases are translated as units, and every source word is translated exactly once.",
         "Koehn et al. (2003)",
         aligner="bayes",
     ),
     Stop(
         "none",
         "no attention",
-        "One network reads the sentence into a vector, another writes it out again.",
+        "An encoder compresses the sentence into a vector, and a decoder generates the translation from it.",
         "Sutskever et al. (2014)",
     ),
     Stop(
         "soft",
         "attention",
-        "For every word it writes, the network looks back at all words of the source.",
+        "For each generated token, the decoder attends to all source positions.",
         "Bahdanau et al. (2015)",
     ),
     Stop(
         "sparse",
         "sparse",
-        "Most words get exactly nothing: sparsemax in the place of softmax.",
+        "Sparsemax replaces softmax, so that most attention weights are exactly zero.",
         "Martins & Astudillo (2016)",
     ),
     Stop(
         "constrained",
         "constrained",
-        "No word gets more than its fertility: what has been translated is closed to what comes after.",
+        "The total attention to a source word is bounded by its fertility, so that words that have been "
+        "translated receive no further attention.",
         "Malaviya et al. (2018)",
     ),
     Stop(
         "posterior",
         "posterior",
-        "Attention is a choice among words, corrected once the word that it produced is known.",
+        "Each target token is generated from one source word at a time; Bayes' rule then updates the "
+        "attention.",
         "Shankar & Sarawagi (2019)",
     ),
     Stop(
         "conv",
         "convolutional",
-        "No recurrence: gated convolutions, and attention in every layer of the decoder.",
+        "Gated convolutions replace recurrence, and every decoder layer attends to the source.",
         "Gehring et al. (2017)",
     ),
     Stop(
         "transformer",
         "Transformer",
-        "Attention alone, of both texts to themselves too, with several heads in every layer.",
+        "Multi-head self-attention in encoder and decoder replaces recurrence and convolution.",
         "Vaswani et al. (2017)",
     ),
     Stop(
         "hard",
         "hard",
-        "The last layer reads a word or leaves it, and learns by reward which to read.",
+        "The last layer selects single source words; reinforcement learning trains the selection.",
         "Indurthi et al. (2019)",
     ),
 )

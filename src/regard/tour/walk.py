@@ -1,9 +1,9 @@
-"""Training the stops of the tour and measuring what they cost; what is there already is kept.
+"""Training of the tour's systems and measurement of their costs; existing results are kept.
 
 TOUR/corpus/            the text: train, valid and test, with gold word links
-TOUR/prepared/          the text as models read it
-TOUR/models/STOP/       model folders
-TOUR/models/STOP.json   what each cost
+TOUR/prepared/          the prepared text
+TOUR/models/STOP/       model directories
+TOUR/models/STOP.json   the costs of each system
 TOUR/aligners/KIND/     word aligners
 """
 
@@ -39,34 +39,35 @@ from regard.training.trainer import Result
 __all__ = ["SIZES", "Costs", "Stopped", "Tour"]
 
 SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 15_000, "valid": 500, "test": 300}
-WARM = 32  # sentences translated before the clock runs: kernels are compiled then
+WARM = 32  # sentences that are translated before timing starts, so that kernels are compiled
 
 Preparing = Callable[[], AbstractContextManager[Progress | None]]
 
 
 class Stopped(Exception):
-    """A signal came; what was trained is saved.
+    """Raised when a signal stopped training; the training state is saved.
 
     Attributes:
-        signal: Its number.
+        signal: The number of the signal.
     """
 
     def __init__(self, signal: int) -> None:
-        """Keep the signal."""
+        """Store the number of the signal."""
         super().__init__(signal)
         self.signal = signal
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What a system costs.
+    """The costs of a system.
 
     Attributes:
-        seconds: Of training, validation among them; none where it is not on record.
-        flops: Floating-point operations of training's products, forward and backward; none of phrase tables.
-        parameters: Numbers that were learned; of a phrase-based system, phrase pairs.
-        megabytes: Of its weights or tables on disk.
-        speed: Sentences of the test text translated in a second.
+        seconds: The training time including validation, or None if it was not recorded.
+        flops: The floating-point operations of the matrix multiplications in training, forward and backward;
+            None for a phrase-based system.
+        parameters: The number of parameters; for a phrase-based system the number of phrase pairs.
+        megabytes: The size of the weights or tables on disk.
+        speed: The number of test sentences translated per second.
     """
 
     seconds: float | None
@@ -78,12 +79,13 @@ class Costs:
 
 @dataclass(frozen=True)
 class Tour:
-    """A tour in its folder.
+    """A tour and its output directory.
 
     Attributes:
-        folder: Everything is kept here.
-        sizes: Of the corpus, in pairs.
-        settings: For neural stops, in the place of their recipes', as `training.stop.epochs=1`.
+        folder: The output directory.
+        sizes: The number of sentence pairs of each split.
+        settings: Options that override those of the neural systems' recipes, such as
+            `training.stop.epochs=1`.
     """
 
     folder: Path
@@ -91,19 +93,19 @@ class Tour:
     settings: tuple[str, ...] = ()
 
     def file(self, split: str, ending: str) -> Path:
-        """One of the corpus's files: `de`, `en` or `talp` (gold links)."""
+        """Return the path of a corpus file with the ending `de`, `en` or `talp` (gold links)."""
         return self.folder / "corpus" / f"{split}.{ending}"
 
     def model(self, stop: Stop) -> Path:
-        """A stop's model folder."""
+        """Return the model directory of a system."""
         return self.folder / "models" / stop.name
 
     def write_corpus(self) -> None:
-        """Write the text."""
+        """Write the built-in corpus."""
         write(self.folder / "corpus", dict(self.sizes), seed=1)
 
     def config(self, stop: Stop) -> RunConfig:
-        """A stop's recipe on the tour's text."""
+        """Return the config of a system's recipe on the text of the tour."""
         settings = () if stop.aligner else self.settings
         config = load(RunConfig, recipes_folder("tour") / f"{stop.name}.toml", settings)
         corpora = [
@@ -116,15 +118,16 @@ class Tour:
         return replace(config, data=data)
 
     def train(self, stop: Stop, preparing: Preparing) -> Costs:
-        """Train a stop, or go on where it was stopped, and measure it; what was measured is kept.
+        """Train a system, or resume its training, and return its costs; existing measurements are kept.
 
         Args:
-            stop: The stop.
-            preparing: Makes what shows the progress of preparing text.
+            stop: The system.
+            preparing: A function that returns a context for the progress display of text preparation.
 
         Raises:
-            Stopped: if a signal came.
-            ConfigError: if its folder holds a run with other settings; names them.
+            Stopped: if a signal was received.
+            ConfigError: if the directory contains a run with other options; the message names them.
+            DataError: if the file of the costs is damaged.
         """
         folder, known = self.model(stop), self.model(stop).with_suffix(".json")
         remove_leftovers(known.parent)
@@ -137,14 +140,14 @@ class Tour:
         try:
             return read_json(known, Costs)
         except NotJson as error:
-            raise DataError(f"{known}: not the costs of a stop: {error}; remove it") from None
+            raise DataError(f"{known}: not the costs of a system: {error}; remove the file") from None
 
     def translator(self, stop: Stop) -> Translator | PhraseTranslator:
-        """What translates with a trained stop."""
+        """Return a translator with a trained system."""
         return load_translator([self.model(stop)], "auto", "float32", {"nbest": 1})
 
     def aligner(self, kind: str) -> WordAligner:
-        """A word aligner of a kind, trained on the tour's text where it is not there."""
+        """Return a word aligner of a kind; it is trained on the tour's text if it does not exist."""
         folder = self.folder / "aligners" / kind
         if not folder.exists():
             corpus = Corpus.read(str(self.file("train", "de")), str(self.file("train", "en")))
