@@ -1,6 +1,6 @@
-"""Phrase-based translation: Kneser-Ney language model, phrase table, stack decoder, tuning.
+"""Phrase-based translation: Kneser-Ney language model, phrase table, stack decoder and tuning.
 
-Reading order: `trie` (n-grams as numbers), `language_model`, `kneser_ney`, `arpa`; `extraction`, `lexical`,
+Reading order: `trie` (n-grams as ids), `language_model`, `kneser_ney`, `arpa`; `extraction`, `lexical`,
 `phrase_table`, `moses`; `features`, `options`, `stacks`, `nbest`, `decoder`; `bleu`, `mert`, `tuning`;
 `config`, `model`, `training`.
 """

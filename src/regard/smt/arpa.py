@@ -1,10 +1,10 @@
-r"""Language models as ARPA files, plain or gzip: the format of SRILM, KenLM and Moses.
+r"""Reading and writing of language models in the ARPA format of SRILM, KenLM and Moses, plain or gzip.
 
 \data\
     ngram 1=COUNT ...
 
 \1-grams:
-LOG10_PROBABILITY <tab> WORDS <tab> LOG10_BACKOFF (left out where there is none)
+LOG10_PROBABILITY <tab> WORDS <tab> LOG10_BACKOFF (omitted if there is none)
 ...
 \end\
 """
@@ -31,19 +31,19 @@ from regard.smt.trie import ABSENT, Trie, assemble
 __all__ = ["read_arpa", "write_arpa"]
 
 _NEVER = -100.0
-"""The log10 probability of `<unk>` where a file has none: that of KenLM (Heafield 2011)."""
+"""The log10 probability of `<unk>` if a file has none, as in KenLM (Heafield 2011)."""
 
 
 def write_arpa(model: LanguageModel, path: Path) -> None:
-    """Write a model; through gzip where the name ends in `.gz`. See `regard.data.files.open_whole`.
+    """Write a model, compressed if the file name ends with `.gz`; see `regard.data.files.open_whole`.
 
     Raises:
-        DataError: if it cannot be written.
+        DataError: if the file cannot be written.
     """
     with open_whole(path) as file, ExitStack() as stack:
         binary = file
         if path.suffix == ".gz":
-            # Neither name nor time: the same model gives the same bytes.
+            # Without name and time in the header, equal models give equal bytes.
             binary = stack.enter_context(gzip.GzipFile("", "wb", compresslevel=4, fileobj=file, mtime=0))
         text = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")  # type: ignore[type-var]
         _write(model, text)
@@ -64,7 +64,7 @@ def _write(model: LanguageModel, file: TextIO) -> None:
         if length == 1:
             texts = last
         else:
-            # `texts` are the n-grams of one word less.
+            # `texts` contains the n-grams of the previous order.
             rows = (parents[nodes] - above.start).tolist()
             texts = [f"{texts[row]} {word}" for row, word in zip(rows, last, strict=True)]
         file.write(f"\n\\{length}-grams:\n")
@@ -79,17 +79,17 @@ def _write(model: LanguageModel, file: TextIO) -> None:
 
 
 def read_arpa(path: Path | str) -> LanguageModel:
-    """Read a model; blank lines may stand anywhere, and anything before the counts.
+    """Read a model; blank lines are ignored, and so is any text before the section `\\data\\`.
 
     Raises:
-        DataError: if the file cannot be read, a section is missing, has more or fewer n-grams than the head
-            of the file says, or a line is no n-gram; names the line.
+        DataError: if the file cannot be read, a section is missing or has another number of n-grams than the
+            header declares, or a line is not an n-gram; the message gives the line.
     """
     return _Reader(path).read()
 
 
 class _Reader:
-    """An ARPA file as it is read."""
+    """A parser of one ARPA file."""
 
     def __init__(self, path: Path | str) -> None:
         self._path = path
@@ -113,11 +113,11 @@ class _Reader:
     def _next(self, expected: str) -> str:
         line = next(self._lines, None)
         if line is None:
-            raise DataError(f"{self._path}: ends after line {self._number}; expected {expected}")
+            raise DataError(f"{self._path}: the file ends after line {self._number}; expected {expected}")
         return line
 
     def read(self) -> LanguageModel:
-        """The model."""
+        """Parse the file and return the model."""
         counts, line = self._head()
         for length, count in enumerate(counts, 1):
             if line != f"\\{length}-grams:":
@@ -132,13 +132,13 @@ class _Reader:
         return LanguageModel(tuple(self._numbers), trie, values[:, 0], values[:, 1], suffixes)
 
     def _head(self) -> tuple[list[int], str]:
-        """The counts, and the line after them."""
+        """Parse the header; return the n-gram counts and the next line."""
         while self._next("the section \\data\\") != "\\data\\":
             pass
         counts: list[int] = []
         while (line := self._next("ngram counts")).startswith("ngram "):
             order, _, count = line.removeprefix("ngram ").partition("=")
-            # Nobody has 10^15 n-grams, and an integer of thousands of digits is refused by Python itself.
+            # No model has 10^15 n-grams, and Python raises an error for integers of thousands of digits.
             if order.strip() != str(len(counts) + 1) or not re.fullmatch(r"\s*[0-9]{1,15}\s*", count):
                 raise self._wrong(f"{line!r}; expected 'ngram {len(counts) + 1}=COUNT'")
             counts.append(int(count))
@@ -147,13 +147,13 @@ class _Reader:
         return counts, line
 
     def _section(self, length: int, count: int, last: bool) -> str:
-        """Read one section, and the line after it."""
+        """Parse one section and return the line after it."""
         flat: list[int] = []
         values: list[tuple[float, float]] = []
         places: list[int] = []
         while not (line := self._next(f"{count} {length}-grams")).startswith("\\"):
             fields = line.split("\t")
-            if len(fields) < 2:  # some tools write blanks throughout
+            if len(fields) < 2:  # some tools write spaces instead of tabs
                 parts = split_at_spaces(line)
                 fields = [parts[0], " ".join(parts[1 : length + 1]), *parts[length + 1 :]]
             words = split_at_spaces(fields[1])
@@ -162,11 +162,11 @@ class _Reader:
             try:
                 values.append((float(fields[0]), float(fields[2]) if len(fields) == 3 and not last else 0.0))
             except ValueError:
-                raise self._wrong(f"{line[:60]!r}; probability and backoff are numbers") from None
+                raise self._wrong(f"{line[:60]!r}; probability and backoff must be numbers") from None
             if not all(map(math.isfinite, values[-1])):
-                raise self._wrong(f"{line[:60]!r}; probability and backoff are finite")
+                raise self._wrong(f"{line[:60]!r}; probability and backoff must be finite")
             if values[-1][0] > 0:
-                raise self._wrong(f"log10 probability {fields[0]} is above 0")
+                raise self._wrong(f"the log10 probability {fields[0]} is above 0")
             if length == 1:
                 flat.append(self._numbers.setdefault(words[0], len(self._numbers)))
             else:
@@ -176,7 +176,9 @@ class _Reader:
                     raise self._wrong(f"the word {error} is not among the 1-grams") from None
             places.append(self._number)
         if len(values) != count:
-            raise self._wrong(f"{len(values)} {length}-grams before it, the head of the file says {count}")
+            raise self._wrong(
+                f"the section before it has {len(values)} {length}-grams, but the header declares {count}"
+            )
         rows = np.array(flat, dtype=np.int64).reshape(-1, length)
         if length == 1:
             self._unigrams(rows[:, 0], np.array(values), places)
@@ -187,7 +189,7 @@ class _Reader:
     def _unigrams(self, words: np.ndarray, values: np.ndarray, places: list[int]) -> None:
         size = len(self._numbers)
         if END not in words:
-            raise self._wrong(f"the 1-grams before it have no {SPECIALS[END]}")
+            raise self._wrong(f"the 1-grams before it do not contain {SPECIALS[END]}")
         self._refuse_twice(words, places)
         table = np.zeros((size, 2))
         table[:, 0] = _NEVER
@@ -210,6 +212,7 @@ class _Reader:
         self._refuse_twice(keys, places)
         order = np.argsort(keys)
         start, end = self._levels[-2:]
+        # The suffix is the longest n-gram that is left when words are removed from the front.
         suffixes = np.full(len(rows), ABSENT)
         for first in range(1, length):
             open_ = suffixes == ABSENT
@@ -221,7 +224,7 @@ class _Reader:
         self._levels.append(end + len(rows))
 
     def _walk(self, rows: np.ndarray) -> np.ndarray:
-        """The nodes of n-grams among those read so far."""
+        """Return the nodes of n-grams among those parsed so far."""
         nodes = 1 + rows[:, 0]
         if rows.shape[1] == 1:
             return nodes
@@ -237,4 +240,4 @@ class _Reader:
         if len(again):
             row = order[again[0] + 1]
             self._number = places[row]
-            raise self._wrong(f"an n-gram that stands there already, in line {places[order[again[0]]]}")
+            raise self._wrong(f"duplicate n-gram, first given in line {places[order[again[0]]]}")

@@ -1,9 +1,9 @@
-"""BLEU's counts of translations in numbers, compiled: tuning compares hundreds of thousands of them.
+"""BLEU statistics of translations as word ids, compiled because tuning scores hundreds of thousands of them.
 
-The counts of a sentence are, for n-grams of 1 to 4 words, how many the translation has and how many of them
-the reference has too, each as often as there; and how many words the reference has. Summed over sentences
-they give BLEU (Papineni et al. 2002), the same as `regard.metrics.translation` gives with
-`tokenize = "none"`, but for a score of 0 where it smooths.
+The statistics of a sentence are the clipped matches and the number of n-grams of the translation, for n from
+1 to 4, and the length of the reference. Their sums over sentences give BLEU (Papineni et al. 2002), with the
+same result as `regard.metrics.translation` with `tokenize = "none"`, except that BLEU is not smoothed: it is
+0 if there is no match of some order.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from numba import njit
 __all__ = ["COUNTS", "bleu", "bleu_counts"]
 
 COUNTS = 9
-"""Matches of 1, 2, 3, 4 words; n-grams of the translation of 1, 2, 3, 4 words; words of the reference."""
+"""The number of statistics: 4 of matches, 4 of n-grams of the translation, and the reference length."""
 
 
 def bleu_counts(translations: Sequence[Sequence[int]], reference: Sequence[int]) -> np.ndarray:
-    """The counts of each translation of one sentence: float64 [translations, COUNTS]."""
+    """Return the statistics of several translations of one sentence: float64 [translations, COUNTS]."""
     flat = np.array([word for words in translations for word in words], dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum([len(words) for words in translations])]).astype(np.int64)
     return _count(flat, offsets, np.array(reference, dtype=np.int64))
@@ -26,7 +26,7 @@ def bleu_counts(translations: Sequence[Sequence[int]], reference: Sequence[int])
 
 @njit(nogil=True, cache=True)
 def bleu(counts):
-    """BLEU, out of 1, of summed counts; 0 where nothing of some length matches."""
+    """Return BLEU in [0, 1] of summed statistics; 0 if there is no match of some order."""
     total = 0.0
     for n in range(4):
         if counts[n] <= 0:
@@ -53,6 +53,7 @@ def _count(flat, offsets, reference):
         counts[row, 8] = len(reference)
         for n in range(1, 5):
             counts[row, 3 + n] = max(0, end - start - n + 1)
+            # Each n-gram of the reference matches at most once, which clips the counts.
             taken[:] = False
             for i in range(start, end - n + 1):
                 for j in range(len(reference) - n + 1):

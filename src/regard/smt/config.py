@@ -1,4 +1,4 @@
-"""The configuration of a phrase-based system: `model.kind = "phrase"`."""
+"""Options of a phrase-based system: `model.kind = "phrase"`."""
 
 from typing import Literal
 
@@ -16,13 +16,13 @@ class TuningConfig:
     """Minimum error rate training (Och 2003) on the validation text."""
 
     rounds: int = option(
-        default=8, help="How often the weights are changed, at most; 0: never.", ge=0, le=10_000
+        default=8, help="Maximum number of tuning rounds. 0 disables tuning.", ge=0, le=10_000
     )
     nbest: int = option(
-        default=100, help="Translations of each sentence that a round adds.", ge=1, le=100_000
+        default=100, help="Size of the n-best list of each sentence in a round.", ge=1, le=100_000
     )
     restarts: int = option(
-        default=4, help="Random starts of the search for weights in each round.", ge=0, le=10_000
+        default=4, help="Number of additional random starting points in each round.", ge=0, le=10_000
     )
 
 
@@ -30,24 +30,31 @@ class TuningConfig:
 class PhraseConfig:
     """Phrase-based translation (Koehn et al. 2003)."""
 
-    kind: Literal["phrase"] = option(default="phrase", help="Phrase-based translation.")
-    aligner: AlignerConfig = option(default=BayesConfig, help="The word aligner, trained in both directions.")
-    lowercase: bool = option(default=True, help="Whether the aligner ignores case.")
-    max_phrase: int = option(default=LONGEST, help="The most words of a phrase.", ge=1, le=LONGEST)
+    kind: Literal["phrase"] = option(default="phrase", help="Model: phrase-based translation.")
+    aligner: AlignerConfig = option(default=BayesConfig, help="Word aligner, trained in both directions.")
+    lowercase: bool = option(default=True, help="Whether the aligner lowercases the text.")
+    max_phrase: int = option(
+        default=LONGEST, help="Maximum length of a phrase in words, 1 to 7.", ge=1, le=LONGEST
+    )
     smoothing: Literal["kneser-ney", "none"] = option(
-        default="kneser-ney", help="Of phrase probabilities; none: relative frequencies."
+        default="kneser-ney",
+        help='Smoothing of phrase probabilities; "none" uses relative frequencies.',
     )
     reordering: Literal["lexicalised", "distance"] = option(
         default="lexicalised",
-        help="Orientations of phrases beside the distance of jumps, or the distance alone.",
+        help="Reordering model: distance and orientation of each phrase, or distance only.",
     )
-    order: int = option(default=5, help="The order of the target language model.", ge=1, le=9)
+    order: int = option(default=5, help="Order of the target language model, 1 to 9.", ge=1, le=9)
     monolingual: tuple[str, ...] = option(
-        default=(), help="More target text for the language model: files, plain or gzip."
+        default=(), help="Additional text files for the language model, plain or gzip. Default: none."
     )
-    stack: int = option(default=100, help="Hypotheses of each stack that are extended.", ge=1, le=100_000)
-    options: int = option(default=20, help="Translations tried for each source phrase.", ge=1, le=10_000)
+    stack: int = option(
+        default=100, help="Maximum number of hypotheses that are extended per stack.", ge=1, le=100_000
+    )
+    options: int = option(
+        default=20, help="Maximum number of translations that are tried per source phrase.", ge=1, le=10_000
+    )
     distortion_limit: int = option(
-        default=6, help="How many source words a phrase may jump over.", ge=0, le=FARTHEST
+        default=6, help="Maximum distance of a reordering jump in source words.", ge=0, le=FARTHEST
     )
-    tuning: TuningConfig = option(default=TuningConfig, help="How its weights are tuned.")
+    tuning: TuningConfig = option(default=TuningConfig, help="Tuning of the feature weights.")

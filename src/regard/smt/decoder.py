@@ -1,4 +1,4 @@
-"""From sentences in numbers to their best translations in numbers, with features and links."""
+"""The phrase-based decoder: from source word ids to translations with features and word links."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,18 +16,19 @@ from regard.smt.stacks import search
 __all__ = ["COPIED", "Beam", "Decoder", "Found", "Piece"]
 
 COPIED = -1
-"""The target word of a source word that is copied as it stands."""
+"""The target word id that stands for a copied source word."""
 
 
 @dataclass(frozen=True)
 class Beam:
-    """How much is searched.
+    """The limits of the search.
 
     Attributes:
-        stack: Hypotheses of each stack that are extended.
-        threshold: How much less likely than the best of its stack one may be; 0: any amount.
-        limit: How many source words a phrase may jump over.
-        options: Translations of a source phrase that are tried.
+        stack: The maximum number of hypotheses that are extended per stack.
+        threshold: The minimum probability of a hypothesis relative to the best one of its stack, in [0, 1].
+            0 disables threshold pruning.
+        limit: The maximum distance of a reordering jump in source words.
+        options: The maximum number of translations that are tried per source phrase.
     """
 
     stack: int = 100
@@ -38,14 +39,13 @@ class Beam:
 
 @dataclass(frozen=True)
 class Piece:
-    """One phrase of a translation.
+    """One phrase pair of a translation.
 
     Attributes:
-        start: The first source word.
-        end: The source word after the last.
-        words: The target words; one `COPIED` where the table has none.
-        links: Which source word, counted in the sentence, is linked to which target word, counted in the
-            phrase.
+        start: The position of the first source word.
+        end: The position after the last source word.
+        words: The target word ids; a single `COPIED` if the phrase table has no translation.
+        links: Word links as pairs of a source position in the sentence and a target position in the phrase.
     """
 
     start: int
@@ -59,9 +59,9 @@ class Found:
     """One translation.
 
     Attributes:
-        pieces: Its phrases in the order of the target.
-        score: The weighted sum of its features.
-        features: float64 [FEATURES].
+        pieces: The phrase pairs in target order.
+        score: The weighted sum of the features.
+        features: float64 [FEATURES], the features.
     """
 
     pieces: tuple[Piece, ...]
@@ -76,15 +76,15 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Decoder:
-    """A phrase table, a language model and what they weigh.
+    """A phrase-based decoder.
 
     Attributes:
         table: The phrase table.
         model: The language model.
-        language_ids: int64: the language model's number of each target word.
-        weights: float64 [FEATURES].
+        language_ids: int64 [target words], the id of each target word in the language model.
+        weights: float64 [FEATURES], the feature weights.
         lexicalised: Whether orientations are scored.
-        beam: How much is searched.
+        beam: The limits of the search.
     """
 
     table: PhraseTable
@@ -103,12 +103,12 @@ class Decoder:
     def translate(
         self, sources: Sequence[Sequence[int]], nbest: int = 1, threads: int = 1
     ) -> list[list[Found]]:
-        """The best translations of sentences, the best first; an empty sentence has none.
+        """Return the best translations of each sentence, best first; an empty sentence has none.
 
         Args:
-            sources: Words by their numbers; those of unknown ones are negative, and the same for the same.
-            nbest: How many, at most; no two have the same words.
-            threads: How many sentences are searched at a time; the translations do not depend on it.
+            sources: The word ids of each sentence. Unknown words have negative ids, equal for equal words.
+            nbest: The maximum number of translations; all have different words.
+            threads: The number of sentences that are translated in parallel; it does not affect the result.
         """
         calls = [(np.array(source, dtype=np.int64), nbest) for source in sources]
         return run(self._one, calls, threads)
@@ -147,6 +147,7 @@ class Decoder:
         if entry < 0:
             return Piece(start, end, (COPIED,), ((start, 0),))
         words, mask = tuple(self.table.target(entry).tolist()), int(self.table.links[entry])
+        # See `Extracted.links` for the bit mask.
         links = (
             (start + i, j) for i in range(end - start) for j in range(len(words)) if mask >> (7 * i + j) & 1
         )

@@ -1,12 +1,13 @@
-"""Phrase pairs consistent with word links. Koehn et al. (2003), Section 2; Och & Ney (2004).
+"""Extraction of phrase pairs consistent with word links (Koehn et al. 2003, Section 2; Och & Ney 2004).
 
-A span of source words and a span of target words are a phrase pair where at least one link joins them and no
-link joins a word of one with a word outside the other. Words without links may stand at their edges: every
-such pair counts.
+A source span and a target span form a phrase pair if at least one link connects them and no link connects a
+word inside one span to a word outside the other. Spans may begin or end with unlinked words; all such pairs
+are extracted.
 
-With each pair goes its orientation towards its neighbours (Koehn et al. 2005, word-based), looking back to
-the target word before it and ahead to the one after it: *monotone* where that word is linked to the source
-word on the same side, *swapped* where to the one on the other side, else *discontinuous*.
+Each pair has word-based orientations (Koehn et al. 2005): one backward, relative to the preceding target
+word, and one forward, relative to the following target word. The orientation is *monotone* if that word is
+linked to the adjacent source word on the same side, *swap* if it is linked to the adjacent source word on the
+other side, else *discontinuous*.
 """
 
 from dataclasses import dataclass
@@ -20,24 +21,24 @@ from regard.alignment.symmetrize import LinkTable
 __all__ = ["LONGEST", "ORIENTATIONS", "Extracted", "extract"]
 
 LONGEST = 7
-"""The most words of a phrase that there can be: its links fit into one integer."""
+"""The maximum length of a phrase in words, so that the 7 x 7 links of a pair fit into one 64-bit integer."""
 ORIENTATIONS = ("monotone", "swap", "discontinuous")
 
 
 @dataclass(frozen=True, eq=False)
 class Extracted:
-    """Phrase pairs where they stand in the text; int32 each but the links.
+    """The occurrences of phrase pairs in a text, as int32 arrays except for the links.
 
     Attributes:
-        rows: The sentence pair.
-        source_starts: The first source word, counted in the sentence.
-        source_lengths: How many there are.
-        target_starts: The first target word.
-        target_lengths: How many there are.
-        links: int64: bit `LONGEST * i + j` says that word i of the source phrase is linked to word j of the
+        rows: The row of the sentence pair.
+        source_starts: The position of the first source word in the sentence.
+        source_lengths: The number of source words.
+        target_starts: The position of the first target word in the sentence.
+        target_lengths: The number of target words.
+        links: int64; bit `LONGEST * i + j` is set if word i of the source phrase is linked to word j of the
             target phrase.
-        back: The orientation towards what stands before, an index into `ORIENTATIONS`.
-        ahead: The orientation towards what follows.
+        back: The backward orientation, an index into `ORIENTATIONS`.
+        ahead: The forward orientation, an index into `ORIENTATIONS`.
     """
 
     rows: np.ndarray
@@ -50,24 +51,25 @@ class Extracted:
     ahead: np.ndarray
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of occurrences."""
         return len(self.rows)
 
     def where(self, chosen: np.ndarray) -> "Extracted":
-        """Those that a mask chooses."""
+        """Return the occurrences that a boolean mask selects."""
         return Extracted(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
 
 def extract(corpus: Corpus, links: LinkTable, longest: int = LONGEST) -> Extracted:
-    """All phrase pairs of a text.
+    """Extract all phrase pairs of a text.
 
     Args:
         corpus: The sentence pairs.
-        links: Their links.
-        longest: The most words of a phrase on either side, at most `LONGEST`.
+        links: The word links.
+        longest: The maximum length of a phrase on either side, at most `LONGEST`.
     """
     sides = corpus.source.lengths, corpus.target.lengths
     table = links.offsets, links.source, links.target
+    # The first pass counts the pairs, so that the second one can write into arrays of the right size.
     nothing = np.empty((7, 0), np.int32)
     count = _extract(*sides, *table, longest, nothing, np.empty(0, np.int64), False)
     found, masks = np.empty((7, count), np.int32), np.empty(count, np.int64)
@@ -77,12 +79,13 @@ def extract(corpus: Corpus, links: LinkTable, longest: int = LONGEST) -> Extract
 
 @njit(nogil=True, cache=True)
 def _extract(sources, targets, offsets, link_source, link_target, longest, found, masks, fill):
-    """Count the phrase pairs, and write them down where `fill` says so."""
+    """Count the phrase pairs, and write them to `found` and `masks` if `fill` is set."""
     room_s, room_t = 0, 0
     for row in range(len(sources)):
         room_s, room_t = max(room_s, sources[row]), max(room_t, targets[row])
     linked = np.zeros((room_s, room_t), np.bool_)
-    low, high = np.empty(room_t, np.int64), np.empty(room_t, np.int64)  # of the source words of a target word
+    # The first and last linked source position of each target word; `high` is -1 without links.
+    low, high = np.empty(room_t, np.int64), np.empty(room_t, np.int64)
     count = 0
     for row in range(len(sources)):
         m, n = sources[row], targets[row]
@@ -107,6 +110,7 @@ def _extract(sources, targets, offsets, link_source, link_target, longest, found
                         break
                 if not consistent:
                     continue
+                # Extend the minimal target span j1..j2 by unlinked words on both sides.
                 a = j1
                 while a >= 0 and j2 - a < longest and (a == j1 or high[a] < 0):
                     b = j2
@@ -136,7 +140,7 @@ def _mask(linked, i1, i2, a, b):
 
 @njit(nogil=True, cache=True)
 def _orientation(linked, m, n, i1, i2, j, step):
-    """Towards target word `j`; the edges of the two sentences count as linked."""
+    """Return the orientation relative to target position `j`; sentence boundaries count as linked."""
     before, after = i1 - 1, i2 + 1
     same, other = (before, after) if step < 0 else (after, before)
     for kind, i in ((0, same), (1, other)):

@@ -1,14 +1,14 @@
-"""Interpolated modified Kneser-Ney smoothing. Chen & Goodman (1998), Eq. 24 to 26, in KenLM's conventions.
+"""Interpolated modified Kneser-Ney smoothing (Chen & Goodman 1998, Eq. 24 to 26) as implemented in KenLM.
 
     p(w | h) = max(a(h w) - D(a(h w)), 0) / a(h .) + gamma(h) p(w | h')
     gamma(h) = (D1 N1(h .) + D2 N2(h .) + D3 N3+(h .)) / a(h .)
     Dj       = j - (j + 1) Y t_{j+1} / t_j,    Y = t1 / (t1 + 2 t2)
 
-a is the count of the n-gram where it has the highest order or starts with `<s>`, else the number of distinct
-words that stand before it (its continuation count); Nj(h .) how many words follow h with a = j; t_j how many
-n-grams of the order have a = j; h' is h without its first word. Single words are interpolated with the
-uniform distribution over all words, `</s>` and `<unk>` included and `<s>` left out; `<unk>` has that share
-alone.
+The adjusted count a is the count of an n-gram if it has the highest order or starts with `<s>`, else the
+number of distinct words that precede it (its continuation count). Nj(h .) is the number of words w with
+a(h w) = j, t_j is the number of n-grams of the order with a = j, and h' is h without its first word. Unigrams
+are interpolated with the uniform distribution over all words including `</s>` and `<unk>` but not `<s>`. The
+probability of `<unk>` consists of this share alone.
 """
 
 import logging
@@ -29,17 +29,17 @@ _log = logging.getLogger(__name__)
 
 SPECIALS = ("<unk>", "<s>", "</s>")
 FALLBACK = (0.5, 1.0, 1.5)
-"""Discounts where the counts of counts give none: small or artificial text."""
+"""The discounts if they cannot be computed from the counts of counts, as in small or artificial texts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """The n-grams of a text.
+    """The n-gram counts of a text.
 
     Attributes:
-        trie: Them.
-        adjusted: int64 [nodes]: a of each n-gram; 0 for `<s>` and words that do not occur.
-        suffixes: int64 [nodes]: each n-gram without its first word.
+        trie: The n-grams.
+        adjusted: int64 [nodes], the adjusted count a of each n-gram; 0 for `<s>` and words that do not occur.
+        suffixes: int64 [nodes], the node of each n-gram without its first word.
     """
 
     trie: Trie
@@ -48,15 +48,15 @@ class Counts:
 
 
 def estimate(sentences: Iterable[Sequence[str]], order: int, name: str = "the text") -> LanguageModel:
-    """A model of sentences.
+    """Estimate a language model from sentences.
 
     Args:
-        sentences: Words; words spelt `<s>`, `</s>` or `<unk>` count as unknown.
-        order: The most words of an n-gram.
-        name: What to call the text in messages.
+        sentences: The words of each sentence; the words `<s>`, `</s>` and `<unk>` count as unknown.
+        order: The maximum length of an n-gram.
+        name: The name of the text in messages.
 
     Raises:
-        DataError: if there is no word, or no n-gram of that order.
+        DataError: if the text contains no word, or no n-gram of that order.
     """
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
@@ -68,7 +68,7 @@ def estimate(sentences: Iterable[Sequence[str]], order: int, name: str = "the te
         flat.extend(map(number, sentence))
         flat.append(-1)
     tokens = np.frombuffer(flat, dtype=np.int32).copy() if flat else np.empty(0, dtype=np.int32)
-    # What opens and closes a sentence is told from words of the same spelling by its place.
+    # Sentence boundaries are recognized by position. Words with the same spelling become unknown words.
     starts = np.concatenate([[True], tokens[:-1] == -1])[: len(tokens)]
     tokens[(tokens == END) | ((tokens == BEGIN) & ~starts)] = UNKNOWN
     tokens[tokens == -1] = END
@@ -78,48 +78,48 @@ def estimate(sentences: Iterable[Sequence[str]], order: int, name: str = "the te
 def estimate_ids(
     tokens: np.ndarray, spelling: tuple[str, ...], order: int, name: str = "the text"
 ) -> LanguageModel:
-    """A model of a text in numbers.
+    """Estimate a language model from word ids.
 
     Args:
-        tokens: int32: the words of all sentences, each opened by `BEGIN` and closed by `END`.
-        spelling: The words by their numbers.
-        order: The most words of an n-gram.
-        name: What to call the text in messages.
+        tokens: int32, the word ids of all sentences, each starting with `BEGIN` and ending with `END`.
+        spelling: The vocabulary; the index of a word is its id.
+        order: The maximum length of an n-gram.
+        name: The name of the text in messages.
 
     Raises:
-        DataError: if there is no word, or no n-gram of that order.
+        DataError: if the text contains no word, or no n-gram of that order.
     """
     if not ((tokens != BEGIN) & (tokens != END)).any():
-        raise DataError(f"{name}: holds no word to estimate a language model from")
+        raise DataError(f"{name} contains no word, so that no language model can be estimated")
     return smooth(count_ngrams(tokens, len(spelling), order, name), spelling)
 
 
 def count_ngrams(tokens: np.ndarray, size: int, order: int, name: str = "the text") -> Counts:
-    """Count the n-grams that lie within a sentence, `<s>` and `</s>` belonging to it.
+    """Count the n-grams within sentences, including `<s>` and `</s>`.
 
     Args:
-        tokens: As in `estimate_ids`.
-        size: Words of the vocabulary.
-        order: The most words of an n-gram.
-        name: What to call the text in messages.
+        tokens: The word ids, as in `estimate_ids`.
+        size: The size of the vocabulary.
+        order: The maximum length of an n-gram.
+        name: The name of the text in messages.
 
     Raises:
-        DataError: if there is no n-gram of that order.
+        DataError: if the text contains no n-gram of that order.
     """
     ends = np.flatnonzero(tokens == END)
     left = np.repeat(ends, np.diff(np.concatenate([[-1], ends]))) - np.arange(len(tokens))
-    nodes = 1 + tokens.astype(np.int64)  # at each place the n-gram that starts there
+    nodes = 1 + tokens.astype(np.int64)  # the n-gram that starts at each position
     levels, words = [0, 1, 1 + size], [np.array([ABSENT]), np.arange(size)]
     children = [np.array([size])]
     counts = [np.array([0]), np.bincount(tokens, minlength=size)]
     suffixes = [np.array([0]), np.zeros(size, dtype=np.int64)]
-    opens = [np.array([False]), np.arange(size) == BEGIN]  # whether it starts with <s>
+    opens = [np.array([False]), np.arange(size) == BEGIN]  # whether each n-gram starts with <s>
     for length in range(2, order + 1):
         places = np.flatnonzero(left >= length - 1)
         if not len(places):
             raise DataError(
-                f"{name}: no sentence has {length} words, <s> and </s> counted: order {order} is higher than "
-                f"the text allows; the highest is {length - 1}"
+                f"{name}: no sentence has {length} words, including <s> and </s>, as the order {order} "
+                f"requires; use an order of at most {length - 1}"
             )
         level = grow(nodes[places], tokens[places + length - 1], size)
         start, end = levels[-2:]
@@ -135,20 +135,21 @@ def count_ngrams(tokens: np.ndarray, size: int, order: int, name: str = "the tex
         nodes[places] = end + level.members
     children.append(np.zeros(levels[-1] - levels[-2], dtype=np.int64))
     trie = assemble(levels, children, words)
+    # An n-gram of order n + 1 adds one distinct preceding word to the n-gram that is its suffix.
     for length in range(1, order):
         start, end = levels[length], levels[length + 1]
         distinct = np.bincount(suffixes[length + 1] - start, minlength=end - start)
         counts[length] = np.where(opens[length], counts[length], distinct)
-    counts[1][BEGIN] = 0  # it is never said
+    counts[1][BEGIN] = 0  # <s> is never predicted
     return Counts(trie, np.concatenate(counts).astype(np.int64), np.concatenate(suffixes))
 
 
 def discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, float]:
-    """D1, D2 and D3+ from counts; `FALLBACK`, and a warning, where they give none.
+    """Return D1, D2 and D3+, or `FALLBACK` with a warning if the counts do not determine them.
 
     Args:
-        adjusted: The counts.
-        name: What was counted, for the warning.
+        adjusted: The adjusted counts.
+        name: The name of the counted units, for the warning.
     """
     t = [int((adjusted == j).sum()) for j in range(5)]
     if all(t[1:4]):
@@ -157,8 +158,8 @@ def discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, float]:
         if all(0 <= amount <= j for j, amount in enumerate(found, 1)):
             return found[0], found[1], found[2]
     _log.warning(
-        "no Kneser-Ney discounts from the %s (%s of count 1, 2, 3, 4: small or artificial text); taking "
-        "%s, %s and %s",
+        "the Kneser-Ney discounts of the %s cannot be computed (%s of count 1, 2, 3, 4: small or artificial "
+        "text); using %s, %s and %s",
         name,
         ", ".join(map(str, t[1:])),
         *FALLBACK,
@@ -167,17 +168,17 @@ def discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, float]:
 
 
 def smooth(counts: Counts, spelling: tuple[str, ...]) -> LanguageModel:
-    """The model of counts.
+    """Compute the smoothed language model from n-gram counts.
 
     Args:
-        counts: Of n-grams.
-        spelling: The words by their numbers.
+        counts: The n-gram counts.
+        spelling: The vocabulary; the index of a word is its id.
     """
     trie, adjusted = counts.trie, counts.adjusted
     parents = trie.parents()
     probs = np.zeros(len(trie))
     backoffs = np.ones(len(trie))
-    probs[0] = 1 / (len(spelling) - 1)  # <s> is never said
+    probs[0] = 1 / (len(spelling) - 1)  # the uniform distribution without <s>, which is never predicted
     for order in range(1, trie.order + 1):
         nodes = trie.nodes(order)
         above = trie.nodes(order - 1)
@@ -195,7 +196,7 @@ def smooth(counts: Counts, spelling: tuple[str, ...]) -> LanguageModel:
     floor = np.finfo(np.float32).tiny
     log_probs = np.minimum(np.log10(np.maximum(probs, floor)), 0)
     logged = np.log10(np.maximum(backoffs, floor))
-    logged[0] = 0.0  # what nothing precedes backs off to nothing
+    logged[0] = 0.0  # the empty context has no backoff
     return LanguageModel(
         spelling, trie, log_probs.astype(np.float32), logged.astype(np.float32), counts.suffixes
     )

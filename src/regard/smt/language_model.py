@@ -1,12 +1,12 @@
-"""An n-gram language model in backoff form, as ARPA files hold it.
+"""An n-gram language model in backoff form, as in ARPA files.
 
-    log p(w | h) = log_prob(h w)                     where the n-gram h w is known
-                 = backoff(h) + log p(w | h')        else; h' is h without its first word, backoff(h) 0 where
-                                                     h is unknown
+    log p(w | h) = log_prob(h w)                     if the model contains the n-gram h w
+                 = backoff(h) + log p(w | h')        else, where h' is h without its first word, and
+                                                     backoff(h) is 0 if the model does not contain h
 
-The n-grams stand in a `Trie`. Each node knows its suffix, the longest known n-gram that its words end in
-without its first, so a state is one integer: the longest known n-gram that may still matter to what follows.
-All logarithms are to the base 10, as in ARPA files.
+The n-grams are stored in a `Trie`. Each node has a link to its suffix: the longest n-gram of the model that
+is left when words are removed from the front. A state is therefore one integer, the longest n-gram that can
+affect the probabilities of the following words. All logarithms are to the base 10, as in ARPA files.
 """
 
 import json
@@ -30,21 +30,21 @@ from regard.smt.trie import Trie
 __all__ = ["BEGIN", "END", "UNKNOWN", "LanguageModel", "Perplexity", "Tables", "read_sentences", "score_word"]
 
 UNKNOWN, BEGIN, END = 0, 1, 2
-"""The numbers of `<unk>`, `<s>` and `</s>`."""
+"""The ids of `<unk>`, `<s>` and `</s>`."""
 SPELLING = ("<unk>", "<s>", "</s>")
 
 
 class Tables(NamedTuple):
-    """A model as compiled loops read it.
+    """The arrays of a model, for compiled functions.
 
     Attributes:
         first: See `Trie`.
         words: See `Trie`.
-        log_probs: float32 [nodes].
-        backoffs: float32 [nodes].
-        suffixes: int64 [nodes]: the longest known n-gram each ends in, its first word at least left out.
-        states: int64 [nodes]: the longest one, itself included, that another word may follow or whose backoff
-            is not 0.
+        log_probs: float32 [nodes], the log10 probabilities.
+        backoffs: float32 [nodes], the log10 backoff weights.
+        suffixes: int64 [nodes], the longest n-gram of the model that is a proper suffix of each n-gram.
+        states: int64 [nodes], the longest suffix, which may be the n-gram itself, that has a continuation or
+            a backoff other than 0.
     """
 
     first: np.ndarray
@@ -57,14 +57,14 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True)
 class Perplexity:
-    """How well a model predicts a text.
+    """The perplexity of a text under a model.
 
     Attributes:
-        log_prob: The sum over all words and ends of sentences, to the base 10.
-        words: How many words there are, unknown ones included.
-        sentences: How many sentences.
-        unknown: How many words the model does not know.
-        unknown_log_prob: Their part of the sum.
+        log_prob: The log10 probability of all words and ends of sentences.
+        words: The number of words, including unknown words.
+        sentences: The number of sentences.
+        unknown: The number of words that are not in the model's vocabulary.
+        unknown_log_prob: The log10 probability of the unknown words.
     """
 
     log_prob: float
@@ -75,25 +75,25 @@ class Perplexity:
 
     @property
     def with_unknown(self) -> float:
-        """The perplexity of words and ends of sentences."""
+        """The perplexity per word or end of sentence."""
         return 10 ** (-self.log_prob / (self.words + self.sentences))
 
     @property
     def without_unknown(self) -> float:
-        """The same with unknown words left out of the sum and of the count."""
+        """The perplexity without unknown words."""
         known = self.words - self.unknown + self.sentences
         return 10 ** (-(self.log_prob - self.unknown_log_prob) / known)
 
 
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
-    """An n-gram model.
+    """An n-gram language model.
 
     Attributes:
-        spelling: Its words by their numbers, the first three `<unk>`, `<s>` and `</s>`.
-        trie: Its n-grams.
-        log_probs: float32 [nodes], log10 p(last word | the others); of `<s>` it has no meaning.
-        backoffs: float32 [nodes], log10; 0 where nothing follows.
+        spelling: The vocabulary; the index of a word is its id. It starts with `<unk>`, `<s>` and `</s>`.
+        trie: The n-grams.
+        log_probs: float32 [nodes], log10 p(last word | previous words); meaningless for `<s>`.
+        backoffs: float32 [nodes], log10 of the backoff weight; 0 for n-grams without continuations.
         suffixes: See `Tables`.
     """
 
@@ -105,17 +105,17 @@ class LanguageModel:
 
     @property
     def order(self) -> int:
-        """The most words of an n-gram."""
+        """The maximum length of an n-gram."""
         return self.trie.order
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The number of each word."""
+        """The id of each word."""
         return {word: number for number, word in enumerate(self.spelling)}
 
     @cached_property
     def tables(self) -> Tables:
-        """The model for compiled loops."""
+        """The arrays of the model for compiled functions."""
         follows = np.diff(self.trie.first) > 0
         states = _states(follows | (self.backoffs != 0), self.suffixes)
         parts = self.trie.first, self.trie.words, self.log_probs, self.backoffs
@@ -127,23 +127,23 @@ class LanguageModel:
         return int(self.tables.states[1 + BEGIN])
 
     def ids(self, words: Iterable[str]) -> list[int]:
-        """The number of each word; `<s>` and `</s>` in a text are unknown words."""
+        """Return the id of each word; `<s>` and `</s>` in a text are unknown words."""
         numbers = self.numbers
         found = (numbers.get(word, UNKNOWN) for word in words)
         return [UNKNOWN if number in (BEGIN, END) else number for number in found]
 
     def score(self, words: Sequence[str], end: bool = True) -> list[float]:
-        """Log10 of the probability of each word given all before it, and of the end of the sentence.
+        """Return the log10 probability of each word of a sentence, given all previous words.
 
         Args:
-            words: A sentence.
-            end: Whether the end is scored too.
+            words: The words of the sentence.
+            end: Whether to include the end of the sentence.
         """
         ids = np.array(self.ids(words) + ([END] if end else []), dtype=np.int64)
         return _score_all(self.tables, self.start, ids).tolist()
 
     def perplexity(self, sentences: Iterable[Sequence[str]]) -> Perplexity:
-        """How well the model predicts sentences."""
+        """Compute the perplexity of sentences."""
         total = unknown_total = 0.0
         words = count = unknown = 0
         for sentence in sentences:
@@ -158,10 +158,10 @@ class LanguageModel:
         return Perplexity(total, words, count, unknown, unknown_total)
 
     def save(self, folder: Path) -> None:
-        """Write the model into a folder that exists, as arrays and a file of words.
+        """Write the model to an existing directory, as arrays.
 
         Raises:
-            DataError: if it cannot be written.
+            DataError: if a file cannot be written.
         """
         arrays = {
             "first": self.trie.first,
@@ -176,10 +176,10 @@ class LanguageModel:
 
     @classmethod
     def load(cls, folder: Path) -> "LanguageModel":
-        """Open what `save` wrote; the tables are memory-mapped.
+        """Load a model that `save` wrote; the arrays are memory-mapped.
 
         Raises:
-            DataError: if a file is missing or broken; names it.
+            DataError: if a file is missing or damaged; the message names it.
         """
         names = ("first", "words", "levels", "log_probs", "backoffs", "suffixes", "spelling")
         found = read_arrays(folder, "language", names)
@@ -197,40 +197,44 @@ class LanguageModel:
         return model
 
     def check(self) -> None:
-        """Check what was read from a file: compiled loops follow its numbers wherever they point.
+        """Check the arrays of a loaded model, because compiled functions use them as indices without checks.
 
         Raises:
-            DataError: if it is no model of its words; names the array.
+            DataError: if an array is inconsistent; the message names it.
         """
         self.trie.check(len(self.spelling))
         nodes = len(self.trie)
         if self.spelling[:3] != SPELLING or len(set(self.spelling)) != len(self.spelling):
-            raise DataError(f"spelling: not {' '.join(SPELLING)} and then other words, each once")
+            raise DataError(f"spelling: expected {' '.join(SPELLING)} followed by other, distinct words")
         for name in ("log_probs", "backoffs"):
             check_array(name, getattr(self, name), "float32", nodes)
             check_range(name, getattr(self, name), -1e30, 1e30)
         check_array("suffixes", self.suffixes, "int64", nodes)
-        # Each comes before the n-gram that it is the end of: so no loop goes on for ever.
+        # A suffix precedes its n-gram, so that following suffixes always terminates.
         check_range("suffixes", self.suffixes, -1, nodes - 1)
         if (self.suffixes[1:] < 0).any() or (self.suffixes[1:] >= np.arange(1, nodes)).any():
-            raise DataError("suffixes: one does not stand before what it is the end of")
+            raise DataError("suffixes: a suffix does not precede its n-gram")
 
 
 def read_sentences(path: Path | str) -> Iterable[list[str]]:
-    """The sentences of a text file, plain or gzip: words between blanks.
+    """Read the sentences of a text file, plain or gzip, with words separated by spaces.
 
     Raises:
-        DataError: if it cannot be read; see `regard.data.corpus.read_lines`.
+        DataError: if the file cannot be read; see `regard.data.corpus.read_lines`.
     """
     return (split_at_spaces(line) for line in read_lines(path))
 
 
 @njit(nogil=True, cache=True)
 def score_word(tables, state, word):
-    """Log10 p(word | state) and the state after it, as a node; `Tables.states` shortens that."""
+    """Return log10 p(word | state) and the next state.
+
+    A state is a node of the trie, shortened by `Tables.states`.
+    """
     score = 0.0
     while True:
         low, high = tables.first[state], tables.first[state + 1]
+        # The empty n-gram has a child for every word, in the order of the ids.
         if state == 0:
             node = low + word
             return score + tables.log_probs[node], tables.states[node]
@@ -257,7 +261,7 @@ def _score_all(tables, state, ids):
 
 @njit(nogil=True, cache=True)
 def _states(matters, suffixes):
-    """Suffixes stand before what they are suffixes of."""
+    """Compute `Tables.states` in one pass, because the suffix of a node precedes it."""
     states = np.empty(len(matters), np.int64)
     states[0] = 0
     for node in range(1, len(matters)):

@@ -1,8 +1,8 @@
-"""Lexical weights: how well the words of a phrase pair translate each other. Koehn et al. (2003), Eq. 4.
+"""Lexical weights of phrase pairs (Koehn et al. 2003, Eq. 4).
 
     lex(t | s, a) = prod_j mean_{i : (i, j) in a} w(t_j | s_i)        w(t | s) = c(s, t) / sum_t' c(s, t')
 
-c counts links in the text; a word without links is linked to the null word.
+c(s, t) is the number of links between words s and t in the text; an unlinked word is linked to the null word.
 """
 
 from dataclasses import dataclass
@@ -18,15 +18,14 @@ __all__ = ["WordTable", "lexical_weights", "word_table"]
 
 @dataclass(frozen=True, eq=False)
 class WordTable:
-    """w in both directions.
+    """Lexical translation probabilities w in both directions.
 
     Attributes:
-        size: Words of the target vocabulary; the null word has this number there, and the size of the source
-            vocabulary on the other side.
-        null: Words of the source vocabulary.
-        keys: int64, `source * (size + 1) + target`, ascending.
-        forward: float64, w(target | source).
-        backward: float64, w(source | target).
+        size: The size of the target vocabulary, which is the id of the null word on the target side.
+        null: The size of the source vocabulary, which is the id of the null word on the source side.
+        keys: int64 [pairs], `source * (size + 1) + target`, ascending.
+        forward: float64 [pairs], w(target | source).
+        backward: float64 [pairs], w(source | target).
     """
 
     size: int
@@ -37,7 +36,7 @@ class WordTable:
 
 
 def word_table(corpus: Corpus, links: LinkTable) -> WordTable:
-    """Count the links of a text."""
+    """Compute the lexical translation probabilities from the links of a text."""
     source, target = corpus.source, corpus.target
     size, null = len(target.words), len(source.words)
     rows = np.repeat(np.arange(len(corpus)), np.diff(links.offsets))
@@ -55,7 +54,7 @@ def word_table(corpus: Corpus, links: LinkTable) -> WordTable:
 
 
 def _unlinked(tokens: np.ndarray, starts: np.ndarray, lengths: np.ndarray, linked: np.ndarray) -> np.ndarray:
-    """The words that have no link."""
+    """Return the ids of all unlinked words."""
     places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
     return tokens[places[~np.isin(places, linked)]].astype(np.int64)
 
@@ -67,14 +66,14 @@ def lexical_weights(
     pairs: tuple[np.ndarray, np.ndarray],
     links: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log lex(t | s) and log lex(s | t) of phrase pairs, in nats.
+    """Return log lex(t | s) and log lex(s | t) of phrase pairs, in nats.
 
     Args:
-        table: The words.
-        sources: Words and offsets of the source phrases.
-        targets: The same of the target phrases.
-        pairs: Which source phrase and which target phrase each pair is.
-        links: Of each pair, as in `Extracted`.
+        table: The lexical translation probabilities.
+        sources: The word ids and the offsets of the source phrases.
+        targets: The word ids and the offsets of the target phrases.
+        pairs: The indices of the source phrase and of the target phrase of each pair.
+        links: The link mask of each pair, as in `Extracted`.
     """
     forward, backward = np.empty(len(links)), np.empty(len(links))
     _weigh(
@@ -107,7 +106,7 @@ def _weigh(
         t0, t1 = target_offsets[targets[row]], target_offsets[targets[row] + 1]
         m, n = s1 - s0, t1 - t0
         total = 0.0
-        # The words that are weighed are the target's, or the source's.
+        # `one` is a position in the conditioned phrase, `other` in the conditioning phrase.
         for one in range(m if backward else n):
             weight, linked = 0.0, 0
             for other in range(n if backward else m):

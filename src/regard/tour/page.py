@@ -68,8 +68,8 @@ def show_all(tour: Tour, costs: Mapping[Stop, Costs], following: Following) -> d
         notes=[
             *(f"{stop.label}: {stop.says} {stop.source}." for stop in costs),
             "AER is computed by forced decoding of the references, with links to the source word that has "
-            "the highest attention weight. For the word- and phrase-based systems it is the AER of their word "
-            "aligner.",
+            "the highest attention weight. For the word- and phrase-based systems it is the AER of their "
+            "word aligner.",
         ],
         columns=_columns(list(costs.values())),
     )
