@@ -124,7 +124,7 @@ def test_a_broken_state_of_tuning_is_named(tmp_path: Path) -> None:
     assert [one.words for one in again.pools] == [[(1, 2), (3,)], []]
     assert again.random.random() == np.random.default_rng(1).random()
     (tmp_path / "kept" / "about.json").write_text("{}")
-    with pytest.raises(CheckpointError, match="not the state of tuning"):
+    with pytest.raises(CheckpointError, match="not a tuning state"):
         TuningState.load(tmp_path / "kept")
     state.save(tmp_path / "kept")
     (tmp_path / "kept" / "tuning.words.npy").unlink()

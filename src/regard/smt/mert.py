@@ -1,10 +1,10 @@
-"""Minimum error rate training: weights that give the n-best lists the highest BLEU. Och (2003).
+"""Minimum error rate training (Och 2003): feature weights that maximize the BLEU of n-best lists.
 
-Along a line through weight space, w + x d, the score of each translation is a line in x; the translation
-that is on top changes only where the upper envelope of a sentence's lines has a corner. So BLEU along the
-line is a step function, known exactly from the envelopes of all sentences; its highest step is found without
-trying. From each start the lines of single features and random ones are searched in turn until nothing
-improves.
+Along a line w + x d in weight space, the score of each translation is a linear function of x. The top-scoring
+translation of a sentence changes only at the corners of the upper envelope of these functions. BLEU along the
+line is therefore a step function that the envelopes of all sentences determine exactly, and its maximum is
+found by a sweep over the corners. From each starting point, the directions of single features and random
+directions are searched in turn until BLEU no longer improves.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from regard.smt.bleu import COUNTS, bleu
 __all__ = ["Lists", "line_search", "maximise"]
 
 GAIN = 1e-5
-"""The least improvement of BLEU, out of 1, that goes on with the search."""
+"""The minimum improvement of BLEU, in [0, 1], for which the search continues."""
 ROUNDS = 8
 
 
@@ -26,9 +26,9 @@ class Lists:
     """The n-best lists of a text.
 
     Attributes:
-        offsets: int64 [sentences + 1]: where the translations of each sentence start.
-        features: float64 [translations, features].
-        counts: float64 [translations, COUNTS]: see `regard.smt.bleu`.
+        offsets: int64 [sentences + 1], the index of the first translation of each sentence.
+        features: float64 [translations, features], the features.
+        counts: float64 [translations, COUNTS], the BLEU statistics; see `regard.smt.bleu`.
     """
 
     offsets: np.ndarray
@@ -36,22 +36,22 @@ class Lists:
     counts: np.ndarray
 
     def bleu(self, weights: np.ndarray) -> float:
-        """BLEU, out of 1, of the translations that weights put first."""
+        """Return the BLEU, in [0, 1], of the top-scoring translations under the given weights."""
         return float(_bleu_at(self.offsets, self.features @ weights, self.counts))
 
 
 def line_search(
     lists: Lists, weights: np.ndarray, direction: np.ndarray, reach: float = np.inf
 ) -> tuple[float, float]:
-    """The step along a direction that gives the highest BLEU, and that BLEU, out of 1.
+    """Return the step along a direction that gives the highest BLEU, and that BLEU in [0, 1].
 
-    The step is the middle of the interval that has it, of equally good ones the widest.
+    The step is the middle of the interval with the highest BLEU, or of the widest of several such intervals.
 
     Args:
         lists: The n-best lists.
-        weights: Where the line starts.
-        direction: Where it goes.
-        reach: The longest step, in either direction.
+        weights: The weights at which the line starts.
+        direction: The direction of the line.
+        reach: The maximum length of the step, in either direction.
     """
     slopes, heights = lists.features @ direction, lists.features @ weights
     step, value = _search_line(lists.offsets, slopes, heights, lists.counts, reach)
@@ -61,20 +61,20 @@ def line_search(
 def maximise(
     lists: Lists, weights: np.ndarray, free: np.ndarray, restarts: int, random: np.random.Generator
 ) -> tuple[np.ndarray, float]:
-    """The best weights found from several starts, and their BLEU, out of 1.
+    """Return the best weights from several starting points, and their BLEU in [0, 1].
 
     Args:
         lists: The n-best lists.
-        weights: The first start; what is not free keeps its weight.
-        free: The features whose weights may change.
-        restarts: How many more starts, drawn around the first.
-        random: Draws them and the directions.
+        weights: The first starting point.
+        free: The indices of the features whose weights may change.
+        restarts: The number of additional starting points, sampled around the first.
+        random: The random generator for starting points and directions.
     """
     best, highest = weights, lists.bleu(weights)
     for start in range(restarts + 1):
         found = weights.copy()
         if start:
-            # Each weight anew, between nothing and twice what it was.
+            # Each weight is multiplied by a random factor between 0 and 2.
             found[free] *= random.uniform(0, 2, len(free))
         found, value = _climb(lists, found, free, random)
         if value > highest + GAIN:
@@ -112,7 +112,7 @@ def _bleu_at(offsets, scores, counts):
 
 @njit(nogil=True, cache=True)
 def _search_line(offsets, slopes, heights, counts, reach):
-    """Sweep over the corners of all envelopes from left to right."""
+    """Sweep over the corners of all upper envelopes from left to right."""
     corners, deltas = np.empty(len(slopes)), np.empty((len(slopes), 2), np.int64)
     total = np.zeros(COUNTS)
     used = 0
@@ -120,7 +120,8 @@ def _search_line(offsets, slopes, heights, counts, reach):
         start, end = offsets[row], offsets[row + 1]
         if start == end:
             continue
-        # The envelope: the lines by slope, each thrown out again that a steeper one overtakes too soon.
+        # The upper envelope. Lines are added by increasing slope, and a line is removed if a steeper one
+        # exceeds it before it becomes the highest.
         order = np.argsort(slopes[start:end])
         hull, since = np.empty(end - start, np.int64), np.empty(end - start)
         size = 0
@@ -152,7 +153,7 @@ def _search_line(offsets, slopes, heights, counts, reach):
         right = min(reach, corners[order[k]]) if k < used else reach
         if right > left or (k == used and best < 0):
             value = bleu(total)
-            # Where an interval has one end only, a little beyond that.
+            # The middle of the interval; if the interval is unbounded, a point near its bounded end.
             middle = (max(left, min(right, 1.0) - 1.0) + min(right, max(left, -1.0) + 1.0)) / 2
             if value > best + 1e-12 or (value > best - 1e-12 and right - left > width):
                 best, width, step = value, right - left, middle

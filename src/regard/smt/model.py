@@ -1,7 +1,7 @@
-"""A trained phrase-based system in its folder: phrase table, language model, weights.
+"""Saving and loading of a phrase-based system: phrase table, language model and feature weights.
 
-`phrase/` in a model folder holds `about.json` (weights by name, what tuning reached, checksums) and the
-arrays of both tables, which are memory-mapped. It appears whole or not at all.
+The directory `phrase/` of a model directory contains `about.json` (weights by name, BLEU of the validation
+text, checksums) and the memory-mapped arrays of both tables. It is created atomically.
 """
 
 import json
@@ -46,22 +46,22 @@ FORMAT = 2
 class _About:
     """The content of `about.json`."""
 
-    format: int = option(help="The version of the files.")
+    format: int = option(help="Version of the file format.")
     bleu: float = option(help="BLEU of the validation text.", allow_inf_nan=False)
-    fingerprint: str | None = option(default=None, help="Of the training text.")
-    beside: Digests = option(default=dict, help="The checksums of what it was trained beside.")
-    weights: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = option(help="Of the features.")
-    sha256: Digests = option(help="The checksum of each file beside this one.")
+    fingerprint: str | None = option(default=None, help="Fingerprint of the training text.")
+    beside: Digests = option(default=dict, help="Checksums of the config and the vocabularies.")
+    weights: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = option(help="Feature weights.")
+    sha256: Digests = option(help="Checksums of the other files in the directory.")
 
 
 @dataclass(frozen=True, eq=False)
 class PhraseModel:
-    """A system ready to translate.
+    """A trained phrase-based system.
 
     Attributes:
-        decoder: Its tables and weights.
-        text: Its tokenizers and vocabularies.
-        bleu: BLEU of the validation text, out of 100, on tokens, when its weights were tuned.
+        decoder: The decoder with tables and feature weights.
+        text: The tokenizers and vocabularies.
+        bleu: The BLEU of the validation text after tuning, from 0 to 100, on tokens.
     """
 
     decoder: Decoder
@@ -69,7 +69,7 @@ class PhraseModel:
     bleu: float
 
     def source_ids(self, tokens: list[str]) -> list[int]:
-        """The numbers of source tokens as the phrase table knows them; unknown ones get -1, -2..."""
+        """Return the ids of source tokens; each distinct unknown token has a negative id: -1, -2..."""
         ids = self.text.source.vocabulary.ids(tokens)
         strange: dict[str, int] = {}
         return [
@@ -81,14 +81,14 @@ class PhraseModel:
 def make_decoder(
     table: PhraseTable, model: LanguageModel, text: TextPair, weights: np.ndarray, config: PhraseConfig
 ) -> Decoder:
-    """A decoder as a configuration has it.
+    """Return the decoder that a config describes.
 
     Args:
-        table: The phrase table, in the numbers of the vocabularies.
+        table: The phrase table, with the ids of the vocabularies.
         model: The language model.
-        text: Tokenizers and vocabularies.
-        weights: Of the features.
-        config: How much is searched.
+        text: The tokenizers and vocabularies.
+        weights: The feature weights.
+        config: The options of the system, which give the limits of the search.
     """
     ids = np.array(model.ids(text.target.vocabulary.tokens), dtype=np.int64)
     beam = Beam(config.stack, limit=config.distortion_limit, options=config.options)
@@ -98,17 +98,17 @@ def make_decoder(
 def save_phrases(
     folder: Path, decoder: Decoder, bleu: float, fingerprint: str, beside: Mapping[str, str] | None = None
 ) -> None:
-    """Write what was learned into a model folder.
+    """Write the tables and weights of a system to a model directory.
 
     Args:
-        folder: The model folder.
-        decoder: Tables and weights.
-        bleu: What tuning reached.
-        fingerprint: Of the text.
+        folder: The model directory.
+        decoder: The decoder with tables and weights.
+        bleu: The BLEU of the validation text.
+        fingerprint: The fingerprint of the training text.
         beside: The checksums of the config and the vocabularies; see `regard.training.resume`.
 
     Raises:
-        CheckpointError: if it cannot be written.
+        CheckpointError: if a file cannot be written.
     """
     place = folder / PHRASE_FOLDER
     try:
@@ -131,14 +131,14 @@ def save_phrases(
 
 
 def load_phrases(folder: Path, config: PhraseConfig) -> PhraseModel:
-    """Open a model folder that training made.
+    """Load a phrase-based system from a model directory.
 
     Args:
-        folder: The model folder.
-        config: Its `model`.
+        folder: The model directory.
+        config: The table `model` of its config.
 
     Raises:
-        CheckpointError: if a file is missing, truncated or altered; names it.
+        CheckpointError: if a file is missing, truncated or altered; the message names it.
     """
     try:
         text = TextPair.load(folder)
@@ -149,15 +149,15 @@ def load_phrases(folder: Path, config: PhraseConfig) -> PhraseModel:
 
 
 def load_decoder(folder: Path, text: TextPair, config: PhraseConfig) -> tuple[Decoder, float]:
-    """The tables and weights that `save_phrases` wrote, and what their BLEU was.
+    """Load a decoder that `save_phrases` wrote, and its BLEU on the validation text.
 
     Args:
-        folder: As it was given there.
-        text: Tokenizers and vocabularies.
-        config: How much is searched.
+        folder: The model directory.
+        text: The tokenizers and vocabularies.
+        config: The options of the system, which give the limits of the search.
 
     Raises:
-        CheckpointError: if a file is missing, truncated or altered; names it.
+        CheckpointError: if a file is missing, truncated or altered; the message names it.
     """
     place = folder / PHRASE_FOLDER
     try:
@@ -167,7 +167,9 @@ def load_decoder(folder: Path, text: TextPair, config: PhraseConfig) -> tuple[De
         try:
             table.check(len(text.source.vocabulary), len(text.target.vocabulary))
         except DataError as error:
-            raise DataError(f"{place}: not a phrase table of these vocabularies: phrases.{error}") from None
+            raise DataError(
+                f"{place}: the phrase table does not fit the vocabularies: phrases.{error}"
+            ) from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
     weights = np.array([about.weights[name] for name in feature_names()])
@@ -175,19 +177,19 @@ def load_decoder(folder: Path, text: TextPair, config: PhraseConfig) -> tuple[De
 
 
 def phrases_of(folder: Path) -> str | None:
-    """The fingerprint of the text that a folder's system was made of; none where it does not say.
+    """Return the fingerprint of a system's training text, or None if it was not recorded.
 
     Raises:
-        CheckpointError: if the folder holds no such system.
+        CheckpointError: if the directory contains no phrase-based system.
     """
     return _about(folder / PHRASE_FOLDER).fingerprint
 
 
 def phrases_beside(folder: Path) -> dict[str, str]:
-    """The checksums of what a folder's system was trained beside.
+    """Return the recorded checksums of the config and vocabularies that a system was trained with.
 
     Raises:
-        CheckpointError: if the folder holds no such system.
+        CheckpointError: if the directory contains no phrase-based system.
     """
     return _about(folder / PHRASE_FOLDER).beside
 
@@ -200,8 +202,8 @@ def _about(place: Path) -> _About:
         raise CheckpointError(f"{path}: not the description of a phrase-based system: {error}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    lacking = [name for name in feature_names() if name not in about.weights]
-    if lacking or about.format != FORMAT:
+    missing = [name for name in feature_names() if name not in about.weights]
+    if missing or about.format != FORMAT:
         raise CheckpointError(
             f"{path}: not the description of a phrase-based system of this version of regard"
         )

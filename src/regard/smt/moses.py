@@ -1,10 +1,12 @@
-"""Phrase tables as text, a pair a line, plain or gzip, much like those of Moses.
+"""Reading and writing of phrase tables as text, plain or gzip, in a format similar to that of Moses.
+
+Each line contains one phrase pair:
 
     source words ||| target words ||| p(t|s) lex(t|s) p(s|t) lex(s|t) ||| 0-0 1-1 ||| 6 orientations
 
-Scores are probabilities. The links go from source to target, counted within the phrases. The last field is
-the probability of monotone, swap and discontinuous looking back, then looking ahead; where it is left out,
-each is 1/3. (Moses writes p(s|t) first, and orientations to a file of their own.)
+Scores are probabilities. Links are pairs of a source and a target position in the phrases, from 0. The last
+field contains the probabilities of monotone, swap and discontinuous, first backward, then forward; if it is
+missing, each probability is 1/3. (Moses writes p(s|t) first, and orientations to a separate file.)
 """
 
 import gzip
@@ -31,20 +33,20 @@ _FIELDS = (4, 5)
 
 
 def write_table(table: PhraseTable, source: Sequence[str], target: Sequence[str], path: Path) -> None:
-    """Write a phrase table; through gzip where the name ends in `.gz`.
+    """Write a phrase table, compressed if the file name ends with `.gz`.
 
     Args:
-        table: The table.
-        source: The source words by their numbers.
-        target: The target words.
+        table: The phrase table.
+        source: The source vocabulary; the index of a word is its id.
+        target: The target vocabulary.
         path: The file.
 
     Raises:
-        DataError: if it cannot be written, or a word holds what stands between fields.
+        DataError: if the file cannot be written, or a word contains the field separator.
     """
     for words in (source, target):
         if split := next((word for word in words if SEPARATOR in word), None):
-            raise DataError(f"{path}: cannot hold the word {split!r}: {SEPARATOR} stands between its fields")
+            raise DataError(f"{path}: the word {split!r} contains {SEPARATOR}, which separates the fields")
     lines: list[str] = []
     parents, trie = table.trie.parents(), table.trie
     spelled = [""] * len(trie)
@@ -67,7 +69,7 @@ def write_table(table: PhraseTable, source: Sequence[str], target: Sequence[str]
             lines.append(f" {SEPARATOR} ".join(fields) + "\n")
     content = "".join(lines).encode()
     if path.suffix == ".gz":
-        content = gzip.compress(content, compresslevel=4, mtime=0)  # equal tables are equal bytes
+        content = gzip.compress(content, compresslevel=4, mtime=0)  # without time: equal tables, equal bytes
     write_atomic(path, content)
 
 
@@ -76,12 +78,13 @@ def read_table(path: Path | str, source: Words, target: Words) -> PhraseTable:
 
     Args:
         path: The file.
-        source: The source words: those of the file that are not among them are refused.
-        target: The target words.
+        source: The source vocabulary.
+        target: The target vocabulary.
 
     Raises:
-        DataError: if the file cannot be read or holds no pair, or a line has the wrong number of fields or
-            scores, phrases that are empty or too long, unknown words, or links beyond its words; names it.
+        DataError: if the file cannot be read or contains no pair, or a line has the wrong number of fields or
+            scores, phrases that are empty or too long, words that are not in the vocabulary, or links beyond
+            its words; the message gives the line.
     """
     sides = _Phrases(source, "source"), _Phrases(target, "target")
     rows: tuple[array[int], array[int]] = array("q"), array("q")
@@ -94,7 +97,7 @@ def read_table(path: Path | str, source: Words, target: Words) -> PhraseTable:
         if len(fields) not in _FIELDS:
             raise DataError(
                 f"{where}: {len(fields)} fields; expected SOURCE ||| TARGET ||| SCORES ||| LINKS, "
-                "and perhaps ||| ORIENTATIONS"
+                "optionally followed by ||| ORIENTATIONS"
             )
         lengths = [side.add(field, row, where) for side, field, row in zip(sides, fields, rows, strict=False)]
         scores.append(_logs(fields[2], 4, "scores", where))
@@ -119,7 +122,7 @@ def read_table(path: Path | str, source: Words, target: Words) -> PhraseTable:
 
 
 class _Phrases:
-    """The distinct phrases of one side, as they come."""
+    """The distinct phrases of one side, in the order of the file."""
 
     def __init__(self, words: Words, name: str) -> None:
         self._words, self._name = words, name
@@ -127,7 +130,7 @@ class _Phrases:
         self._flat, self._lengths = array("q"), array("q")
 
     def add(self, text: str, rows: "array[int]", where: str) -> int:
-        """Take the phrase of a line; how many words it has."""
+        """Add the phrase of a line and return its number of words."""
         tokens = split_at_spaces(text)
         if not 0 < len(tokens) <= LONGEST:
             raise DataError(f"{where}: a {self._name} phrase of {len(tokens)} words; expected 1 to {LONGEST}")
@@ -143,19 +146,19 @@ class _Phrases:
         return len(tokens)
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Words and offsets."""
+        """Return the word ids and the offsets of the phrases."""
         offsets = np.concatenate([[0], np.cumsum(np.array(self._lengths, dtype=np.int64))])
         return np.array(self._flat, dtype=np.int64), offsets.astype(np.int64)
 
 
 def _logs(text: str, count: int, name: str, where: str) -> list[float]:
-    """Probabilities as logarithms."""
+    """Parse probabilities and return their logarithms."""
     try:
         found = [float(field) for field in split_at_spaces(text)]
     except ValueError:
-        raise DataError(f"{where}: {text[:60]!r}: {name} are numbers") from None
+        raise DataError(f"{where}: {text[:60]!r}: {name} must be numbers") from None
     if len(found) != count:
         raise DataError(f"{where}: {len(found)} {name}, expected {count}")
     if not all(0 < value <= 1 for value in found):
-        raise DataError(f"{where}: {text[:60]!r}: {name} are probabilities, above 0 and at most 1")
+        raise DataError(f"{where}: {text[:60]!r}: {name} must be probabilities, above 0 and at most 1")
     return [math.log(value) for value in found]

@@ -1,7 +1,7 @@
-"""The best distinct translations that search left in its stacks, with their features.
+"""Extraction of n-best lists of distinct translations from the search graph, with their features.
 
-Recombined hypotheses make a lattice. It is read from its end: what a hypothesis is worth is known exactly, so
-paths come out in the order of their scores (A* with a perfect estimate).
+Recombined hypotheses form a lattice, which is traversed from its end. The best score of each hypothesis is
+known exactly, so that A* search with this exact heuristic returns paths in the order of their scores.
 """
 
 import numpy as np
@@ -25,36 +25,38 @@ from regard.smt.stacks import OPTION, OTHER, PREVIOUS, Rows
 __all__ = ["best_paths", "path_features"]
 
 TRIES = 100
-"""Paths read for each translation wanted, at most: many say the same."""
+"""The maximum number of paths per requested translation, because different paths can have the same words."""
 
 
 @njit(nogil=True, cache=True)
 def best_paths(
     rows: Rows, options: Options, source: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The best translations, the best first, no two of the same words; the rows are put in order for it.
+    """Return the best translations with distinct words, best first.
+
+    The lists of recombined hypotheses in `rows` are sorted in place.
 
     Args:
-        rows: What search made.
-        options: Of the sentence.
-        source: int64 [S], its words; those that are copied are told apart by their numbers.
-        most: How many.
+        rows: The hypotheses of the search.
+        options: The translation options of the sentence.
+        source: int64 [S], the source word ids, which distinguish copied words.
+        most: The maximum number of translations.
 
     Returns:
-        int32 [found, S], the options of each path from left to right of the target; int32 [found], how many
-        they are; float64 [found], the scores.
+        int32 [found, S], the options of each path in target order; int32 [found], the number of options of
+        each path; float64 [found], the scores.
     """
     n = options.spans.shape[0]
     paths, lengths, scores = np.empty((most, n), np.int32), np.zeros(most, np.int32), np.zeros(most)
-    said = np.zeros(most, np.uint64)
-    # An item is a row in its place on a path; its parent is the one after it.
+    codes = np.zeros(most, np.uint64)
+    # An item of the heap is a hypothesis at its position on a path; its parent is the next item of the path.
     keys, places, parents = np.empty(1024), np.empty(1024, np.int64), np.empty(1024, np.int64)
     heap, size, used, found = np.empty(1024, np.int64), 0, 0, 0
     ranked = np.zeros(len(rows.scores), np.bool_)
     tries = TRIES * most
     item = -1
     while found < most and tries:
-        # What an item leads to: the best row of the place before it, and the next best row of its own place.
+        # The successors of an item: its best predecessor, and the next best hypothesis at its own position.
         for step in range(2):
             if step == 0:
                 row = rows.final if item < 0 else rows.numbers[places[item], PREVIOUS]
@@ -89,9 +91,9 @@ def best_paths(
             code = _code(options, source, paths[found, :length])
             fresh = True
             for other in range(found):
-                fresh &= said[other] != code
+                fresh &= codes[other] != code
             if fresh:
-                lengths[found], scores[found], said[found] = length, keys[item], code
+                lengths[found], scores[found], codes[found] = length, keys[item], code
                 found += 1
     return paths[:found], lengths[:found], scores[:found]
 
@@ -105,14 +107,14 @@ def path_features(
     start: int,
     lexicalised: bool,
 ) -> np.ndarray:
-    """The features of one path: float64 [FEATURES].
+    """Return the features of one path: float64 [FEATURES].
 
     Args:
-        path: Its options.
-        options: Of the sentence.
+        path: The options of the path.
+        options: The translation options of the sentence.
         phrases: The phrase table.
         tables: The language model.
-        start: Its state at the start of a sentence.
+        start: The state of the language model at the start of a sentence.
         lexicalised: Whether orientations are scored.
     """
     found = np.zeros(FEATURES)
@@ -122,8 +124,8 @@ def path_features(
         entry = options.entries[option]
         begin, end = options.offsets[option], options.offsets[option + 1]
         for k in range(begin, end):
-            said, state = score_word(tables, state, options.words[k])
-            found[LANGUAGE] += said * LN10
+            log_prob, state = score_word(tables, state, options.words[k])
+            found[LANGUAGE] += log_prob * LN10
         found[WORDS] -= end - begin
         found[PHRASES] -= 1
         i, j = options.bounds[option, 0], options.bounds[option, 1]
@@ -139,8 +141,8 @@ def path_features(
             if previous > -2:
                 found[AHEAD + kind] += _orientation(phrases, previous, 3 + kind)
         first, last, previous = i, j, entry
-    said, state = score_word(tables, state, END)
-    found[LANGUAGE] += said * LN10
+    log_prob, state = score_word(tables, state, END)
+    found[LANGUAGE] += log_prob * LN10
     if lexicalised:
         kind = 0 if last == n else 2
         found[AHEAD + kind] += _orientation(phrases, previous, 3 + kind)
@@ -149,7 +151,7 @@ def path_features(
 
 @njit(nogil=True, cache=True)
 def _rank(rows, first):
-    """Put the ways to one place in the order of their scores; the first is the best already."""
+    """Sort recombined hypotheses by score; the first of them is already the best."""
     count, row = 0, rows.numbers[first, OTHER]
     while row >= 0:
         count, row = count + 1, rows.numbers[row, OTHER]
@@ -172,7 +174,7 @@ def _orientation(phrases, entry, column):
 
 @njit(nogil=True, cache=True)
 def _code(options, source, path):
-    """A number for the words of a path; a copied word has one that no target word has."""
+    """Return a hash of the words of a path; the ids of copied words differ from those of target words."""
     code = np.uint64(1469598103934665603)
     for option in path:
         copied = options.entries[option] < 0

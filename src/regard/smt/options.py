@@ -1,9 +1,9 @@
-"""What the phrases of one sentence may be translated as, and what is still to pay for uncovered words.
+"""Translation options of a sentence and estimates of the future cost (Koehn et al. 2003, Section 3.3).
 
-A translation option is a span of source words with a phrase pair of the table, or a single word that is
-copied since the table knows nothing for it alone. Its estimate is its weighted score with the language model
-as far as it can be known from the phrase alone. `future[i, j]` is the highest sum of estimates of options
-that cover the words from i to j: what search adds for words not covered yet (Koehn et al. 2003, Section 3.3).
+A translation option is a source span with a phrase pair of the table, or a single word that is copied because
+the table has no translation of it alone. Its estimate is its weighted score plus the language model score of
+its words without context. `future[i, j]` is the highest sum of estimates of options that cover the words from
+i up to j; the search adds it to a hypothesis for uncovered words.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ THIRD = np.log(1 / 3)
 
 
 class Phrases(NamedTuple):
-    """A phrase table as compiled loops read it; see `PhraseTable` and `Trie`."""
+    """The arrays of a phrase table, for compiled functions; see `PhraseTable` and `Trie`."""
 
     first: np.ndarray
     words: np.ndarray
@@ -37,20 +37,20 @@ class Phrases(NamedTuple):
 
 
 class Options(NamedTuple):
-    """The translation options of a sentence, those of a span side by side, the best estimate first.
+    """The translation options of a sentence, grouped by span, with the best estimate first.
 
     Attributes:
-        spans: int32 [S, longest, 2]: the first option of the span that starts at a word and has so many words
-            (less one), and how many there are.
-        bounds: int32 [options, 2]: the source words each covers.
-        entries: int64 [options]: its pair in the table, -1 for a word that is copied.
-        scores: float64 [options]: its weighted score without language model, jumps and orientations.
-        estimates: float64 [options]: that and what the language model says of the phrase alone.
-        back: float64 [options, 3]: the weighted score of each orientation looking back.
-        ahead: float64 [options, 3]: the same looking ahead.
-        classes: int32 [options]: equal for options whose `ahead` is.
-        offsets: int32 [options + 1]: where the words of each start in `words`.
-        words: int32: its target words as the language model numbers them.
+        spans: int32 [S, longest, 2], by the first word of a span and its length minus 1: the index of the
+            span's first option and the number of options.
+        bounds: int32 [options, 2], the first source position of each option and the position after the last.
+        entries: int64 [options], the entry in the phrase table, -1 for a copied word.
+        scores: float64 [options], the weighted score without language model, distortion and orientations.
+        estimates: float64 [options], the score plus the language model score of the words without context.
+        back: float64 [options, 3], the weighted score of each backward orientation.
+        ahead: float64 [options, 3], the weighted score of each forward orientation.
+        classes: int32 [options], equal for options with equal `ahead`.
+        offsets: int32 [options + 1], the index of the first word of each option in `words`.
+        words: int32 [words], the target words with their ids in the language model.
     """
 
     spans: np.ndarray
@@ -76,16 +76,16 @@ def collect(
     most: int,
     lexicalised: bool,
 ) -> Options:
-    """The translation options of a sentence.
+    """Collect the translation options of a sentence.
 
     Args:
-        source: int64: its words; unknown ones are negative.
+        source: int64 [S], the source word ids; those of unknown words are negative.
         phrases: The phrase table.
         tables: The language model.
-        language_ids: Its number of each target word.
-        weights: Of the features.
-        longest: The most words of a source phrase.
-        most: The most options of a span.
+        language_ids: The id of each target word in the language model.
+        weights: float64 [FEATURES], the feature weights.
+        longest: The maximum length of a source phrase.
+        most: The maximum number of options per span.
         lexicalised: Whether orientations are scored.
     """
     n = len(source)
@@ -102,6 +102,7 @@ def collect(
             count = phrases.entries[node + 1] - phrases.entries[node]
             spans[i, length - 1, 1] = min(most, count)
             room += min(most, count)
+        # A word without translation of its own gets one option that copies it, so that search never fails.
         if spans[i, 0, 1] == 0:
             spans[i, 0, 1] = 1
             room += 1
@@ -170,21 +171,21 @@ def _target(phrases, entry):
 
 @njit(nogil=True, cache=True)
 def _weigh(entry, phrases, tables, language_ids, weights):
-    """The weighted score of a pair, and what the language model says of its words alone."""
+    """Return the weighted score of a phrase pair, and its language model score without context."""
     first, last = _target(phrases, entry)
     score = -weights[WORDS] * (last - first) - weights[PHRASES]
     for kind in range(4):
         score += weights[TABLE + kind] * phrases.scores[entry, kind]
     guess, state = 0.0, 0
     for k in range(first, last):
-        said, state = score_word(tables, state, language_ids[phrases.target_words[k]])
-        guess += said
+        log_prob, state = score_word(tables, state, language_ids[phrases.target_words[k]])
+        guess += log_prob
     return score, weights[LANGUAGE] * LN10 * guess
 
 
 @njit(nogil=True, cache=True)
 def future_costs(options: Options) -> np.ndarray:
-    """float64 [S, S + 1]: the highest estimate of the words from i up to, not including, j."""
+    """Return float64 [S, S + 1]: the highest sum of estimates for the words from i up to, excluding, j."""
     n, longest = options.spans.shape[0], options.spans.shape[1]
     future = np.full((n, n + 1), -np.inf)
     for length in range(1, n + 1):

@@ -1,11 +1,11 @@
-"""The phrase table: what each source phrase may be translated as, and how well. Koehn et al. (2003).
+"""The phrase table: source phrases with their translations and scores (Koehn et al. 2003).
 
     scores      log p(t | s), log lex(t | s), log p(s | t), log lex(s | t), in nats
-    reordering  log p(orientation | s, t): monotone, swap, discontinuous, looking back; the same looking ahead
+    reordering  log p(orientation | s, t): monotone, swap, discontinuous, first backward, then forward
 
-Phrase probabilities are relative frequencies, by default smoothed by modified Kneser-Ney (Foster et al.
-2006): most phrase pairs are seen once, and their relative frequency of 1 says little. Orientations are
-smoothed with those of the whole text (Koehn et al. 2005).
+Phrase probabilities are relative frequencies, by default with modified Kneser-Ney smoothing (Foster et al.
+2006), because most phrase pairs occur once and their relative frequency of 1 is a poor estimate. Orientations
+are smoothed with the distribution of the whole text (Koehn et al. 2005).
 """
 
 from collections.abc import Sequence
@@ -31,22 +31,22 @@ Smoothing = Literal["kneser-ney", "none"]
 
 SCORES = ("p(t|s)", "lex(t|s)", "p(s|t)", "lex(s|t)")
 MOST = 50
-"""The most translations kept of a source phrase: those of the highest p(t | s)."""
+"""The maximum number of translations of a source phrase; those with the highest p(t | s) are kept."""
 SIGMA = 0.5
-"""How many occurrences the text's orientations count for."""
+"""The pseudo-count of the text's orientation distribution."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Phrase pairs before they are put in order.
+    """Unsorted phrase pairs.
 
     Attributes:
-        sources: Words and offsets of the distinct source phrases.
-        targets: The same of the distinct target phrases.
-        pairs: int64: which source phrase and which target phrase each pair is.
-        scores: float32 [pairs, 4]: see `SCORES`.
-        links: int64: within each pair; see `Extracted`.
-        reordering: float32 [pairs, 6].
+        sources: The word ids and the offsets of the distinct source phrases.
+        targets: The word ids and the offsets of the distinct target phrases.
+        pairs: int64, the indices of the source phrase and of the target phrase of each pair.
+        scores: float32 [pairs, 4], in the order of `SCORES`.
+        links: int64 [pairs], the link mask of each pair; see `Extracted`.
+        reordering: float32 [pairs, 6], the orientation scores.
     """
 
     sources: tuple[np.ndarray, np.ndarray]
@@ -62,15 +62,16 @@ class PhraseTable:
     """Phrase pairs by source phrase.
 
     Attributes:
-        trie: The source phrases and all they start with.
-        entries: int64 [nodes + 1]: where the pairs of each node start; the likeliest first.
-        targets: int32 [pairs]: the target phrase of each.
-        scores: float32 [pairs, 4].
-        links: int64 [pairs].
-        reordering: float32 [pairs, 6].
-        ahead: int32 [pairs]: equal for pairs with equal reordering scores looking ahead.
-        target_words: int32: the words of the target phrases, one phrase after the other.
-        target_offsets: int64 [target phrases + 1].
+        trie: The source phrases and their prefixes.
+        entries: int64 [nodes + 1], the index of the first pair of each node; pairs are sorted by decreasing
+            p(t | s).
+        targets: int32 [pairs], the index of the target phrase of each pair.
+        scores: float32 [pairs, 4], in the order of `SCORES`.
+        links: int64 [pairs], the link mask; see `Extracted`.
+        reordering: float32 [pairs, 6], the orientation scores.
+        ahead: int32 [pairs], equal for pairs with equal forward orientation scores.
+        target_words: int32 [words], the word ids of the target phrases, concatenated.
+        target_offsets: int64 [target phrases + 1], the index of the first word of each target phrase.
     """
 
     trie: Trie
@@ -84,16 +85,16 @@ class PhraseTable:
     target_offsets: np.ndarray
 
     def __len__(self) -> int:
-        """How many pairs there are."""
+        """Return the number of pairs."""
         return len(self.targets)
 
     def target(self, entry: int) -> np.ndarray:
-        """The target words of a pair."""
+        """Return the target word ids of a pair."""
         start, end = self.target_offsets[self.targets[entry] : self.targets[entry] + 2]
         return self.target_words[start:end]
 
     def lookup(self, source: Sequence[int]) -> range:
-        """The pairs of a source phrase."""
+        """Return the indices of the pairs of a source phrase."""
         node = np.zeros(1, dtype=np.int64)
         for word in source:
             node = self.trie.find(node, np.array([word]))
@@ -102,10 +103,10 @@ class PhraseTable:
         return range(int(self.entries[node[0]]), int(self.entries[node[0] + 1]))
 
     def save(self, folder: Path) -> None:
-        """Write the table into a folder that exists.
+        """Write the table to an existing directory.
 
         Raises:
-            DataError: if it cannot be written.
+            DataError: if a file cannot be written.
         """
         arrays = {name: getattr(self, name) for name in _NAMES}
         tree = {"first": self.trie.first, "words": self.trie.words, "levels": np.array(self.trie.levels)}
@@ -113,10 +114,10 @@ class PhraseTable:
 
     @classmethod
     def load(cls, folder: Path) -> "PhraseTable":
-        """Open what `save` wrote; the arrays are memory-mapped.
+        """Load a table that `save` wrote; the arrays are memory-mapped.
 
         Raises:
-            DataError: if a file is missing or broken; names it.
+            DataError: if a file is missing or damaged; the message names it.
         """
         found = read_arrays(folder, "phrases", (*_NAMES, "first", "words", "levels"))
         check_array("phrases.levels.npy", found["levels"], "int64", None)
@@ -124,14 +125,14 @@ class PhraseTable:
         return cls(trie, **found)
 
     def check(self, source_words: int, target_words: int) -> None:
-        """Check what was read from a file against the vocabularies: compiled loops follow its numbers.
+        """Check the arrays of a loaded table, because compiled functions use them as indices without checks.
 
         Args:
-            source_words: Size of the source vocabulary.
-            target_words: Size of the target vocabulary.
+            source_words: The size of the source vocabulary.
+            target_words: The size of the target vocabulary.
 
         Raises:
-            DataError: if a number points beyond its array; names the array.
+            DataError: if an array is inconsistent; the message names it.
         """
         self.trie.check(source_words)
         pairs, phrases = len(self.targets), len(self.target_offsets) - 1
@@ -151,25 +152,25 @@ class PhraseTable:
 
 
 _LOGARITHMS = -1e30, 1e30
-"""Far beyond those of any probability, but finite, and so is the sum of some."""
+"""The range of valid log-probabilities: wide, but finite, so that their sums are finite as well."""
 _NAMES = tuple(name for name in PhraseTable.__dataclass_fields__ if name != "trie")
 
 
 def build_table(pairs: Pairs, size: int) -> PhraseTable:
-    """Put phrase pairs in order, and leave out the least likely translations of phrases that have many.
+    """Sort phrase pairs into a table, and keep the `MOST` most probable translations of each source phrase.
 
     Args:
         pairs: The phrase pairs.
-        size: Words of the source vocabulary.
+        size: The size of the source vocabulary.
 
     Raises:
-        DataError: if there is none.
+        DataError: if there is no phrase pair.
     """
     if not len(pairs.links):
-        raise DataError("no phrase pair: nothing to make a phrase table of")
+        raise DataError("a phrase table needs at least one phrase pair, but there is none")
     trie, nodes = phrases_trie(*pairs.sources, size)
     node = nodes[pairs.pairs[0]]
-    # Of equally likely ones the first target phrase: the order of the pairs does not matter.
+    # Ties are broken by the target phrase, so that the order of the input pairs does not matter.
     order = np.lexsort((pairs.pairs[1], -pairs.scores[:, 1], -pairs.scores[:, 0], node))
     ordered = node[order]
     rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
@@ -193,7 +194,7 @@ def build_table(pairs: Pairs, size: int) -> PhraseTable:
 
 
 def _phrases(words: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Some of the phrases."""
+    """Return the word ids and the offsets of selected phrases."""
     lengths = offsets[rows + 1] - offsets[rows]
     ends = np.cumsum(lengths)
     places = np.repeat(offsets[rows] - ends + lengths, lengths) + np.arange(int(lengths.sum()))
@@ -207,14 +208,14 @@ def train_table(
     smoothing: Smoothing = "kneser-ney",
     unknown: int | None = None,
 ) -> PhraseTable:
-    """The phrase table of a text.
+    """Estimate the phrase table of a text.
 
     Args:
         corpus: The sentence pairs.
-        links: Their links.
-        longest: The most words of a phrase.
-        smoothing: Of the phrase probabilities.
-        unknown: What stands for words that a vocabulary lacks: no phrase holds it.
+        links: The word links.
+        longest: The maximum length of a phrase in words.
+        smoothing: The smoothing of phrase probabilities.
+        unknown: The id of the unknown word; phrases that contain it are discarded.
 
     Raises:
         DataError: if there is no phrase pair.
@@ -225,7 +226,7 @@ def train_table(
         strange |= _holds(corpus.target, unknown, found.rows, found.target_starts, found.target_lengths)
         found = found.where(~strange) if strange.any() else found
     if not len(found):
-        raise DataError("no phrase pair: the text has no word links")
+        raise DataError("no phrase pair could be extracted: the text has no word links")
     left = _number(corpus.source, found.rows, found.source_starts, found.source_lengths)
     right = _number(corpus.target, found.rows, found.target_starts, found.target_lengths)
     size = len(right.offsets) - 1
@@ -249,7 +250,7 @@ def train_table(
 
 @dataclass(frozen=True, eq=False)
 class _Numbered:
-    """Distinct phrases, and which of them each occurrence is."""
+    """Distinct phrases, and the index of the phrase of each occurrence."""
 
     words: np.ndarray
     offsets: np.ndarray
@@ -257,14 +258,14 @@ class _Numbered:
 
 
 def _holds(text: Text, word: int, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Whether phrases of one side hold a word."""
+    """Return whether each phrase of one side contains a word."""
     before = np.concatenate([[0], np.cumsum(np.asarray(text.tokens) == word, dtype=np.int64)])
     places = text.starts[rows] + starts
     return before[places + lengths] > before[places]
 
 
 def _number(text: Text, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> _Numbered:
-    """Number the phrases of one side."""
+    """Assign an index to each distinct phrase of one side."""
     places = text.starts[rows] + starts
     size = len(text.words)
     nodes = 1 + text.tokens[places].astype(np.int64)
@@ -285,7 +286,7 @@ def _number(text: Text, rows: np.ndarray, starts: np.ndarray, lengths: np.ndarra
 
 
 def _most_frequent(members: np.ndarray, links: np.ndarray, size: int) -> np.ndarray:
-    """The links each pair has most often; of equally frequent ones those of the least number."""
+    """Return each pair's most frequent link mask; ties are broken by the smallest mask."""
     order = np.lexsort((links, members))
     m, k = members[order], links[order]
     starts = np.flatnonzero(np.concatenate([[True], (m[1:] != m[:-1]) | (k[1:] != k[:-1])]))
@@ -298,13 +299,14 @@ def _most_frequent(members: np.ndarray, links: np.ndarray, size: int) -> np.ndar
 def _probabilities(
     counts: np.ndarray, given: np.ndarray, other: np.ndarray, smoothing: Smoothing
 ) -> np.ndarray:
-    """Log p(other | given) of each pair, in nats.
+    """Return log p(other | given) of each pair, in nats.
 
     Args:
-        counts: How often each pair was seen.
-        given: What each pair is a pair of.
-        other: And what.
-        smoothing: Kneser-Ney takes its lower distribution from how many phrases each `other` goes with.
+        counts: The number of occurrences of each pair.
+        given: The index of the conditioning phrase of each pair.
+        other: The index of the predicted phrase of each pair.
+        smoothing: The smoothing. The lower-order distribution of Kneser-Ney is proportional to the number of
+            distinct `given` phrases of each `other` phrase.
     """
     totals = np.bincount(given, counts)[given]
     if smoothing == "none":
@@ -316,7 +318,7 @@ def _probabilities(
 
 
 def _orientations(members: np.ndarray, kinds: np.ndarray, size: int) -> np.ndarray:
-    """Log p(orientation | pair), smoothed."""
+    """Return the smoothed log p(orientation | pair), in nats."""
     counts = np.bincount(members * 3 + kinds, minlength=3 * size).reshape(size, 3).astype(np.float64)
     overall = (counts.sum(axis=0) + 1) / (counts.sum() + 3)
     return np.log((counts + SIGMA * overall) / (counts.sum(axis=1, keepdims=True) + SIGMA))

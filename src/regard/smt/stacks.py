@@ -1,13 +1,14 @@
-"""Beam search over stacks. Koehn et al. (2003), Section 3; Koehn (2004).
+"""Stack decoding: beam search by number of covered words (Koehn et al. 2003, Section 3; Koehn 2004).
 
-A hypothesis covers some source words; hypotheses that cover equally many compete in one stack. Each is
-extended by the options of spans that are still uncovered. Two that nothing to come can tell apart (same words
-covered, same state of the language model, same last phrase as far as the next jump sees it) are recombined:
-the better goes on, the other is kept as another way to the same place, for n-best lists.
+A hypothesis covers a set of source words. Hypotheses that cover the same number of words compete in one
+stack, and each is extended by the options of uncovered spans. Two hypotheses are recombined if no extension
+can distinguish them: the same words are covered, the language model is in the same state, and their last
+phrases have the same effect on the reordering score of the next phrase. Only the better one is extended; the
+other is kept for n-best lists.
 
-Which words are covered is said by the first gap, the first word that is not, and a bitmap of what follows:
-no phrase ends more than `limit` words after the first gap, so one integer does for sentences of any length.
-The same rule sees to it that the gap can always be reached again.
+The covered words are represented by the first gap, which is the first uncovered word, and a bitmap of the
+words from there on. No phrase ends more than `limit` words after the first gap, so that one integer suffices
+for sentences of any length. The same rule guarantees that the gap can always be reached again.
 """
 
 from typing import NamedTuple
@@ -22,23 +23,23 @@ from regard.smt.options import LN10, Options
 __all__ = ["FARTHEST", "Rows", "search"]
 
 FARTHEST = 60
-"""The highest distortion limit: the bitmap is one integer."""
+"""The maximum distortion limit, because the bitmap is one 64-bit integer."""
 
 PREVIOUS, OPTION, GAP, MASK, FIRST, LAST, STATE, CLASS, OTHER, NEXT, ALIVE = range(11)
-"""The columns of `Rows.numbers`: the hypothesis it extends and by which option; the first uncovered word and
-the bitmap from there; the span of its last phrase; the state of the language model; the class of the option;
-another way to the same place; the next of its stack; whether it is in its stack."""
+"""The columns of `Rows.numbers`: the extended hypothesis and the option; the first uncovered word and the
+bitmap from there on; the span of the last phrase; the state of the language model; the class of the option;
+the next recombined hypothesis; the next hypothesis of the stack; whether the hypothesis is in its stack."""
 COLUMNS = 11
 
 
 class Rows(NamedTuple):
-    """Hypotheses, the first the empty one.
+    """The hypotheses of a search; row 0 is the empty hypothesis.
 
     Attributes:
-        numbers: int64 [rows, COLUMNS].
-        scores: float64 [rows]: the weighted score so far.
-        totals: float64 [rows]: that and the future cost.
-        final: The best of those that cover everything; its `OTHER` are the rest.
+        numbers: int64 [rows, COLUMNS], the fields of each hypothesis.
+        scores: float64 [rows], the weighted score so far.
+        totals: float64 [rows], the score plus the future cost.
+        final: The row of the best complete hypothesis; the others are linked by `OTHER`.
     """
 
     numbers: np.ndarray
@@ -58,17 +59,17 @@ def search(
     size: int,
     width: float,
 ) -> Rows:
-    """All hypotheses that search made.
+    """Run the search and return all hypotheses.
 
     Args:
-        options: Of the sentence, which has a word or more.
-        future: See `future_costs`.
+        options: The translation options of a sentence with at least one word.
+        future: The future costs; see `future_costs`.
         tables: The language model.
-        start: Its state at the start of a sentence.
-        weights: Of the features.
-        limit: How far a phrase may jump, in source words; at most `FARTHEST`.
-        size: How many hypotheses of each stack are extended.
-        width: How far below the best of its stack a hypothesis may be, in units of the score.
+        start: The state of the language model at the start of a sentence.
+        weights: float64 [FEATURES], the feature weights.
+        limit: The maximum distance of a reordering jump in source words, at most `FARTHEST`.
+        size: The maximum number of hypotheses that are extended per stack.
+        width: The maximum difference of scores between the best hypothesis of a stack and one that is kept.
     """
     n, longest = options.spans.shape[0], options.spans.shape[1]
     lexicalised = np.any(options.back != 0) or np.any(options.ahead != 0)
@@ -110,15 +111,16 @@ def search(
                     if option >= 0:
                         jump += options.ahead[option, kind]
                     for place in range(begin, begin + count):
+                        # A hypothesis that would not be extended is not created.
                         floor = max(bounds[stack], best[stack] - width)
                         value = score + jump + options.back[place, kind] + options.scores[place]
                         after = state
                         for k in range(options.offsets[place], options.offsets[place + 1]):
-                            said, after = score_word(tables, after, options.words[k])
-                            value += language * said
+                            log_prob, after = score_word(tables, after, options.words[k])
+                            value += language * log_prob
                         if stack == n:
-                            said, after = score_word(tables, after, END)
-                            value += language * said + options.ahead[place, 0 if j == n else 2]
+                            log_prob, after = score_word(tables, after, END)
+                            value += language * log_prob + options.ahead[place, 0 if j == n else 2]
                         total = value + rest
                         if total < floor:
                             continue
@@ -131,7 +133,7 @@ def search(
                         new[PREVIOUS], new[OPTION], new[OTHER], new[NEXT] = row, place, -1, -1
                         new[GAP], new[MASK] = new_gap, new_mask
                         if stack == n:
-                            # Nothing comes that could tell one from another.
+                            # Complete hypotheses have no extensions, so that all are recombined.
                             new[FIRST] = new[LAST] = new[STATE] = new[CLASS] = 0
                         else:
                             new[FIRST], new[LAST] = i if lexicalised else 0, j
@@ -153,7 +155,7 @@ def search(
 
 @njit(nogil=True, cache=True)
 def _rest(future, n, gap, mask):
-    """The future cost of what is uncovered from the first gap on."""
+    """Return the future cost of the uncovered words from the first gap on."""
     total, start, place = 0.0, gap, gap
     while mask:
         if mask & 1:
@@ -167,7 +169,7 @@ def _rest(future, n, gap, mask):
 
 @njit(nogil=True, cache=True)
 def _kept(stack, heads, numbers, totals, size, floor):
-    """The hypotheses of a stack that are extended, the best first."""
+    """Return the hypotheses of a stack that are extended, best first."""
     count, row = 0, heads[stack]
     while row >= 0:
         count += 1
@@ -188,7 +190,7 @@ def _kept(stack, heads, numbers, totals, size, floor):
 
 @njit(nogil=True, cache=True)
 def _thin(stack, heads, counts, numbers, totals, size):
-    """Leave the best of a stack in it; what the worst of them is worth."""
+    """Prune a stack to its best hypotheses and return the score of the worst one that is kept."""
     rows = np.empty(counts[stack], np.int64)
     row = heads[stack]
     for place in range(len(rows)):
@@ -225,11 +227,11 @@ def _same(one, other):
 
 @njit(nogil=True, cache=True)
 def _rehash(numbers, used, size):
-    """A larger table of the hypotheses that others were recombined into."""
+    """Return a larger hash table of hypotheses, without those that were recombined into others."""
     table = np.full(size, -1, np.int64)
     for row in range(1, used):
         place = _hash(numbers[row], size)
-        # Of those recombined the first made stands for all.
+        # The first of several recombined hypotheses represents all of them.
         while table[place] >= 0 and not _same(numbers[table[place]], numbers[row]):
             place = (place + 1) & (size - 1)
         if table[place] < 0:
@@ -239,13 +241,13 @@ def _rehash(numbers, used, size):
 
 @njit(nogil=True, cache=True)
 def _recombine(numbers, scores, totals, table, new):
-    """The row that stands for all that are like a new one, which is the better of them from now on."""
+    """Recombine a new hypothesis and return the row that represents it, which holds the better of the two."""
     place = _hash(numbers[new], len(table))
     while table[place] >= 0:
         old = table[place]
         if _same(numbers[old], numbers[new]):
             if scores[new] > scores[old]:
-                # They change places: the old row stays the one that others know.
+                # The contents are swapped, because other hypotheses refer to the old row.
                 for column in (PREVIOUS, OPTION):
                     numbers[old, column], numbers[new, column] = numbers[new, column], numbers[old, column]
                 scores[old], scores[new] = scores[new], scores[old]

@@ -1,4 +1,4 @@
-"""Arrays in files of their own, so that they can be memory-mapped; nothing is ever unpickled."""
+"""Storage of arrays in separate files that can be memory-mapped, without pickle."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ def write_arrays(folder: Path, prefix: str, arrays: Mapping[str, np.ndarray]) ->
     """Write each array to `PREFIX.NAME.npy`.
 
     Raises:
-        DataError: if one cannot be written.
+        DataError: if a file cannot be written.
     """
     for name, array in arrays.items():
         path = folder / f"{prefix}.{name}.npy"
@@ -29,7 +29,7 @@ def read_arrays(folder: Path, prefix: str, names: Iterable[str]) -> dict[str, np
     """Open arrays that `write_arrays` wrote, memory-mapped and read-only.
 
     Raises:
-        DataError: if a file is missing, truncated or not an array; names it.
+        DataError: if a file is missing, truncated or not an array; the message names it.
     """
     found = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""A phrase-based system from prepared text: align, extract, count, tune."""
+"""Training of a phrase-based system: alignment, phrase extraction, estimation and tuning."""
 
 import logging
 from collections import defaultdict
@@ -42,28 +42,28 @@ def train_phrases(
     fingerprint: str,
     beside: Mapping[str, str] | None = None,
 ) -> PhraseModel:
-    """Train and tune a system, and write it into a model folder; one that was stopped goes on.
+    """Train and tune a system and write it to a model directory, or resume an interrupted run.
 
-    The same text, settings and seed give the same system, whatever the threads.
+    The same text, options and seed give the same system with any number of threads.
 
     Args:
-        config: Its settings.
-        prepared: The text: tables come from `train`, weights from `valid`.
-        folder: The model folder; it exists.
-        kept: Where the untuned tables and the state of tuning are meanwhile.
-        seed: Of the aligner and of tuning.
-        threads: Of compiled work; 0: as many as there are processors.
-        fingerprint: Of the text, kept with the system.
-        beside: The checksums of the config and the vocabularies, kept with the system.
+        config: The options of the system.
+        prepared: The prepared text. The tables are estimated on `train`, the weights are tuned on `valid`.
+        folder: The model directory; it exists.
+        kept: The directory of the untuned tables and the state of tuning during the run.
+        seed: The random seed of the aligner and of tuning.
+        threads: The number of threads of compiled code. 0 uses all processors.
+        fingerprint: The fingerprint of the text, stored with the system.
+        beside: The checksums of the config and the vocabularies, stored with the system.
 
     Raises:
-        DataError: if a pair has an empty side, nothing can be aligned, or no sentence is long enough for the
-            language model's order.
-        CheckpointError: if a folder is broken or cannot be written.
+        DataError: if a pair has an empty side, no words can be aligned, or no sentence is long enough for the
+            order of the language model.
+        CheckpointError: if a directory is damaged or cannot be written.
     """
     threads = threads or available_processors()
     if (kept / PHRASE_FOLDER).is_dir():
-        _log.info("going on with the tables in %s", kept)
+        _log.info("resuming with the tables in %s", kept)
         decoder, _ = load_decoder(kept, prepared.text, config)
     else:
         decoder = _untuned(config, prepared, seed, threads)
@@ -76,7 +76,7 @@ def train_phrases(
 
 
 def _untuned(config: PhraseConfig, prepared: Prepared, seed: int, threads: int) -> Decoder:
-    """The tables of the training text, and the weights that tuning starts from."""
+    """Estimate the tables on the training text; the weights are the initial ones."""
     rows = _rows(prepared, seed)
     corpus = Corpus.from_prepared(prepared).rows(rows)
     _log.info("aligning %d sentence pairs", len(corpus))
@@ -89,18 +89,18 @@ def _untuned(config: PhraseConfig, prepared: Prepared, seed: int, threads: int) 
 
 
 def _rows(prepared: Prepared, seed: int) -> np.ndarray:
-    """The rows of the training text, each corpus as often as its weight says; see `Split.epoch`."""
+    """Return the rows of the training text, with each corpus repeated by its weight; see `Split.epoch`."""
     return prepared.split("train").epoch(seed, 0)
 
 
 def align_corpus(corpus: Corpus, config: PhraseConfig, seed: int, threads: int) -> LinkTable:
-    """The links of a text: both directions, put together by grow-diag-final-and.
+    """Return the word links of a text: both directions, symmetrized by grow-diag-final-and.
 
     Args:
         corpus: The sentence pairs.
-        config: The aligner, and whether it ignores case.
-        seed: Of all that is drawn at random.
-        threads: Of compiled work.
+        config: The options of the system, which give the aligner and whether the text is lowercased.
+        seed: The random seed.
+        threads: The number of threads of compiled code.
     """
     plain = Corpus(_lowered(corpus.source), _lowered(corpus.target)) if config.lowercase else corpus
     aligner = train_both(plain, config.aligner, Setting(threads=threads, seed=seed))
@@ -108,7 +108,7 @@ def align_corpus(corpus: Corpus, config: PhraseConfig, seed: int, threads: int) 
 
 
 def _lowered(text: Text) -> Text:
-    """A side with words that differ in case alone made one."""
+    """Return one side of a corpus with lowercased words."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     new = np.array([numbers[word.lower()] for word in text.words.spelling], dtype=np.int32)
@@ -116,7 +116,7 @@ def _lowered(text: Text) -> Text:
 
 
 def _language_model(config: PhraseConfig, prepared: Prepared, rows: np.ndarray) -> LanguageModel:
-    """The language model of the target text."""
+    """Estimate the language model on the target text and the monolingual files."""
     target = prepared.text.target
     train = prepared.split("train")
     spelling = target.vocabulary.tokens
@@ -135,7 +135,7 @@ def _language_model(config: PhraseConfig, prepared: Prepared, rows: np.ndarray) 
 def _tuned(
     config: PhraseConfig, prepared: Prepared, system: PhraseModel, kept: Path, seed: int, threads: int
 ) -> Round:
-    """The weights that the validation text asks for, and its BLEU with them."""
+    """Tune the weights on the validation text and return the best round."""
     text, tuning = prepared.text, config.tuning
     strange: defaultdict[str, int] = defaultdict()
     strange.default_factory = lambda: -2 - len(strange)

@@ -1,12 +1,12 @@
-"""N-grams as numbers: a trie of sorted arrays that grows one word at a time.
+"""A trie of n-grams as sorted arrays.
 
-The n-gram `w1 ... wn` is the child `wn` of `w1 ... wn-1`. Nodes are numbered level by level and, within a
-level, by parent and word: so the children of a node stand side by side, in the order of their words, and one
-array of where they start is all there is to the tree. Node 0 is the empty n-gram, its child `w` is node w + 1
+The n-gram `w1 ... wn` is the child `wn` of `w1 ... wn-1`. Nodes are numbered by level and, within a level, by
+parent and word. The children of a node are therefore contiguous and sorted by word, and an array of the first
+child of each node represents the whole tree. Node 0 is the empty n-gram; its child with word w is node w + 1,
 for every word of the vocabulary.
 
-Counting needs no hash table: a level's n-grams are the distinct pairs (node of the level before, next word),
-packed into one integer each and sorted.
+Counting needs no hash table: the n-grams of a level are the distinct pairs of a node of the previous level
+and the next word, each packed into one integer and sorted.
 """
 
 from dataclasses import dataclass
@@ -28,9 +28,10 @@ class Trie:
     """Distinct n-grams.
 
     Attributes:
-        levels: `levels[n]` is the number of the first node of n words, n from 0; one more closes the last.
-        first: int64 [nodes + 1]: where the children of each node start.
-        words: int32 [nodes]: the last word of each n-gram; of node 0 it is -1.
+        levels: `levels[n]` is the first node of n-grams with n words, n from 0; the last entry is the number
+            of nodes.
+        first: int64 [nodes + 1], the first child of each node.
+        words: int32 [nodes], the last word of each n-gram; -1 for node 0.
     """
 
     levels: tuple[int, ...]
@@ -39,62 +40,62 @@ class Trie:
 
     @property
     def order(self) -> int:
-        """The most words of an n-gram."""
+        """The maximum length of an n-gram."""
         return len(self.levels) - 2
 
     def __len__(self) -> int:
-        """How many nodes there are."""
+        """Return the number of nodes."""
         return len(self.words)
 
     def nodes(self, order: int) -> slice:
-        """The nodes of n-grams of so many words."""
+        """Return the nodes of n-grams with `order` words."""
         return slice(self.levels[order], self.levels[order + 1])
 
     def parents(self) -> np.ndarray:
-        """int64 [nodes]: the n-gram without its last word; of node 0 it is -1."""
+        """Return int64 [nodes]: the node of each n-gram without its last word; -1 for node 0."""
         parents = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.first))
         return np.concatenate([[ABSENT], parents])
 
     def check(self, size: int) -> None:
-        """Check what was read from a file: compiled loops follow its numbers wherever they point.
+        """Check the arrays of a loaded trie, because compiled functions use them as indices without checks.
 
         Args:
-            size: Words of the vocabulary.
+            size: The size of the vocabulary.
 
         Raises:
-            DataError: if it is no trie of such words; names the array.
+            DataError: if an array is inconsistent; the message names it.
         """
         levels, nodes = self.levels, len(self.words)
         if levels[:3] != (0, 1, 1 + size) or levels[-1] != nodes or list(levels) != sorted(levels):
-            raise DataError(f"levels: not those of {nodes} nodes and {size} words")
+            raise DataError(f"levels: not consistent with {nodes} nodes and {size} words")
         check_array("words", self.words, "int32", None)
         check_offsets("first", self.first, nodes, nodes, start=1)
-        # Children come after their parents, each level's in the next: so no loop goes on for ever.
+        # The children of a level form the next level, so that following children always terminates.
         ends = [int(self.first[level]) for level in levels[:-1]]
         if ends != list(levels[1:]):
-            raise DataError("first: the children of a level are not the next level")
+            raise DataError("first: the children of a level do not form the next level")
         if not np.array_equal(self.words[1 : 1 + size], np.arange(size)):
-            raise DataError("words: the first level does not hold every word in order")
+            raise DataError("words: the first level does not contain every word in order")
         check_range("words", self.words[1:], 0, size - 1)
 
     def find(self, nodes: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """The children that nodes have for words, `ABSENT` where they have none.
+        """Return the child of each node with the given word, or `ABSENT`.
 
         Args:
-            nodes: int64; `ABSENT` has no children.
-            words: As many words.
+            nodes: int64 [N]; `ABSENT` has no children.
+            words: int64 [N], the word of each child.
         """
         return _find_all(self.first, self.words, nodes.astype(np.int64), words.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """What one step of growth found.
+    """A new level of a trie.
 
     Attributes:
-        parents: int64: the node that each new n-gram extends; ascending.
-        words: int32: the word it adds; ascending for each parent.
-        members: int64: which new n-gram each item became.
+        parents: int64, the parent of each new n-gram; ascending.
+        words: int32, the last word of each new n-gram; ascending for each parent.
+        members: int64, the index of the new n-gram of each input item.
     """
 
     parents: np.ndarray
@@ -103,12 +104,12 @@ class Level:
 
 
 def grow(nodes: np.ndarray, words: np.ndarray, size: int) -> Level:
-    """The distinct pairs of a node and a word that follows it, sorted.
+    """Return the sorted distinct pairs of a node and the following word.
 
     Args:
-        nodes: int64, one for each place of the text.
-        words: The words that follow.
-        size: Words of the vocabulary.
+        nodes: int64, the node at each text position.
+        words: The word that follows each node.
+        size: The size of the vocabulary.
     """
     keys = nodes.astype(np.int64) * size + words
     order = np.argsort(keys)
@@ -121,15 +122,15 @@ def grow(nodes: np.ndarray, words: np.ndarray, size: int) -> Level:
 
 
 def phrases_trie(tokens: np.ndarray, offsets: np.ndarray, size: int) -> tuple[Trie, np.ndarray]:
-    """The trie of given phrases and of all that they start with.
+    """Return a trie of phrases and their prefixes.
 
     Args:
-        tokens: The words of the phrases, one phrase after the other.
-        offsets: int64 [phrases + 1]: where each starts.
-        size: Words of the vocabulary.
+        tokens: The word ids of the phrases, concatenated.
+        offsets: int64 [phrases + 1], the index of the first word of each phrase.
+        size: The size of the vocabulary.
 
     Returns:
-        The trie, and int64 [phrases]: the node of each phrase.
+        The trie, and the node of each phrase: int64 [phrases].
     """
     lengths = np.diff(offsets)
     levels, words = [0, 1, 1 + size], [np.array([ABSENT]), np.arange(size)]
@@ -150,12 +151,12 @@ def phrases_trie(tokens: np.ndarray, offsets: np.ndarray, size: int) -> tuple[Tr
 
 
 def assemble(levels: list[int], counts: list[np.ndarray], words: list[np.ndarray]) -> Trie:
-    """Put the levels of a trie together.
+    """Assemble a trie from its levels.
 
     Args:
-        levels: As in `Trie`.
-        counts: For each level, level 0 included, how many children each node has.
-        words: For each level the words of its nodes.
+        levels: The first node of each level, as in `Trie`.
+        counts: The number of children of each node, for each level from 0.
+        words: The last words of the nodes, for each level from 0.
     """
     assert all(len(part) == end - start for part, (start, end) in zip(words, pairwise(levels), strict=True))
     first = np.concatenate([[1], 1 + np.cumsum(np.concatenate(counts))]).astype(np.int64)
@@ -164,7 +165,7 @@ def assemble(levels: list[int], counts: list[np.ndarray], words: list[np.ndarray
 
 @njit(nogil=True, cache=True)
 def child(first, words, node, word):
-    """The node of an n-gram and one more word, or `ABSENT`."""
+    """Return the child of a node with the given word, or `ABSENT`."""
     low, high = first[node], first[node + 1]
     if node == 0:
         return low + word if 0 <= word < high - low else -1

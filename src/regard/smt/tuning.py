@@ -1,6 +1,7 @@
-"""Weights tuned on validation data: translate, add to the n-best lists, maximise BLEU on them, and again.
+"""Tuning of the feature weights on validation data by minimum error rate training.
 
-The weights returned are those whose own translations, not those of the lists, had the highest BLEU.
+Each round translates the text, adds the translations to the n-best lists and maximizes BLEU on these lists.
+The result is the round whose own translations, not those selected from the lists, have the highest BLEU.
 """
 
 import logging
@@ -34,23 +35,24 @@ def tune(
     report: Callable[[Round], None] | None = None,
     folder: Path | None = None,
 ) -> Round:
-    """The best round.
+    """Tune the feature weights and return the best round.
 
     Args:
-        decoder: With the first weights.
-        sources: The validation text in numbers.
-        references: Its translations, words of no number being distinct negative numbers.
-        copies: What each source word is as a target word, for words that are copied.
-        rounds: How often the weights are changed, at most.
-        nbest: Translations of each sentence that a round adds.
-        restarts: Starts of the search in weight space; see `maximise`.
-        seed: Of all that is drawn at random.
-        threads: Of translating.
-        report: Called after each round.
-        folder: Where its state is kept after each round; what is there is gone on with.
+        decoder: The decoder with the initial weights.
+        sources: The source word ids of the validation text.
+        references: The target word ids; unknown words have distinct negative ids.
+        copies: The target word id of each source word, for copied words.
+        rounds: The maximum number of changes of the weights.
+        nbest: The size of the n-best list of each sentence in a round.
+        restarts: The number of additional starting points of each search; see `maximise`.
+        seed: The random seed.
+        threads: The number of threads of the decoder.
+        report: A function that is called after each round.
+        folder: The directory of the state, which is saved after each round; an existing state is resumed.
+            Default: the state is not saved.
 
     Raises:
-        CheckpointError: if the folder is broken or cannot be written.
+        CheckpointError: if the directory is damaged or cannot be written.
     """
     free = tuned(decoder.lexicalised)
     if folder is not None and folder.is_dir():
@@ -62,10 +64,10 @@ def tune(
         total, fresh = np.zeros(COUNTS), 0
         for pool, several, reference, words in zip(state.pools, found, references, copies, strict=True):
             if several:
-                said = [_words(one, words) for one in several]
-                counts = bleu_counts(said, reference)
+                translations = [_words(one, words) for one in several]
+                counts = bleu_counts(translations, reference)
                 total += counts[0]
-                fresh += pool.add(said, [one.features for one in several], counts)
+                fresh += pool.add(translations, [one.features for one in several], counts)
         score = 100 * float(bleu(total))
         done = Round(state.number, state.weights, score, sum(len(pool.words) for pool in state.pools))
         _log.info("tuning, round %d: BLEU %.2f, %d translations", done.number, score, done.translations)
@@ -73,6 +75,7 @@ def tune(
             report(done)
         if state.best is None or score > state.best.bleu:
             state.best = done
+        # Without new translations the lists, and therefore the weights, would stay the same.
         if state.number == rounds or not fresh:
             return state.best
         starts = [state.weights] if state.best is done else [state.weights, state.best.weights]
@@ -84,7 +87,7 @@ def tune(
 
 
 def _words(found: Found, copies: Sequence[int]) -> tuple[int, ...]:
-    """The words of a translation, copied ones as target words."""
+    """Return the target word ids of a translation, with those of copied words replaced."""
     words: list[int] = []
     for piece in found.pieces:
         words += [copies[piece.start] if word == COPIED else word for word in piece.words]

@@ -1,4 +1,4 @@
-"""Where tuning stands: kept in a folder after each round, so that it goes on there with the same result."""
+"""The state of tuning, which is saved after each round so that a resumed run has the same result."""
 
 import json
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ ARRAYS = ("weights", "best", "sizes", "features", "counts", "lengths", "words")
 
 @dataclass(frozen=True)
 class Round:
-    """What one round of tuning found.
+    """The result of one round of tuning.
 
     Attributes:
-        number: From 0: the start.
-        weights: What was translated with.
-        bleu: BLEU, out of 100, of these translations, on tokens.
-        translations: How many the lists hold.
+        number: The number of the round; round 0 uses the initial weights.
+        weights: The weights of the decoder in this round.
+        bleu: The BLEU of the translations on tokens, from 0 to 100.
+        translations: The number of translations in all n-best lists.
     """
 
     number: int
@@ -41,26 +41,26 @@ class Round:
 
 
 class Pool:
-    """The translations of one sentence, no two of the same words and features.
+    """The accumulated translations of one sentence, without duplicates of words and features.
 
     Attributes:
-        words: Of each.
-        features: float64 [features] of each.
-        counts: Of BLEU, of each.
+        words: The word ids of each translation.
+        features: The features of each translation, float64 [features].
+        counts: The BLEU statistics of each translation.
     """
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Create an empty pool."""
         self.words: list[tuple[int, ...]] = []
         self.features: list[np.ndarray] = []
         self.counts: list[np.ndarray] = []
         self._known: set[tuple[tuple[int, ...], bytes]] = set()
 
     def add(self, said: Sequence[tuple[int, ...]], features: Sequence[np.ndarray], counts: np.ndarray) -> int:
-        """Take new ones; how many there were."""
+        """Add translations and return the number of new ones."""
         before = len(self.words)
         for words, own, row in zip(said, features, counts, strict=True):
-            # The same words may be said in ways of other features.
+            # Different derivations can give the same words with other features.
             key = words, own.round(6).tobytes()
             if key not in self._known:
                 self._known.add(key)
@@ -72,14 +72,14 @@ class Pool:
 
 @dataclass
 class TuningState:
-    """What the next round starts from.
+    """The state at the start of a round.
 
     Attributes:
-        pools: The n-best lists, one of each sentence.
-        random: What starts are drawn with.
-        weights: What it translates with.
-        number: Its own.
-        best: The best round so far.
+        pools: The n-best list of each sentence.
+        random: The random generator of the starting points.
+        weights: The weights of the decoder in this round.
+        number: The number of the round.
+        best: The best round so far, or None before the first one.
     """
 
     pools: list[Pool]
@@ -89,7 +89,7 @@ class TuningState:
     best: Round | None = None
 
     def lists(self) -> Lists:
-        """The n-best lists as the search in weight space takes them."""
+        """Return the n-best lists for the search in weight space."""
         offsets = np.cumsum([0, *(len(pool.words) for pool in self.pools)]).astype(np.int64)
         return Lists(offsets, *self._together())
 
@@ -98,14 +98,14 @@ class TuningState:
         return features, np.array([row for pool in self.pools for row in pool.counts])
 
     def save(self, folder: Path) -> None:
-        """Write it, whole or not at all.
+        """Write the state atomically.
 
         Raises:
             CheckpointError: if it cannot be written.
         """
         assert self.best is not None
         features, counts = self._together()
-        said = [words for pool in self.pools for words in pool.words]
+        translations = [words for pool in self.pools for words in pool.words]
         about: dict[str, Any] = {
             "number": self.number,
             "best": {key: getattr(self.best, key) for key in ("number", "bleu", "translations")},
@@ -117,8 +117,8 @@ class TuningState:
             "sizes": np.array([len(pool.words) for pool in self.pools], dtype=np.int64),
             "features": features,
             "counts": counts,
-            "lengths": np.array([len(words) for words in said], dtype=np.int64),
-            "words": np.array([word for words in said for word in words], dtype=np.int64),
+            "lengths": np.array([len(words) for words in translations], dtype=np.int64),
+            "words": np.array([word for words in translations for word in words], dtype=np.int64),
         }
         try:
             with whole_folder(folder) as made:
@@ -132,10 +132,10 @@ class TuningState:
 
     @classmethod
     def load(cls, folder: Path) -> "TuningState":
-        """Read what `save` wrote.
+        """Read a state that `save` wrote.
 
         Raises:
-            CheckpointError: if a file is missing or altered; names it.
+            CheckpointError: if a file is missing or altered; the message names it.
         """
         try:
             about = read_json(own_file(folder, ABOUT), _About)
@@ -149,35 +149,35 @@ class TuningState:
         except DataError as error:
             raise CheckpointError(str(error)) from None
         except (ValueError, KeyError, TypeError, IndexError):
-            raise CheckpointError(f"{folder}: not the state of tuning") from None
+            raise CheckpointError(f"{folder}: not a tuning state; remove the directory") from None
 
 
 @config
 class _Best:
-    """What `about.json` says of the best round."""
+    """The best round in `about.json`."""
 
-    number: int = option(help="Of the round.", ge=0)
-    bleu: float = option(help="Of its translations.")
-    translations: int = option(help="How many the lists hold.", ge=0)
+    number: int = option(help="Number of the round.", ge=0)
+    bleu: float = option(help="BLEU of its translations.")
+    translations: int = option(help="Number of translations in all n-best lists.", ge=0)
 
 
 @config
 class _About:
     """The content of `about.json`."""
 
-    number: int = option(help="Of the next round.", ge=0)
-    best: _Best = option(help="The best round so far.")
-    random: dict[str, Any] = option(help="The state of the generator.")
-    sha256: Digests = option(help="The checksum of each file beside this one.")
+    number: int = option(help="Number of the next round.", ge=0)
+    best: _Best = option(help="Best round so far.")
+    random: dict[str, Any] = option(help="State of the random generator.")
+    sha256: Digests = option(help="Checksums of the other files in the directory.")
 
 
 def _pools(arrays: dict[str, np.ndarray]) -> list[Pool]:
     words, pools = arrays["words"].tolist(), []
     ends = np.cumsum([0, *arrays["lengths"]]).tolist()
-    said = [tuple(words[first:last]) for first, last in pairwise(ends)]
+    translations = [tuple(words[first:last]) for first, last in pairwise(ends)]
     for first, last in pairwise(np.cumsum([0, *arrays["sizes"]]).tolist()):
         pools.append(Pool())
         pools[-1].add(
-            said[first:last], np.array(arrays["features"][first:last]), arrays["counts"][first:last]
+            translations[first:last], np.array(arrays["features"][first:last]), arrays["counts"][first:last]
         )
     return pools
