@@ -72,7 +72,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
         "decoder": LINEAR,
     },
 }
-SHARED = ConstrainedAttentionConfig(map="sparsemax", exhaustion=0.2, budget="layer")
+SHARED = ConstrainedAttentionConfig(map="sparsemax", exhaustion=0.2, budget="per_layer")
 TRANSFORMERS: dict[str, dict[str, Any]] = {
     "softmax": {},
     "softmax-fused": {},

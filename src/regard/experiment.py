@@ -102,7 +102,7 @@ class RunConfig:
         le=1_024,
     )
     data: DataConfig = option(help="Training and validation data.")
-    model: Annotated[ModelConfig | PhraseConfig, Kinds("lstm")] = option(
+    model: Annotated[ModelConfig | PhraseConfig, Kinds("rnn")] = option(
         default=LstmConfig, help="Architecture and size of the model."
     )
     training: TrainingConfig = option(default=TrainingConfig, help="Optimization and validation.")

@@ -75,7 +75,7 @@ def _search(folder: Path) -> SearchConfig:
     # `max_new_tokens` and `min_new_tokens` do not count the start symbol.
     least = least if found.min_new_tokens is None else found.min_new_tokens + 1
     most = most if found.max_new_tokens is None else found.max_new_tokens + 1
-    stops: dict[bool | str | None, Literal["likely", "certain", "full"]] = {True: "full", "never": "certain"}
+    stops: dict[bool | str | None, Literal["heuristic", "exact", "first_n"]] = {True: "first_n", "never": "exact"}
     settings = {
         "beam": found.num_beams or plain.beam,
         "length_penalty": 1.0 if found.length_penalty is None else found.length_penalty,
@@ -86,7 +86,7 @@ def _search(folder: Path) -> SearchConfig:
         "no_repeat_ngram": found.no_repeat_ngram_size or 0,
         "forbid_unknown": False,  # `generate` may produce it unless the settings suppress it
         "scheme": {
-            "stop": stops.get(found.early_stopping, "likely"),
+            "stop": stops.get(found.early_stopping, "heuristic"),
             "transformers": True,
             "forced_end": found.forces_end,
             "renormalize": bool(found.renormalize_logits),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["load_models", "search_settings"]
 
 _NESTED = {
-    "batch": ("batch", "sentences"),
     "coverage_penalty": ("coverage_penalty", "weight"),
     "coverage_floor": ("coverage_penalty", "floor"),
     "layer": ("alignment", "layer"),
@@ -91,9 +90,6 @@ def search_settings(base: "SearchConfig", options: Mapping[str, Any]) -> "Search
     for name, value in options.items():
         if value is None:
             continue
-        if name in _NESTED:
-            part, key = _NESTED[name]
-            data[part][key] = value
-        else:
-            data[name] = value
+        part, key = _NESTED.get(name, (None, name))
+        (data if part is None else data[part])[key] = value
     return from_dict(SearchConfig, data, where="search options")

@@ -190,7 +190,7 @@ class Model:
             translator = self._translator(neural, search, sample, mbr)
         with self._lock:
             # Blocks are sorted by length inside `block`, which limits padding and memory.
-            step = translator.search.batch.block
+            step = translator.search.block
             blocks = [lines[start : start + step] for start in range(0, len(lines), step)]
             results = [
                 translated(neural, self.text, each, look)

@@ -14,7 +14,7 @@ than L - 0.5. If the remaining fertilities sum to less than 1, a hypothesis must
 symbol then distributes the remaining attention, rescaled to sum to 1. If a given target continues beyond this
 point, `InfeasibleBounds` is raised, in training and in evaluation.
 
-In multi-head attention, each head has its own budget per token, or (`budget = "layer"`) the heads of a layer
+In multi-head attention, each head has its own budget per token, or (`budget = "per_layer"`) the heads of a layer
 share one: beta is then the mean over heads.
 """
 
@@ -77,8 +77,8 @@ class ConstrainedAttentionConfig:
         ge=0,
         le=1e6,
     )
-    budget: Literal["head", "layer"] = option(
-        default="head",
+    budget: Literal["per_head", "per_layer"] = option(
+        default="per_head",
         help="Sharing of fertilities in multi-head attention: one budget per head, or one for all heads of a "
         "layer.",
     )
@@ -110,7 +110,7 @@ class ConstrainedAttention(Attention):
     def __init__(self, config: ConstrainedAttentionConfig, query: int, width: int, heads: int = 1) -> None:
         """Build the scorer and select the transformation."""
         super().__init__()
-        self.sharers = heads if config.budget == "layer" else 1
+        self.sharers = heads if config.budget == "per_layer" else 1
         self.map, self.scan = MAPS[config.map]
         self.config = config
         self.width = width

@@ -41,7 +41,7 @@ class CoverageAttentionConfig:
         default="softmax",
         help="Transformation of scores into weights: softmax (dense), entmax15 or sparsemax (sparsest).",
     )
-    scorer: Literal["dot", "general", "scaled", "scaled_general"] | None = option(
+    scorer: Literal["dot", "bilinear", "scaled_dot", "scaled_bilinear"] | None = option(
         default=None, help=SCORER_HELP
     )
 

@@ -91,7 +91,7 @@ class MultiHeadAttention(Attention):
         self.heads = 1 if kind.observes else heads
         if getattr(config, "scorer", "none") is None:
             # Heads have their own projections, so the scorer needs no matrix W.
-            config = dataclasses.replace(config, scorer="scaled")
+            config = dataclasses.replace(config, scorer="scaled_dot")
         each = query // self.heads
         self.inner = build_attention(config, each, each, target, self.heads)
         self.observes = self.inner.observes

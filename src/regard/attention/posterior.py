@@ -46,7 +46,7 @@ from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Coupling", "PosteriorAttention", "PosteriorAttentionConfig", "PosteriorState"]
 
-Coupling = Literal["none", "proximity", "monotonic", "forward"]
+Coupling = Literal["none", "proximity", "monotonic", "hard_monotonic"]
 NEAR = 3
 """Proximity coupling: distances below this have a bias of their own."""
 LEAST = 1e-20
@@ -75,7 +75,7 @@ class PosteriorAttentionConfig:
         ge=0,
         le=100_000,
     )
-    beyond: Literal["mean", "renormalise", "drop"] = option(
+    beyond: Literal["mean", "renormalize", "drop"] = option(
         default="mean",
         help="Treatment of the prior mass beyond the top K: one context with their mean (mean), "
         "renormalization over the K (renormalise), or omission as in Eq. 7 (drop).",
@@ -91,7 +91,7 @@ class PosteriorAttentionConfig:
 
     def __post_init__(self) -> None:
         """Check that `forward` coupling is exact: an approximation could move backward."""
-        if self.coupling == "forward" and (self.passes == "prior" or self.mix < 1 or self.contexts):
+        if self.coupling == "hard_monotonic" and (self.passes == "prior" or self.mix < 1 or self.contexts):
             raise ValueError(
                 "coupling 'forward' requires exact inference: set passes = 'posterior', mix = 1 and "
                 "contexts = 0"
@@ -234,7 +234,7 @@ class PosteriorAttention(Attention):
     ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N K"], Float[Tensor, "N S"] | None]:
         """Return the contexts' log-weights, the top-K positions, and the others' shares in their mean."""
         log_weights, positions = likeliest(log_prior, self.config.contexts)
-        if self.config.beyond == "renormalise":
+        if self.config.beyond == "renormalize":
             log_weights = log_weights - log_weights.logsumexp(-1, keepdim=True)
         if self.config.beyond != "mean" or not self.config.contexts:
             return log_weights, positions, None
@@ -250,7 +250,7 @@ class PosteriorAttention(Attention):
     ) -> Float[Tensor, "B S"]:
         """Compute log Prior_t over all positions; -inf where masked."""
         # At the first step `passed` is None, and the prior has no coupling.
-        if passed is not None and self.config.coupling == "forward":
+        if passed is not None and self.config.coupling == "hard_monotonic":
             return forward_prior(scores, passed, mask)
         if passed is not None and self.coupling is not None:
             return chain_prior(scores, passed, self.bias(scores.shape[1]), mask)

@@ -41,7 +41,7 @@ __all__ = [
     "build_scorer",
 ]
 
-ScorerKind = Literal["dot", "scaled", "general", "scaled_general", "additive"]
+ScorerKind = Literal["dot", "scaled_dot", "bilinear", "scaled_bilinear", "additive"]
 SCORER_HELP = (
     "Score function of queries and source states. Default: scaled_general; in multi-head attention scaled; "
     "in a convolutional model dot."
@@ -183,7 +183,7 @@ def build_scorer(kind: ScorerKind | None, query: int, width: int, hidden: int | 
     Raises:
         ConfigError: A dot product is requested, but query and memory have different widths.
     """
-    if kind == "dot" or kind == "scaled":
+    if kind == "dot" or kind == "scaled_dot":
         if query != width:
             raise ConfigError(
                 f"scorer {kind!r} requires queries and memory of the same width, but their widths are "
@@ -192,4 +192,4 @@ def build_scorer(kind: ScorerKind | None, query: int, width: int, hidden: int | 
         return DotScorer(query) if kind == "dot" else ScaledScorer(query)
     if kind == "additive":
         return AdditiveScorer(query, width, hidden or query)
-    return GeneralScorer(query, width) if kind == "general" else ScaledGeneralScorer(query, width)
+    return GeneralScorer(query, width) if kind == "bilinear" else ScaledGeneralScorer(query, width)

@@ -150,7 +150,7 @@ class VariationalAttention(Attention):
         self.scorer = build_scorer(config.scorer, query, width, config.hidden)
         # Each direction of the LSTM has half of the width, which must be even.
         inner = width + width % 2 if config.inference is None else config.inference
-        self.reader = RecurrentLayer("lstm", target, inner, "both")
+        self.reader = RecurrentLayer("lstm", target, inner, "bidirectional")
         self.proposer = GeneralScorer(inner, width)
 
     @classmethod

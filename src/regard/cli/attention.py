@@ -65,7 +65,7 @@ class _Model:
         """
         from regard.decoding.analysis import force_lines
 
-        for line in force_lines(self.model, self.text, pairs, self.search.batch):
+        for line in force_lines(self.model, self.text, pairs, self.search):
             if line is not None and not line.attends:
                 raise UsageError(
                     f"{self.name} has no attention to the source, so there is nothing to analyze"

@@ -30,11 +30,11 @@ source_tokenizer = {{ kind = "words" }}
 target_tokenizer = {{ kind = "words" }}
 
 [model]
-kind = "lstm"
+kind = "rnn"
 embedding = 192
 encoder = {{ layers = 1, width = 256 }}
 decoder = {{ layers = 1, width = 256 }}
-attention = {{ kind = "soft", map = "softmax", scorer = "general" }}
+attention = {{ kind = "soft", map = "softmax", scorer = "bilinear" }}
 dropout = 0.1
 uniform = 0.1
 

@@ -89,7 +89,7 @@ def tune(
     if not any(line.strip() for line in sources):
         raise DataError(f"{source}: the file contains no text to translate")
     # If the penalty ranks unfinished hypotheses, it changes the search, and each pair needs its own.
-    times = len(grid["alpha"]) * len(grid["beta"]) if search.coverage_penalty.unfinished else 1
+    times = len(grid["alpha"]) * len(grid["beta"]) if not search.coverage_penalty.rescore_only else 1
     with _watched(len(pairs) * times) as tick:
         trials = try_all(
             Translator(model, text, search),

@@ -5,17 +5,17 @@ At each time step, all unfinished hypotheses of a sentence are extended by their
 they are among the n-best. The `beam` best other extensions form the next beam. A sentence is done, and its
 rows leave the batch, as soon as the criterion `scheme.stop` holds:
 
-- `likely`: no unfinished hypothesis scores higher than the worst of the n-best finished hypotheses, each
+- `heuristic`: no unfinished hypothesis scores higher than the worst of the n-best finished hypotheses, each
 scored with its present length;
-- `certain`: no unfinished hypothesis could score higher even if it reached the maximum length without any
+- `exact`: no unfinished hypothesis could score higher even if it reached the maximum length without any
 further loss of probability;
-- `full`: there are n finished hypotheses.
+- `first_n`: there are n finished hypotheses.
 
 With `scheme.transformers`, search follows `generate` of Hugging Face's transformers: it stores `beam`
 finished hypotheses, and a hypothesis at the maximum length is finished at no cost.
 
 The coverage penalty applies to finished hypotheses, and to unfinished ones where they are compared with
-finished ones. Unfinished hypotheses are ranked by it only if `coverage_penalty.unfinished` is set. Otherwise
+finished ones. Unfinished hypotheses are ranked by it only if `coverage_penalty.rescore_only` is false. Otherwise
 the beam depends neither on the coverage penalty nor on the length penalty, so one search can serve several
 combinations of both (`beam_searches`).
 
@@ -116,7 +116,7 @@ def beam_searches(
     Args:
         model: The model.
         source: The sentences; see `beam_search` for this and the arguments below.
-        config: Search settings. `coverage_penalty.unfinished` must be off.
+        config: Search settings. `coverage_penalty.rescore_only` must be true.
         scorers: Rank the finished hypotheses.
         prefixes: Token ids that each translation must start with.
         upper: Maximum attention each source position may receive.
@@ -126,12 +126,12 @@ def beam_searches(
         For each scorer, the result of `beam_search`.
 
     Raises:
-        ConfigError: if `coverage_penalty.unfinished` is set.
+        ConfigError: if `coverage_penalty.rescore_only` is false.
         RegardError: if the model's log-probabilities are NaN.
     """
-    if config.coverage_penalty.unfinished:
+    if not config.coverage_penalty.rescore_only:
         raise ConfigError(
-            "search.coverage_penalty.unfinished: unfinished hypotheses are ranked by the scorer, so each "
+            "generation.coverage_penalty.rescore_only = false: unfinished hypotheses are ranked by the scorer, so each "
             "scorer needs its own search; use beam_search"
         )
     with evaluating(model):
@@ -251,8 +251,8 @@ class _Search:
     def _sorted(
         self, totals: Float[Tensor, "n c"], added: Float[Tensor, "R"] | None, length: int
     ) -> tuple[Float[Tensor, "n c"], Int[Tensor, "n c"]]:
-        """Return the extensions sorted by log-probability, or by score with `coverage_penalty.unfinished`."""
-        if added is None or not self.config.coverage_penalty.unfinished:
+        """Return the extensions sorted by log-probability, or by score without `coverage_penalty.rescore_only`."""
+        if added is None or self.config.coverage_penalty.rescore_only:
             return totals.sort(dim=1, descending=True, stable=True)
         # All extensions of a row share its coverage penalty.
         own = added.view(len(totals), -1)
@@ -272,14 +272,14 @@ class _Search:
     ) -> Float[Tensor, "n"]:
         """Return the highest score that each sentence's unfinished hypotheses have, or could reach."""
         # With alpha >= 0 the penalized score is highest at the maximum length, where the divisor is largest.
-        if self.config.scheme.stop == "certain" and scorer.alpha >= 0:
+        if self.config.scheme.stop == "exact" and scorer.alpha >= 0:
             ends = 1 - self.rules.is_cut(self.rules.longest)[live].long()
             found = scorer(scores.amax(dim=1), self.rules.limits[live] + ends)
         elif added is None:
             found = scorer(scores.amax(dim=1), length)
         else:
             found = (scorer(scores, length) + added[rows]).amax(dim=1)
-        if self.config.scheme.stop == "full":
+        if self.config.scheme.stop == "first_n":
             found = found.masked_fill(pool.worst(live) > _NEVER, _NEVER)
         # Hypotheses that the next step truncates still have to enter the pool, so the sentence is not done.
         cut = self.rules.is_cut(length)[live] & (scores > _NEVER).any(dim=1)

@@ -83,10 +83,9 @@ class CoveragePenaltyConfig:
         gt=0,
         le=1,
     )
-    unfinished: bool = option(
-        default=False,
-        help="Rank unfinished hypotheses by the penalized score as well. Default: the penalty ranks only "
-        "finished hypotheses.",
+    rescore_only: bool = option(
+        default=True,
+        help="Whether the penalty ranks finished hypotheses only. false ranks unfinished ones by it as well.",
     )
 
 
@@ -100,11 +99,11 @@ class SearchSchemeConfig:
     size.
     """
 
-    stop: Literal["likely", "certain", "full"] = option(
-        default="likely",
-        help="Criterion for stopping the search of a sentence. likely: no unfinished hypothesis scores "
-        "higher than the n-best finished ones. certain: none could score higher even at the maximum length "
-        "without further loss of probability (slow). full: N hypotheses are finished.",
+    stop: Literal["heuristic", "exact", "first_n"] = option(
+        default="heuristic",
+        help="Criterion for stopping the search of a sentence. heuristic: no unfinished hypothesis scores "
+        "higher than the n-best finished ones. exact: none could score higher even at the maximum length "
+        "without further loss of probability (slow). first_n: N hypotheses are finished.",
     )
     transformers: bool = option(
         default=False,
@@ -169,7 +168,7 @@ class AlignmentConfig:
 
 
 @config
-class SearchConfig:
+class SearchConfig(SearchBatchConfig):
     """Settings of beam search. Greedy search is beam search with a beam of 1."""
 
     beam: int = option(
@@ -219,7 +218,6 @@ class SearchConfig:
         default=AlignmentConfig,
         help="The attention used for word links and for the replacement of unknown tokens.",
     )
-    batch: SearchBatchConfig = option(default=SearchBatchConfig, help="Batch limits.")
 
     def __post_init__(self) -> None:
         """Reject an n-best list larger than the beam, and an invalid negative length penalty."""

@@ -56,7 +56,7 @@ class PhraseTranslator:
 
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
         """Translate lines as `Translator.translate` does."""
-        for block in blocks(lines, self.search.batch.block):
+        for block in blocks(lines, self.search.block):
             for result in self.block(block):
                 warn_refused(result)
                 yield result
@@ -73,7 +73,7 @@ class PhraseTranslator:
 
     def _read(self, line: Line) -> LineResult:
         """Tokenize a line, or reject it."""
-        longest, side = self.search.batch.longest, self.text.source
+        longest, side = self.search.longest, self.text.source
         refused = too_long(line.text, None, longest) or side.problem(line.text)
         if line.prefix or line.terms or line.fertility:
             refused = "a phrase-based system does not support prefixes, terms or fertilities"

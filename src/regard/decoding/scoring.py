@@ -64,9 +64,9 @@ def score_lines(
     """
     scorer = Scorer.of(search, len(model.constraints.before))
     device = next(model.parameters()).device
-    for block in pair_blocks(text, pairs, search.batch, model):
+    for block in pair_blocks(text, pairs, search, model):
         found: list[Hypothesis | None] = [None] * len(block)
-        for rows, batch in pair_batches(text, block, search.batch):
+        for rows, batch in pair_batches(text, block, search):
             for row, hypothesis in zip(rows, force(model, batch.to(device), scorer), strict=True):
                 found[row] = hypothesis
         for pair, hypothesis in zip(block, found, strict=True):

@@ -54,7 +54,7 @@ def _lead(translator: BlockTranslator, lines: Iterable[Line], group: Any) -> Ite
     count = dist.get_world_size()
     waiting = True  # whether other ranks wait for a share; after a failed search, torchrun ends them
     try:
-        for block in blocks(lines, translator.search.batch.block * count):
+        for block in blocks(lines, translator.search.block * count):
             # Striping over lines sorted by length gives all processes a similar amount of work.
             by_length = sorted(block, key=lambda line: len(line.text))
             own = _hand_out([by_length[rank::count] for rank in range(count)], group)

@@ -168,11 +168,11 @@ class Translator:
         return replace(self, text=self.text.as_written())
 
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
-        """Translate lines in blocks of `search.batch.block` lines and yield the results in order.
+        """Translate lines in blocks of `search.block` lines and yield the results in order.
 
         A line that is too long is rejected with a warning.
         """
-        for block in blocks(lines, self.search.batch.block):
+        for block in blocks(lines, self.search.block):
             for result in self.block(block):
                 warn_refused(result)
                 yield result
@@ -182,7 +182,7 @@ class Translator:
         results = [self._read(line) for line in lines]
         lengths = [0 if result.refused else len(result.source_tokens) for result in results]
         # Empty and rejected lines have length 0 and are not searched.
-        batches = list(sorted_batches(lengths, self.search.batch))
+        batches = list(sorted_batches(lengths, self.search))
         searches = [self._search([results[row] for row in rows]) for rows in batches]
         ways = each_batch(self.model, searches, lambda search: search())
         for rows, searched in zip(batches, ways, strict=True):
@@ -221,7 +221,7 @@ class Translator:
         results = [self._read(line) for line in lines]
         lengths = [0 if result.refused else len(result.source_tokens) for result in results]
         texts = [[""] * len(results) for _ in scorers]
-        batches = list(sorted_batches(lengths, self.search.batch))
+        batches = list(sorted_batches(lengths, self.search))
 
         def search(prepared: tuple[list[int], Batch, list[list[int]] | None]) -> list[list[str]]:
             rows, batch, prefixes = prepared
@@ -312,7 +312,7 @@ class Translator:
 
     @property
     def _limits(self) -> Limits:
-        return self.search.batch.limits(self.model.longest, len(self.text.sink))
+        return self.search.limits(self.model.longest, len(self.text.sink))
 
     @cached_property
     def _demands(self) -> Demands:

@@ -67,7 +67,7 @@ def tune(
     pairs = list(product(alphas, betas))
     settings = [_with(translator.search, alpha, beta) for alpha, beta in pairs]
     texts: list[list[str]] = [[] for _ in pairs]
-    for block in blocks(number_lines(sources), translator.search.batch.block):
+    for block in blocks(number_lines(sources), translator.search.block):
         for own, found in zip(texts, _translated(translator, block, settings, tick), strict=True):
             own += found
     return [
@@ -98,7 +98,7 @@ def _translated(
     translator: Translator, lines: list[Line], settings: list[SearchConfig], tick: Callable[[int], None]
 ) -> list[list[str]]:
     """Return the translations of lines under each of several settings."""
-    if not translator.search.coverage_penalty.unfinished:
+    if translator.search.coverage_penalty.rescore_only:
         before = len(translator.model.constraints.before)
         found = translator.variants(lines, [Scorer.of(search, before) for search in settings])
         tick(len(lines))

@@ -172,7 +172,7 @@ def _check_attention(one: AttentionConfig, name: str) -> None:
         raise ConfigError(f"{name}.kind = {one.kind!r}: CTranslate2 supports only soft attention")
     if one.map != "softmax":
         raise ConfigError(f"{name}.map = {one.map!r}: CTranslate2 supports only softmax")
-    if one.scorer not in (None, "scaled"):
+    if one.scorer not in (None, "scaled_dot"):
         raise ConfigError(f"{name}.scorer = {one.scorer!r}: CTranslate2 supports only scaled dot products")
 
 
@@ -218,7 +218,7 @@ def _specification(loaded: LoadedModel) -> Any:
 
 def _positions(search: SearchConfig) -> int:
     """Return the number of positions for the longest accepted source and its longest translation."""
-    longest = search.batch.longest + 1  # a sink
+    longest = search.longest + 1  # a sink
     made = int(search.max_length_ratio * longest) + search.max_length_extra
     return max(longest, made, search.min_length) + 1
 

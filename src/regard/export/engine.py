@@ -144,7 +144,7 @@ class ExportedTranslator:
             )
         if search.scheme.transformers:
             raise UsageError(f"search.scheme.transformers: not {plain}, which computes scores differently")
-        if search.scheme.stop != "likely":
+        if search.scheme.stop != "heuristic":
             raise UsageError(
                 f"search.scheme.stop = {search.scheme.stop!r}: not {plain}, which stops by another criterion"
             )
@@ -166,7 +166,7 @@ class ExportedTranslator:
 
     def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
         """Translate lines like `Translator.translate`."""
-        for block in blocks(lines, self.search.batch.block):
+        for block in blocks(lines, self.search.block):
             for result in self.block(block):
                 warn_refused(result)
                 yield result
@@ -175,7 +175,7 @@ class ExportedTranslator:
         """Translate a list of lines."""
         results = [self._read(line) for line in lines]
         lengths = [0 if result.refused else len(result.source_tokens) for result in results]
-        for rows in sorted_batches(lengths, self.search.batch):
+        for rows in sorted_batches(lengths, self.search):
             found = self._search([results[row] for row in rows])
             for row, hypotheses in zip(rows, found, strict=True):
                 results[row] = self._written(results[row], hypotheses)
@@ -184,7 +184,7 @@ class ExportedTranslator:
     def _read(self, line: Line) -> LineResult:
         """Tokenize a line, or reject it."""
         text = self.model.text
-        side, longest = text.source, self.search.batch.limits(self.model.longest, len(text.sink)).source
+        side, longest = text.source, self.search.limits(self.model.longest, len(text.sink)).source
         refused = too_long(line.text, None, longest) or side.problem(line.text)
         if refused is None:
             tokens = side.tokenize(line.text)

@@ -19,7 +19,7 @@ from regard.types import Float, Int, Tensor
 
 __all__ = ["Direction", "Recurrence", "RecurrentLayer"]
 
-Direction = Literal["forward", "reversed", "both"]
+Direction = Literal["forward", "backward", "bidirectional"]
 
 
 class Recurrence(nn.Module):
@@ -82,13 +82,13 @@ class RecurrentLayer(nn.Module):
         kind: The type of cell.
         inputs: Width of the input.
         width: Width of the output; with both directions, each has half of it.
-        direction: `forward`, `reversed` or `both`.
+        direction: `forward`, `backward` or `bidirectional`.
     """
 
-    def __init__(self, kind: CellKind, inputs: int, width: int, direction: Direction = "both") -> None:
+    def __init__(self, kind: CellKind, inputs: int, width: int, direction: Direction = "bidirectional") -> None:
         """Create the parameters."""
         super().__init__()
-        both = direction == "both"
+        both = direction == "bidirectional"
         self.direction: Direction = direction
         self.recurrence = Recurrence(kind, inputs, width // 2 if both else width, 2 if both else 1)
 

@@ -54,7 +54,7 @@ class ConvConfig:
         ge=0,
         lt=1,
     )
-    tied: Literal["none", "target", "all"] = option(
+    tied: Literal["none", "decoder", "all"] = option(
         default="none",
         help="Tie the target embeddings with the output layer (target), or also with the source embeddings "
         "(all).",

@@ -12,7 +12,7 @@ from regard.models.recurrent import BridgeKind, EncoderConfig
 
 __all__ = ["DecoderConfig", "LstmConfig", "LstmEncoderConfig", "check"]
 
-LstmEncoderConfig = Annotated[EncoderConfig | ConvEncoderConfig, Kinds("recurrent")]
+LstmEncoderConfig = Annotated[EncoderConfig | ConvEncoderConfig, Kinds("rnn")]
 
 
 @config
@@ -50,7 +50,7 @@ class DecoderConfig:
 class LstmConfig:
     """A recurrent encoder-decoder."""
 
-    kind: Literal["lstm"] = option(default="lstm", help="The model: a recurrent encoder-decoder.")
+    kind: Literal["rnn"] = option(default="rnn", help="The model: a recurrent encoder-decoder.")
     embedding: int = option(default=500, help="Size of the word embeddings.", ge=1, le=16_384)
     encoder: LstmEncoderConfig = option(default=EncoderConfig, help="The encoder.")
     decoder: DecoderConfig = option(default=DecoderConfig, help="The decoder.")
@@ -59,7 +59,7 @@ class LstmConfig:
     embedding_dropout: float | None = option(
         default=None, help="Dropout probability on the embeddings. Default: `dropout`.", ge=0, lt=1
     )
-    tied: Literal["none", "target", "all"] = option(
+    tied: Literal["none", "decoder", "all"] = option(
         default="none",
         help="Tie the target embeddings with the output layer (target), or also with the source embeddings "
         "(all).",
@@ -130,7 +130,7 @@ def _check_encoder(config: LstmConfig) -> None:
                 "model.decoder.bridge = 'copy' needs an encoder with a final state; with "
                 "model.encoder.kind = 'conv' use 'dense', 'learned' or 'zero'"
             )
-    elif encoder.direction == "both" and encoder.width % 2:
+    elif encoder.direction == "bidirectional" and encoder.width % 2:
         raise ConfigError(
             f"model.encoder.width must be even if model.encoder.direction = 'both'; got {encoder.width}"
         )

@@ -60,7 +60,7 @@ def check_mechanisms(found: tuple[AttentionConfig, ...], layers: int) -> None:
                 f"layer ({layers - 1}, counted from 0)"
             )
         if mechanism(config).enters:
-            raise ConfigError(f"attention {config.kind!r} needs a recurrent decoder: set model.kind = 'lstm'")
+            raise ConfigError(f"attention {config.kind!r} needs a recurrent decoder: set model.kind = 'rnn'")
 
 
 def _stands_last(config: AttentionConfig) -> bool:

@@ -34,13 +34,14 @@ BridgeKind = Literal["copy", "dense", "learned", "zero"]
 class EncoderConfig:
     """The recurrent encoder."""
 
-    kind: Literal["recurrent"] = option(default="recurrent", help="The encoder: a recurrent network.")
+    kind: Literal["rnn"] = option(default="rnn", help="The encoder: a recurrent network.")
     layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
     width: int = option(
         default=500, help="Hidden size; half of it per direction if bidirectional.", ge=2, le=16_384
     )
     direction: Direction = option(
-        default="both", help="Direction: forward, reversed (from the last word to the first), or both."
+        default="bidirectional",
+        help="Direction: forward, backward (from the last word to the first) or bidirectional.",
     )
     cell: CellKind = option(default="lstm", help="The recurrent cell.")
 

@@ -26,7 +26,7 @@ from regard.models.transformer_config import TransformerConfig
 __all__ = ["MODELS", "PRETRAINED", "ModelConfig", "assemble", "build_model", "keep_parts"]
 
 ModelConfig = Annotated[
-    LstmConfig | TransformerConfig | ConvConfig | HfConfig | PretrainedConfig, Kinds("lstm")
+    LstmConfig | TransformerConfig | ConvConfig | HfConfig | PretrainedConfig, Kinds("rnn")
 ]
 
 MODELS: dict[type[Any], Callable[[Any, int, int], TranslationModel]] = {

@@ -61,8 +61,8 @@ class TransformerConfig:
     dropout: float = option(
         default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1
     )
-    tied: Literal["none", "target", "all"] = option(
-        default="target",
+    tied: Literal["none", "decoder", "all"] = option(
+        default="decoder",
         help="Tie the target embeddings with the output layer (target), or also with the source embeddings "
         "(all).",
     )

@@ -133,7 +133,7 @@ def collect_model(
     # Results are converted block by block, because maps of words need less memory than those of tokens.
     for result in following(translator.translate(lines), f"{name}: translations", len(pairs)):
         block.append(result)
-        if len(block) == translator.search.batch.block:
+        if len(block) == translator.search.block:
             shown += _show(block, pairs, translator, every, lowercase)
             block = []
     shown += _show(block, pairs, translator, every, lowercase)
@@ -335,7 +335,7 @@ def _led(
     figures: list[SentenceAttention | None] = []
     total, steps = 0.0, 0
     of = translator.search.alignment
-    lines = force_lines(translator.model, translator.text, pairs, translator.search.batch)
+    lines = force_lines(translator.model, translator.text, pairs, translator.search)
     for line in following(lines, f"{name}: references", len(pairs)):
         if line is None:
             maps.append(None)

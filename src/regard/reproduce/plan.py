@@ -10,6 +10,7 @@ OUT/runs/MODEL-DIGEST-seedN.log the log of the run; with -ensembleM: the log of 
 OUT/rows/ROW-DIGEST-seedN.*     translations (txt), scores (json), sentence statistics (safetensors)
 """
 
+import dataclasses
 import hashlib
 import json
 import tomllib
@@ -24,6 +25,7 @@ from regard.data.folders import recipes_folder
 from regard.data.links import GoldLinks, check_links, read_gold
 from regard.data.reading import NotJson, read_json
 from regard.data.spacing import split_at_spaces
+from regard.decoding.config import SearchBatchConfig
 from regard.errors import DataError, UsageError
 from regard.experiment import RunConfig
 from regard.reproduce.tables import Row, Table
@@ -224,7 +226,8 @@ def plan(
 
 def _row_job(row: Row, search: dict[str, Any], origin: Sequence[str], seed: int, out: Path) -> RowJob:
     tune = PENALTIES if row.tune else ()
-    digest = _digest(origin, _without(search, "batch"), tune)
+    limits = (field.name for field in dataclasses.fields(SearchBatchConfig))
+    digest = _digest(origin, _without(search, *limits), tune)
     return RowJob(row.recipe, str(out / "rows" / f"{row.recipe}-{digest}-seed{seed}"), digest, search, tune)
 
 

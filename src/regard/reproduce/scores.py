@@ -133,7 +133,7 @@ def _alignment(system: System, name: str, score: Aggregate) -> SentenceCounts:
     pairs = zip(system.sources, system.references, strict=True)
     links = []
     model, text = system.loaded.model, system.loaded.text
-    for line, truth in zip(force_lines(model, text, pairs, system.search.batch), gold, strict=True):
+    for line, truth in zip(force_lines(model, text, pairs, system.search), gold, strict=True):
         if line is None:
             # A pair that the model cannot score has no links, so that it counts as an error.
             links.append(frozenset[tuple[int, int]]())

@@ -62,8 +62,7 @@ class Engine:
     ) -> None:
         """Store the model; no computation takes place."""
         self.name, self.model, self.text, self.facts = name, model, text, facts
-        limits = replace(search.batch, sentences=batch, longest=min(search.batch.longest, longest))
-        self.search = replace(search, batch=limits)
+        self.search = replace(search, sentences=batch, longest=min(search.longest, longest))
         # Translators are cached by settings. The cache belongs to the instance, not to the class, so that it
         # is freed with the model.
         self._translator = lru_cache(64)(self._make)

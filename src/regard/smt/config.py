@@ -40,8 +40,8 @@ class PhraseConfig:
         default="kneser-ney",
         help='Smoothing of phrase probabilities; "none" uses relative frequencies.',
     )
-    reordering: Literal["lexicalised", "distance"] = option(
-        default="lexicalised",
+    reordering: Literal["lexicalized", "distance"] = option(
+        default="lexicalized",
         help="Reordering model: distance and orientation of each phrase, or distance only.",
     )
     order: int = option(default=5, help="Order of the target language model, 1 to 9.", ge=1, le=9)

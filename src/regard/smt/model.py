@@ -92,7 +92,7 @@ def make_decoder(
     """
     ids = np.array(model.ids(text.target.vocabulary.tokens), dtype=np.int64)
     beam = Beam(config.stack, limit=config.distortion_limit, options=config.options)
-    return Decoder(table, model, ids, weights, config.reordering == "lexicalised", beam)
+    return Decoder(table, model, ids, weights, config.reordering == "lexicalized", beam)
 
 
 def save_phrases(

@@ -90,10 +90,9 @@ class RecordConfig:
 
 
 @config
-class TrainingConfig:
-    """The options of training."""
+class TrainingConfig(BatchConfig, StopConfig):
+    """The options of training, with those of batches and of the limits of the run."""
 
-    batch: BatchConfig = option(default=BatchConfig, help="Size of a batch, over all processes together.")
     accumulate: int = option(
         default=1, help="Number of batches whose gradients are accumulated in a step.", ge=1, le=100_000
     )
@@ -118,13 +117,13 @@ class TrainingConfig:
         "Default: random initialization.",
     )
     validation: ValidationConfig = option(default=ValidationConfig, help="Validation and early stopping.")
-    stop: StopConfig = option(default=StopConfig, help="Limits of the run.")
     checkpoint: CheckpointConfig = option(default=CheckpointConfig, help="Checkpoint intervals.")
     record: RecordConfig = option(default=RecordConfig, help="Logging of training metrics.")
 
     def __post_init__(self) -> None:
         """Reject options that contradict each other."""
+        super().__post_init__()
         if isinstance(self.schedule, HalvingConfig) and self.validation.every is not None:
             raise ValueError(
-                "schedule 'halving' needs a validation at the end of every epoch: remove validation.every"
+                "lr_scheduler.kind = 'exponential' needs a validation at the end of every epoch: remove validation.every"
             )

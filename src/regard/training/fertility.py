@@ -163,7 +163,7 @@ def _train(
         TaggerConfig(embedding=config.width, width=config.width),
         dataclasses.replace(
             SETTINGS,
-            stop=StopConfig(epochs=config.epochs),
+            epochs=config.epochs,
             validation=ValidationConfig(patience=config.patience),
         ),
     )

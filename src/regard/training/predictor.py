@@ -52,10 +52,10 @@ FILE, VOCABULARY_FILE = "predictor.json", "source.vocabulary"
 BATCH = BatchConfig(size=64)
 
 SETTINGS = TrainingConfig(
-    batch=BATCH,
+    size=BATCH.size,
     optimizer=AdamConfig(rate=1e-3, clip=0.0),
     schedule=ConstantConfig(),
-    stop=StopConfig(epochs=10),
+    epochs=10,
 )
 """The training options of the scripts of Malaviya et al. (2018)."""
 

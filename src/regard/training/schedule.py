@@ -37,8 +37,8 @@ class ConstantConfig:
 class InverseSqrtConfig:
     """Linear warm-up to the learning rate, then rate * sqrt(warmup / step) (Vaswani et al. 2017)."""
 
-    kind: Literal["inverse-sqrt"] = option(
-        default="inverse-sqrt", help="Schedule: linear warm-up, then inverse square root of the step."
+    kind: Literal["inverse_sqrt"] = option(
+        default="inverse_sqrt", help="Schedule: linear warm-up, then inverse square root of the step."
     )
     warmup: int = option(
         default=4000,
@@ -84,8 +84,8 @@ class HalvingConfig:
     perplexity, whichever comes first.
     """
 
-    kind: Literal["halving"] = option(
-        default="halving", help="Schedule: reduce the learning rate after every epoch from some epoch on."
+    kind: Literal["exponential"] = option(
+        default="exponential", help="Schedule: reduce the learning rate after every epoch from some epoch on."
     )
     factor: float = option(
         default=0.5, help="Factor by which the learning rate is reduced, in (0, 1).", gt=0, lt=1

@@ -44,8 +44,8 @@ TALL, MORE = 1.5, 10
 class SequenceConfig:
     """A sequence-level loss on BLEU in addition to the model's own objective."""
 
-    loss: Literal["risk", "reinforce"] = option(
-        default="risk", help="Sequence loss: minimum risk training or REINFORCE."
+    loss: Literal["mrt", "reinforce"] = option(
+        default="mrt", help="Sequence loss: minimum risk training or REINFORCE."
     )
     candidates: Literal["sample", "beam"] = option(
         default="sample", help="Source of the candidates: samples of the model or the best of a beam."
@@ -71,11 +71,11 @@ class SequenceConfig:
 
     def __post_init__(self) -> None:
         """Reject options that contradict each other."""
-        if self.loss == "risk" and self.reward == "shaped":
+        if self.loss == "mrt" and self.reward == "shaped":
             raise ValueError(
                 "reward = 'shaped' needs loss = 'reinforce': minimum risk training scores whole translations"
             )
-        if self.loss == "risk" and self.count < 2:
+        if self.loss == "mrt" and self.count < 2:
             raise ValueError("minimum risk training compares candidates: count must be 2 or more")
 
 
@@ -190,7 +190,7 @@ def sequence_loss(
     scores = torch.from_numpy(prefix_bleu(tokens, steps, wanted, lengths, EOS, UNK)).to(log_p)
     final = scores.gather(1, candidates.lengths.unsqueeze(1) - 1)  # (N, 1)
     groups = len(log_p) // config.count
-    if config.loss == "risk":
+    if config.loss == "mrt":
         own = candidates.tokens.view(groups, config.count, -1)
         same = (own.unsqueeze(2) == own.unsqueeze(1)).all(-1)  # (sentences, n, n)
         again = same.tril(-1).any(-1)  # Q is over distinct candidates: repetitions get probability 0

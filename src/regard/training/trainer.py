@@ -137,7 +137,7 @@ class Trainer:
         """
         self._restore()
         progress = self.state.progress
-        limit = progress.limit_reached(self.config.stop, self.config.validation.patience)
+        limit = progress.limit_reached(self.config, self.config.validation.patience)
         if limit is not None:
             return Result(f"{limit}, reached before", None, progress)
         if self.processes.is_main:
@@ -177,7 +177,7 @@ class Trainer:
 
     def _tell_little_text(self) -> None:
         """Log a warning if the training text is smaller than the batches of one step."""
-        batch, wanted = self.config.batch, self.config.accumulate
+        batch, wanted = self.config, self.config.accumulate
         order = self.train.batches(batch, self.seed, 1)
         lengths = np.maximum(*self.train.lengths)
         sizes = [
@@ -186,7 +186,7 @@ class Trainer:
         if 0 < sum(sizes) < batch.size * wanted:
             _log.warning(
                 "the training text of %d sentences is smaller than the batch of one step "
-                "(training.batch.size = %d %s%s): every step uses all of it; use more text or a smaller "
+                "(training.size = %d %s%s): every step uses all of it; use more text or a smaller "
                 "batch size",
                 sum(map(len, order)),
                 batch.size,
@@ -204,7 +204,7 @@ class Trainer:
         self.state.model.train()
         self._mark = time.monotonic()
         while True:
-            order = self.train.batches(self.config.batch, self.seed, progress.epoch)
+            order = self.train.batches(self.config, self.seed, progress.epoch)
             if not order:
                 raise DataError("the training text contains no sentence pair")
             reason = None
@@ -213,7 +213,7 @@ class Trainer:
                 progress.batch += len(chosen)
                 figures = self.updater(chosen, self._elapsed, interrupts.came)
                 self._count(figures)
-                self.display.advance(progress.done(self.config.stop, len(order)), progress.epoch)
+                self.display.advance(progress.done(self.config, len(order)), progress.epoch)
                 reason = self._after(figures, epoch_ended=progress.batch == len(order))
                 # `_after` resets the batch counter at the end of an epoch.
                 if progress.batch == 0:
@@ -290,7 +290,7 @@ class Trainer:
             self._record_training(figures.rate)
         if epoch_ended:
             progress.epoch, progress.batch = epoch + 1, 0
-        limit = progress.limit_reached(config.stop, None)
+        limit = progress.limit_reached(config, None)
         if limit is not None and progress.skipped == progress.update:
             raise self._diverged(
                 f"the loss or its gradient was not finite in any of {progress.update} steps"
@@ -303,7 +303,7 @@ class Trainer:
             if config.checkpoint.keep and self.processes.is_main:
                 about = {"update": progress.update, "epoch": epoch}
                 self.checkpoints.save_epoch(self.state.model, epoch, config.checkpoint.keep, about)
-        reason = limit or progress.limit_reached(config.stop, config.validation.patience)
+        reason = limit or progress.limit_reached(config, config.validation.patience)
         if reason is None and figures.stop:
             reason = INTERRUPTED
         # While steps are skipped, the weights may be damaged. Saving them would remove an earlier, intact
@@ -330,7 +330,7 @@ class Trainer:
         """Validate the model, save it if it is the best so far, and return the perplexity."""
         config, progress, model = self.config, self.state.progress, self.state.model
         self._tick()
-        score = evaluate(model, self.valid, config.batch, config.precision, self.processes)
+        score = evaluate(model, self.valid, config, config.precision, self.processes)
         self._check_finite(score.loss)
         entry: dict[str, Any] = {"loss": score.loss, "perplexity": score.perplexity}
         chosen, metric = score.perplexity, config.validation.metric

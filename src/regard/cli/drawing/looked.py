@@ -261,7 +261,7 @@ def _forced(given: Given, name: str, folder: Path, pair: tuple[str, str]) -> "At
 
     model, text, base = load_models([folder], given.device, "float32")
     search = search_settings(base, given.chosen.settings)
-    (line,) = force_lines(model, text, [pair], search.batch)
+    (line,) = force_lines(model, text, [pair], search)
     if line is None:
         raise DataError(f"{given.source}:{given.line}: the line is empty or too long for {name}")
     weights = line.map(search.alignment, given.chosen.prior, name)

@@ -87,8 +87,9 @@ class PretrainedConfig:
     dropout: float = option(
         default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1
     )
-    tied: Literal["none", "target"] = option(
-        default="target", help="Tie the target embeddings with the output layer (target), or not (none)."
+    tied: Literal["none", "decoder"] = option(
+        default="decoder",
+        help="Tie the target embeddings with the output layer (decoder), or not (none).",
     )
 
     @property
