@@ -1,4 +1,4 @@
-"""The input and output options that all modes of `regard analyse` share."""
+"""The input and output options that all modes of `regard analyze` share."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`regard analyse --attention`: statistics of the attention of models under teacher forcing."""
+"""`regard analyze attention`: statistics of the attention of models under teacher forcing."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _LONGEST = 30  # maximum number of target tokens of a line that is chosen automa
 
 @dataclass(frozen=True)
 class AttentionOptions:
-    """The options of `regard analyse --attention`.
+    """The options of `regard analyze attention`.
 
     Attributes:
         gold: File with gold links of the text. None computes no alignment error rate.

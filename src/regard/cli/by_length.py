@@ -1,4 +1,4 @@
-"""`regard analyse --by-length`: scores of one or more systems in buckets of source length."""
+"""`regard analyze length`: scores of one or more systems in buckets of source length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ __all__ = ["ByLengthOptions", "show_by_length"]
 
 @dataclass(frozen=True)
 class ByLengthOptions:
-    """The options of `regard analyse --by-length`.
+    """The options of `regard analyze length`.
 
     Attributes:
         aligner: Directory of a word aligner. None computes no DROP.

@@ -58,12 +58,12 @@ _KINDS = {
     ),
     "attention": _Kind(
         "Shankar & Sarawagi (2019), Figures 3 and 4: accuracy by entropy, and coverage",
-        "files of `regard analyse --attention --json`",
+        "files of `regard analyze attention --json`",
         ("recorded", "draw_attention"),
     ),
     "by-length": _Kind(
         "Indurthi et al. (2019), Figure 2: scores by source length",
-        "files of `regard analyse --by-length --json` or `regard reproduce indurthi2019-figure2 --json`",
+        "files of `regard analyze length --json` or `regard reproduce indurthi2019-figure2 --json`",
         ("recorded", "draw_by_length"),
     ),
     "history": _Kind(

@@ -13,7 +13,7 @@ import typer
 
 from regard.cli.actions import actions
 from regard.cli.align import align
-from regard.cli.analyse import analyse
+from regard.cli.analyze import analyze
 from regard.cli.average import average
 from regard.cli.config import config
 from regard.cli.evaluate import evaluate
@@ -64,14 +64,17 @@ for command in (
     fertility,
     lm,
     evaluate,
-    analyse,
+    analyze,
     report,
     figures,
     reproduce,
     config,
     phrasebook,
 ):
-    app.command()(command)
+    if isinstance(command, typer.Typer):
+        app.add_typer(command)
+    else:
+        app.command()(command)
 
 
 def main() -> None:

@@ -129,8 +129,8 @@ def report(
     The page works without a network connection. For each sentence, it shows dropped and repeated words and
     the attention of each target word. It also shows scores with confidence intervals, scores by source
     length, statistics of the attention, and training curves. Sentences can be sorted, filtered, searched and
-    linked to. As in `regard analyse --worst`, REP and DROP use the words of each model's tokenizers, with
-    subword tokens joined. As in `regard analyse --attention`, the statistics of the attention are computed by
+    linked to. As in `regard analyze errors`, REP and DROP use the words of each model's tokenizers, with
+    subword tokens joined. As in `regard analyze attention`, the statistics of the attention are computed by
     forced decoding of the references.
 
     Example: regard report runs/first --test test.de test.en --aligner aligner -o report.html

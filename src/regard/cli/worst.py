@@ -1,4 +1,4 @@
-"""`regard analyse --worst`: dropped and repeated words of translations."""
+"""`regard analyze errors`: dropped and repeated words of translations."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _WIDTH = 100  # line width in characters if the output is not a terminal
 
 @dataclass(frozen=True)
 class WorstOptions:
-    """The options of `regard analyse --worst`.
+    """The options of `regard analyze errors`.
 
     Attributes:
         aligner: Directory of a word aligner. None finds no dropped words.

@@ -2,7 +2,7 @@
 
 Attention is recorded twice: for the system's own translation, and under forced decoding of the reference.
 Under forced decoding all systems produce the same words, so their maps can be compared step by step, as
-`regard analyse --attention` does.
+`regard analyze attention` does.
 """
 
 import math

@@ -78,7 +78,7 @@ def score_systems(
 ) -> Scores:
     """Score systems on the same lines.
 
-    BLEU and chrF equal those of `regard evaluate`. REP and DROP equal those of `regard analyse --worst`: they
+    BLEU and chrF equal those of `regard evaluate`. REP and DROP equal those of `regard analyze errors`: they
     are computed on the words of each system's own tokenizers.
 
     Args:

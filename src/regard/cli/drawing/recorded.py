@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_attention", "draw_by_length", "draw_training"]
 
-_BY_LENGTH = "regard analyse --by-length --json` or `regard reproduce indurthi2019-figure2 --json"
+_BY_LENGTH = "regard analyze length --json` or `regard reproduce indurthi2019-figure2 --json"
 _LABELS = {"bleu": "BLEU", "rep": "REP", "drop": "DROP", "sacrebleu": "BLEU"}
 
 
@@ -21,7 +21,7 @@ def draw_attention(given: Given) -> Figure:
     """Plot accuracy by entropy, and coverage (Shankar & Sarawagi 2019, Figures 3 and 4).
 
     Args:
-        given: Files of `regard analyse --attention --json`.
+        given: Files of `regard analyze attention --json`.
 
     Raises:
         UsageError: If there is no file.
@@ -30,7 +30,7 @@ def draw_attention(given: Given) -> Figure:
     from regard.metrics.attention import AttentionFigures
     from regard.report.attention import svg_coverage, svg_entropy
 
-    what = "regard analyse --attention --json"
+    what = "regard analyze attention --json"
     if not given.files:
         raise UsageError(f"figure attention needs files written by `{what}` (--from)")
     records: dict[str, Any] = {}
@@ -39,7 +39,7 @@ def draw_attention(given: Given) -> Figure:
         for name, own in read_written(path, what, Attention).models.items():
             if name in models:
                 raise DataError(
-                    f"{path}: the name {name!r} occurs twice. Run `regard analyse` with --names to give the "
+                    f"{path}: the name {name!r} occurs twice. Run `regard analyze` with --names to give the "
                     "models different names."
                 )
             record = own.model_dump(exclude={"lines"}, exclude_none=True)
@@ -61,7 +61,7 @@ def draw_by_length(given: Given) -> Figure:
     """Plot scores by source length (Indurthi et al. 2019, Figure 2).
 
     Args:
-        given: Files of `regard analyse --by-length --json` or of `regard reproduce indurthi2019-figure2`.
+        given: Files of `regard analyze length --json` or of `regard reproduce indurthi2019-figure2`.
 
     Raises:
         UsageError: If there is no file.
@@ -87,7 +87,7 @@ def draw_by_length(given: Given) -> Figure:
         for name, scores in own.items():
             if name in systems:
                 raise DataError(
-                    f"{path}: the name {name!r} occurs twice. Run `regard analyse` with --names to give the "
+                    f"{path}: the name {name!r} occurs twice. Run `regard analyze` with --names to give the "
                     "systems different names."
                 )
             systems[name] = scores

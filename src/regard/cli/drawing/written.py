@@ -53,7 +53,7 @@ class _Figures(BaseModel):
 
 
 class Attention(BaseModel):
-    """The format of `regard analyse --attention --json`."""
+    """The format of `regard analyze attention --json`."""
 
     models: dict[str, _Figures] = Field(min_length=1)
 
@@ -93,7 +93,7 @@ class _System(BaseModel):
 
 
 class ByLength(BaseModel):
-    """The format of `regard analyse --by-length --json`."""
+    """The format of `regard analyze length --json`."""
 
     buckets: list[_Bucket] = Field(min_length=1)
     systems: dict[str, _System] = Field(min_length=1)

@@ -1,0 +1,295 @@
+"""`regard analyze`: analyze the translation errors, the attention or the scores by length of models on a text."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.alignment_options import HeadOption, LayerOption, ShiftOption
+
+__all__ = ["analyze"]
+
+analyze = typer.Typer(
+    name="analyze",
+    help="Analyze the translation errors, the attention or the scores by length of models on a text.",
+    no_args_is_help=True,
+)
+
+Source = Annotated[Path, typer.Option(help="Source text, plain or gzip.", show_default=False)]
+Reference = Annotated[
+    Path, typer.Option(help="Reference translations, one line per source line.", show_default=False)
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", help="Output file for the report. Default: standard output.", show_default=False
+    ),
+]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--json", help="Also write the results, for all sentences, to this JSON file.", show_default=False
+    ),
+]
+AlignerDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words.",
+        show_default=False,
+    ),
+]
+Lowercase = Annotated[
+    bool,
+    typer.Option("--lowercase", help="Ignore case in scores, repetitions and word links."),
+]
+BeamSize = Annotated[
+    int | None,
+    typer.Option(help="Beam size. 1 is greedy search. Default: that of the model.", show_default=False),
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(
+        help="Alpha of the length penalty. 0 disables it. Default: that of the model.", show_default=False
+    ),
+]
+CoveragePenalty = Annotated[
+    float | None,
+    typer.Option(
+        help="Beta of the coverage penalty. 0 disables it. Default: that of the model.", show_default=False
+    ),
+]
+FiguresDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory for the figures (SVG). It is created if it does not exist. Default: no figures.",
+        show_default=False,
+    ),
+]
+Names = Annotated[
+    str | None,
+    typer.Option(
+        help="Display names of the systems, separated by commas. Default: the names of the directories.",
+        show_default=False,
+    ),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        help="Maximum number of sentences in a batch. Default: that of the model.", show_default=False
+    ),
+]
+Precision = Annotated[str, typer.Option(help="float32, bfloat16 (faster) or int8 (faster, CPU only).")]
+Device = Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")]
+NumThreads = Annotated[
+    int | None,
+    typer.Option(
+        help="Number of CPU threads. Default: all available processors.",
+        min=1,
+        max=1_024,
+        show_default=False,
+    ),
+]
+
+
+@analyze.command()
+def errors(
+    models: Annotated[
+        list[Path],
+        typer.Argument(help="Model directories. Several directories form an ensemble.", show_default=False),
+    ],
+    source: Source,
+    reference: Reference,
+    output: Output = None,
+    json_file: JsonFile = None,
+    aligner: AlignerDirectory = None,
+    reference_links: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with word links (i-j) of source and reference, used instead of the aligner's links.",
+            show_default=False,
+        ),
+    ] = None,
+    num_sentences: Annotated[
+        int,
+        typer.Option(
+            "--num-sentences",
+            "-n",
+            help="Number of sentences to show. 0 shows all.",
+            min=0,
+            max=1_000_000_000,
+        ),
+    ] = 10,
+    lowercase: Lowercase = False,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    coverage_penalty: CoveragePenalty = None,
+    layer: LayerOption = None,
+    head: HeadOption = None,
+    shift: ShiftOption = None,
+    batch_size: BatchSize = None,
+    precision: Precision = "float32",
+    device: Device = "auto",
+    num_threads: NumThreads = None,
+) -> None:
+    """Show dropped and repeated words; the sentences with the most errors come first.
+
+    The text is translated. For each sentence, the source words that are covered by the reference but not by
+    the translation are shown, the repeated words, and the attention that each source word received next to
+    its fertility (Malaviya et al. 2018); then REP and DROP of the text. Words are those of the model's
+    tokenizers, with subword tokens joined. The score of a sentence is its contribution to REP plus 1 for each
+    dropped word.
+
+    Example: regard analyze errors runs/first --source test.de --reference test.en --aligner aligner
+    """
+    from regard.cli.analysed import Analysed
+    from regard.cli.worst import WorstOptions, show_worst
+    from regard.training.device import use_threads
+
+    use_threads(num_threads)
+    analysed = Analysed(models, source, reference, output, json_file, batch_size, precision, device)
+    search = {
+        "beam_size": beam_size,
+        "length_penalty": length_penalty,
+        "coverage_penalty": coverage_penalty,
+        "layer": layer,
+        "head": head,
+        "shift": shift,
+    }
+    show_worst(
+        analysed, WorstOptions(aligner, reference_links, num_sentences, lowercase, search, num_threads)
+    )
+
+
+@analyze.command()
+def attention(
+    models: Annotated[
+        list[Path],
+        typer.Argument(help="Model directories. Several models are compared.", show_default=False),
+    ],
+    source: Source,
+    reference: Reference,
+    output: Output = None,
+    json_file: JsonFile = None,
+    gold_links: Annotated[
+        Path | None,
+        typer.Option(
+            help="Gold word links of the text (.talp: i-j sure, ipj possible), for the alignment error rate.",
+            show_default=False,
+        ),
+    ] = None,
+    figures_dir: FiguresDirectory = None,
+    line: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="With --figures-dir: number of the line whose attention maps are plotted, from 1. The option "
+            "may be repeated. Default: the line in which the models differ most.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
+    names: Names = None,
+    layer: LayerOption = None,
+    head: HeadOption = None,
+    shift: ShiftOption = None,
+    prior: Annotated[
+        bool,
+        typer.Option(
+            "--prior",
+            help="Use the prior attention, before the target token is observed (for hard attention: the "
+            "selected words). Default: the posterior attention, given the target token.",
+        ),
+    ] = False,
+    bin_width: Annotated[
+        float, typer.Option(help="Width of the entropy bins in nats.", min=0.001, max=1_000)
+    ] = 0.2,
+    batch_size: BatchSize = None,
+    precision: Precision = "float32",
+    device: Device = "auto",
+    num_threads: NumThreads = None,
+) -> None:
+    """Show entropy, accuracy, coverage and alignment error of attention under teacher forcing.
+
+    Forced decoding runs on the references. The entropy of the attention is shown, the accuracy of the next
+    token and how it depends on the entropy, and the coverage of the source sentences. With --gold-links, the
+    alignment error of the words with the highest attention is shown as well (Shankar & Sarawagi 2019,
+    Figures 2 to 5, Table 3). For hard attention, which selects words, the set of all selected words of each
+    target word is scored as links as well; these columns are marked "(set)".
+
+    Example: regard analyze attention runs/soft runs/posterior --source test.de --reference test.en
+    """
+    from regard.cli.analysed import Analysed
+    from regard.cli.attention import AttentionOptions, show_attention
+    from regard.training.device import use_threads
+
+    use_threads(num_threads)
+    analysed = Analysed(models, source, reference, output, json_file, batch_size, precision, device)
+    chosen = {"layer": layer, "head": head, "shift": shift}
+    show_attention(
+        analysed, AttentionOptions(gold_links, figures_dir, line or [], names, chosen, prior, bin_width)
+    )
+
+
+@analyze.command()
+def length(
+    systems: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Model directories or files with translations, which are compared.", show_default=False
+        ),
+    ],
+    source: Source,
+    reference: Reference,
+    output: Output = None,
+    json_file: JsonFile = None,
+    aligner: AlignerDirectory = None,
+    lowercase: Lowercase = False,
+    beam_size: BeamSize = None,
+    length_penalty: LengthPenalty = None,
+    coverage_penalty: CoveragePenalty = None,
+    figures_dir: FiguresDirectory = None,
+    names: Names = None,
+    bucket_width: Annotated[
+        int,
+        typer.Option(
+            help="Width of a length bucket in words. There are six buckets, and one more for longer sentences.",
+            min=1,
+            max=1_000_000,
+        ),
+    ] = 10,
+    tokenize: Annotated[
+        str,
+        typer.Option(
+            help="Tokenizer for BLEU, REP and lengths: 13a, none (the text is already tokenized) or another "
+            "tokenizer of `regard evaluate`."
+        ),
+    ] = "13a",
+    batch_size: BatchSize = None,
+    precision: Precision = "float32",
+    device: Device = "auto",
+    num_threads: NumThreads = None,
+) -> None:
+    """Show BLEU, REP and DROP by source length.
+
+    The text is translated with each model, and the sentences of 1 to 10 source words are scored, those of 11
+    to 20 words, and so on up to 61 words and more (Indurthi et al. 2019, Table 2, Figure 2). The scores have
+    95 % confidence intervals and differences from the first system.
+
+    Example: regard analyze length runs/soft runs/hard --source test.de --reference test.en --figures-dir .
+    """
+    from regard.cli.analysed import Analysed
+    from regard.cli.by_length import ByLengthOptions, show_by_length
+    from regard.training.device import use_threads
+
+    use_threads(num_threads)
+    analysed = Analysed(systems, source, reference, output, json_file, batch_size, precision, device)
+    search = {
+        "beam_size": beam_size,
+        "length_penalty": length_penalty,
+        "coverage_penalty": coverage_penalty,
+    }
+    show_by_length(
+        analysed,
+        ByLengthOptions(
+            aligner, figures_dir, names, bucket_width, tokenize, lowercase, search, num_threads
+        ),
+    )
