@@ -49,4 +49,4 @@ def test_a_bounded_map_keeps_to_its_bound_in_a_model_of_ones_own(monkeypatch, ca
 def test_spelling_is_learned_from_a_table(monkeypatch, capsys, tmp_path, task) -> None:
     arguments = ("--folder", str(tmp_path), "--words", "300", "--epochs", "1")
     output = run(monkeypatch, capsys, "spelling.py", task, *arguments)
-    assert "of 200 words never seen" in output
+    assert "of 200 unseen words" in output

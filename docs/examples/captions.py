@@ -1,11 +1,11 @@
-"""Captions of pictures: attention over an image grid.
+"""Image captioning with attention over an image grid.
 
     python docs/examples/captions.py [--updates 1800]
 
-After Xu et al. (2015): the memory that a decoder attends to is not a sentence but the cells of a grid that a
-convolutional network made of a picture. The mechanism is regard's own (`regard.attention`), with sparsemax: a
-word looks at few cells, and at others not at all. Pictures are drawn here: two coloured shapes, one above the
-other or beside it.
+As in Xu et al. (2015), the decoder attends to the cells of a grid that a convolutional network computes from
+an image, instead of source words. The attention mechanism is that of `regard.attention`, with sparsemax: a
+word attends to a few cells, and the others have a weight of exactly zero. The images are generated: two
+colored shapes, one above the other or side by side.
 """
 
 import argparse
@@ -31,7 +31,7 @@ GRID, CELL = 4, 6
 
 
 def stamp(shape: str) -> torch.Tensor:
-    """A shape, as ones in a cell."""
+    """Return a binary mask [CELL, CELL] of the shape."""
     mask = torch.ones(CELL, CELL)
     if shape == "cross":
         mask[:2, :2] = mask[:2, 4:] = mask[4:, :2] = mask[4:, 4:] = 0
@@ -41,21 +41,21 @@ def stamp(shape: str) -> torch.Tensor:
 
 
 def draw(generator: random.Random) -> tuple[torch.Tensor, list[str], list[tuple[int, int]]]:
-    """A picture [3, 24, 24], its caption, and the cells of the two shapes."""
+    """Return an image [3, 24, 24], its caption, and the (row, column) cells of the two shapes."""
     cells = generator.sample([(row, column) for row in range(GRID) for column in range(GRID)], 2)
     things = [(generator.choice(list(COLOURS)), generator.choice(SHAPES)) for _ in cells]
     picture = torch.zeros(3, GRID * CELL, GRID * CELL)
-    for (row, column), (colour, shape) in zip(cells, things, strict=True):
+    for (row, column), (color, shape) in zip(cells, things, strict=True):
         there = picture[:, row * CELL : (row + 1) * CELL, column * CELL : (column + 1) * CELL]
-        there += torch.tensor(COLOURS[colour])[:, None, None] * stamp(shape)
-    # The shape that is read first is named first.
+        there += torch.tensor(COLOURS[color])[:, None, None] * stamp(shape)
+    # The caption names the shapes in reading order: by row, then by column.
     (first, one), (second, other) = sorted(zip(cells, things, strict=True))
     place = "above" if first[0] < second[0] else "beside"
     return picture, ["a", *one, place, "a", *other], [first, second]
 
 
 class Captioner(nn.Module):
-    """A small convolutional encoder and a recurrent decoder that attends to its cells."""
+    """A small convolutional encoder, and a recurrent decoder that attends to its cells."""
 
     def __init__(self, width: int = 64) -> None:
         """Build the layers."""
@@ -73,10 +73,12 @@ class Captioner(nn.Module):
         self.output = nn.Sequential(nn.Linear(2 * width, width), nn.Tanh(), nn.Linear(width, len(WORDS)))
 
     def forward(self, pictures: torch.Tensor, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits of each next word [B, T, V], and attention [B, T, cells]."""
+        """Return the logits of the next words [B, T, V] and the attention [B, T, cells]."""
+        # A learned embedding of each cell, because convolutions do not encode positions.
         cells = self.encoder(pictures).flatten(2).transpose(1, 2) + self.place  # (B, cells, width)
         memory = self.attention.prepare(Memory(cells, torch.ones(cells.shape[:2], dtype=torch.bool)))
         queries, _ = self.decoder(self.embedding(words), cells.mean(1)[None].contiguous())
+        # `read_all` computes all time steps at once, as in teacher forcing.
         reading = self.attention.read_all(queries, memory, self.attention.start(memory))
         found = torch.cat([reading.contexts[:, :, 0], queries], -1)
         return self.output(found), reading.weights[:, :, 0]
@@ -85,14 +87,14 @@ class Captioner(nn.Module):
 def batch(
     generator: random.Random, size: int
 ) -> tuple[torch.Tensor, torch.Tensor, list[list[tuple[int, int]]]]:
-    """Pictures, captions as numbers after the start symbol, and where the shapes are."""
+    """Return images, captions as token indices after the start symbol, and the cells of the shapes."""
     pictures, captions, cells = zip(*(draw(generator) for _ in range(size)), strict=True)
     numbers = torch.tensor([[0, *map(WORDS.index, caption)] for caption in captions])
     return torch.stack(pictures), numbers, list(cells)
 
 
 def main() -> None:
-    """Train, test and show which cells each word of a caption looked at."""
+    """Train and test the model, and print the attention of each word of a caption."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--updates", type=int, default=1800)
     arguments = parser.parse_args()
@@ -112,11 +114,11 @@ def main() -> None:
         pictures, words, cells = batch(random.Random(2), 500)
         logits, weights = model(pictures, words[:, :-1])
     right = (logits.argmax(-1) == words[:, 1:]).all(-1).float().mean()
-    print(f"captions right in every word, given the words before: {right:.1%} of 500 new pictures")
+    print(f"exact captions, given the previous words: {right:.1%} of 500 new images")
     print(f"weights that are exactly zero: {(weights == 0).float().mean():.1%}\n")
-    print(f"shapes at (row, column) {cells[0][0]} and {cells[0][1]}, counted from 0; . is exactly zero\n")
-    for word, looked in zip(words[0, 1:], weights[0].view(-1, GRID, GRID), strict=True):
-        rows = ["  ".join("  . " if w == 0 else f"{w:4.2f}" for w in row.tolist()) for row in looked]
+    print(f"shapes at (row, column) {cells[0][0]} and {cells[0][1]}, from 0; . is a weight of exactly zero\n")
+    for word, attended in zip(words[0, 1:], weights[0].view(-1, GRID, GRID), strict=True):
+        rows = ["  ".join("  . " if w == 0 else f"{w:4.2f}" for w in row.tolist()) for row in attended]
         print(
             "\n".join(f"{WORDS[word] if i == 0 else '':>8}  {row}" for i, row in enumerate(rows)), end="\n\n"
         )

@@ -1,12 +1,13 @@
-"""Does one sentence follow from another? A classifier that shows which words decided it.
+"""Natural language inference with sparse word-by-word attention.
 
     python docs/examples/entailment.py [--map sparsemax] [--updates 1500]
 
-The inference example of Martins (2020), after Rocktäschel et al. (2015), word by word: an LSTM reads the
-premise; another one, starting from its last state, the hypothesis, and each of its words attends to those of
-the premise. With sparsemax in softmax's place most words get exactly zero. Sentences are drawn from a small
-grammar: a premise says what two people have; a hypothesis repeats one of these things (it follows), changes
-it (it contradicts), or speaks of somebody else (neither).
+The inference example of Martins (2020), after Rocktäschel et al. (2015): one LSTM encodes the premise,
+another one encodes the hypothesis, starting from the final state of the first, and each word of the
+hypothesis attends to the words of the premise. With sparsemax instead of softmax, most words have a weight
+of exactly zero. The sentences are sampled from a small grammar. A premise states the possessions of two
+people. A hypothesis repeats one of these facts (it follows), changes its color (it contradicts), or is
+about another person (neither).
 """
 
 import argparse
@@ -29,28 +30,28 @@ MAPS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
 
 
 def draw(generator: random.Random) -> tuple[list[str], list[str], int]:
-    """A premise, a hypothesis and the number of their label."""
+    """Return a premise, a hypothesis and the index of their label."""
     first, second, third = generator.sample(NAMES, 3)
     things = generator.sample(THINGS, 2)
     facts = [
         (name, generator.choice(COLOURS), thing) for name, thing in zip((first, second), things, strict=True)
     ]
-    premise = [word for name, colour, thing in facts for word in (name, "has", "a", colour, thing, "and")]
+    premise = [word for name, color, thing in facts for word in (name, "has", "a", color, thing, "and")]
     premise[-1] = "."
-    name, colour, thing = generator.choice(facts)
+    name, color, thing = generator.choice(facts)
     label = generator.randrange(3)
     if label == 1:
-        colour = generator.choice([other for other in COLOURS if other != colour])
+        color = generator.choice([other for other in COLOURS if other != color])
     if label == 2:
         name = third
-    return premise, [name, "has", "a", colour, thing, "."], label
+    return premise, [name, "has", "a", color, thing, "."], label
 
 
 class Classifier(nn.Module):
     """Two LSTMs and attention between them."""
 
     def __init__(self, attend, width: int = 64) -> None:
-        """Build the layers; `attend` maps scores to weights."""
+        """Build the layers; `attend` transforms scores to attention weights."""
         super().__init__()
         self.attend = attend
         self.embedding = nn.Embedding(len(WORDS), width)
@@ -60,7 +61,7 @@ class Classifier(nn.Module):
         self.output = nn.Sequential(nn.Linear(2 * width, width), nn.Tanh(), nn.Linear(width, len(LABELS)))
 
     def forward(self, premise: torch.Tensor, hypothesis: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits [B, 3], and attention [B, words of the hypothesis, words of the premise]."""
+        """Return logits [B, 3] and attention [B, T, S], of T hypothesis words to S premise words."""
         states, last = self.premise(self.embedding(premise))
         queries, _ = self.hypothesis(self.embedding(hypothesis), last)
         scores = self.score(queries) @ states.transpose(1, 2)  # (B, T, S)
@@ -70,15 +71,16 @@ class Classifier(nn.Module):
 
 
 def batch(generator: random.Random, size: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Pairs of sentences as numbers, and their labels."""
-    drawn = [draw(generator) for _ in range(size)]
-    premises, hypotheses, labels = zip(*drawn, strict=True)
+    """Return premises and hypotheses as token indices, and their labels."""
+    samples = [draw(generator) for _ in range(size)]
+    premises, hypotheses, labels = zip(*samples, strict=True)
+    # No padding: all premises have the same length, and so have all hypotheses.
     numbers = [torch.tensor([[WORDS.index(w) for w in s] for s in side]) for side in (premises, hypotheses)]
     return numbers[0], numbers[1], torch.tensor(labels)
 
 
 def main() -> None:
-    """Train, test and show where one hypothesis looked."""
+    """Train and test the model, and print the attention of one hypothesis."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--map", choices=MAPS, default="sparsemax")
     parser.add_argument("--updates", type=int, default=1500)

@@ -1,10 +1,10 @@
-"""A map in a model of your own: a text classifier that keeps few words, and at most so much of each.
+"""Sparse and constrained attention in your own model: a text classifier that pools a few words.
 
     python docs/examples/own_model.py [--updates 300]
 
-Three ways of pooling the words of a sentence into one vector differ in one line: `regard.nn.Softmax`,
-`Sparsemax`, and `ConstrainedSparsemax`, where no word may have more than a bound, here a half: at least two
-must speak. The task is made up: a sentence of random words is of class k where it holds both words of pair k.
+Three methods of pooling the words of a sentence differ in one line: `regard.nn.Softmax`, `Sparsemax`, and
+`ConstrainedSparsemax` with an upper bound of 0.5, which gives at least two words a weight. The task is
+synthetic: a sentence of random words has class k if it contains both words of pair k.
 """
 
 import argparse
@@ -19,10 +19,10 @@ CLASSES, VOCABULARY, LENGTH, WIDTH = 5, 60, 14, 32
 
 
 class Pool(nn.Module):
-    """The words' vectors, weighted by a map of their scores."""
+    """Attention pooling of word vectors, and a linear classifier."""
 
     def __init__(self, name: str) -> None:
-        """Build the layers of a way of pooling: softmax, sparsemax or constrained."""
+        """Build the layers; `name` is the transformation: softmax, sparsemax or constrained."""
         super().__init__()
         self.embedding = nn.Embedding(VOCABULARY, WIDTH)
         self.score = nn.Linear(WIDTH, 1)
@@ -31,7 +31,7 @@ class Pool(nn.Module):
         self.output = nn.Linear(WIDTH, CLASSES)
 
     def forward(self, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits [B, classes] and weights [B, words]."""
+        """Return logits [B, classes] and weights [B, words]."""
         vectors = self.embedding(words)
         scores = self.score(vectors).squeeze(-1)
         weights = self.map(scores, upper=torch.full_like(scores, 0.5)) if self.bounded else self.map(scores)
@@ -39,7 +39,8 @@ class Pool(nn.Module):
 
 
 def batch(generator: torch.Generator, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sentences of random words, and which pair each holds."""
+    """Return sentences [size, LENGTH] of random words, and the index of the pair in each."""
+    # The first 2 * CLASSES words form the pairs; the other words are random.
     words = torch.randint(2 * CLASSES, VOCABULARY, (size, LENGTH), generator=generator)
     label = torch.randint(0, CLASSES, (size,), generator=generator)
     places = torch.rand(size, LENGTH, generator=generator).argsort(-1)[:, :2]
@@ -48,7 +49,7 @@ def batch(generator: torch.Generator, size: int) -> tuple[torch.Tensor, torch.Te
 
 
 def main() -> None:
-    """Train each, and print how many words it keeps."""
+    """Train a model with each transformation, and print accuracy and sparsity."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--updates", type=int, default=300)
     arguments = parser.parse_args()
@@ -67,8 +68,8 @@ def main() -> None:
             words, label = batch(torch.Generator().manual_seed(2), 1000)
             logits, weights = model(words)
         accuracy = (logits.argmax(-1) == label).float().mean()
-        kept, most = (weights > 0).sum(-1).float().mean(), weights.max()
-        print(f"{name:12}  {accuracy:8.1%}  {kept:10.1f}  {most:14.2f}")
+        kept, largest = (weights > 0).sum(-1).float().mean(), weights.max()
+        print(f"{name:12}  {accuracy:8.1%}  {kept:10.1f}  {largest:14.2f}")
 
 
 if __name__ == "__main__":
