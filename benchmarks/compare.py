@@ -269,9 +269,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     default = os.environ.get("REGARD_BENCH_CACHE", "~/.cache/regard-benchmarks")
-    parser.add_argument(
-        "--cache", type=Path, default=Path(default), help="directory of intermediate files"
-    )
+    parser.add_argument("--cache", type=Path, default=Path(default), help="directory of intermediate files")
     parser.add_argument("--json", type=Path, help="output file of the figures")
     args = parser.parse_args()
     args.systems = args.systems or SYSTEMS[args.kind, args.mode]

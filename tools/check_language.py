@@ -200,9 +200,7 @@ def main() -> int:
     )
     parser.add_argument("paths", nargs="*", help="files or directories; default: all")
     parser.add_argument("--table", action="store_true", help="print counts per 1,000 lines")
-    parser.add_argument(
-        "--twice", action="store_true", help="print public names that several modules define"
-    )
+    parser.add_argument("--twice", action="store_true", help="print public names that several modules define")
     options = parser.parse_args()
     if options.table:
         print(table(options.paths))
