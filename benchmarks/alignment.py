@@ -1,15 +1,16 @@
-"""Word aligners on real text: time, memory and alignment error, beside fast_align and eflomal.
+"""Word aligners on real text: time, memory and alignment error rate, compared with fast_align and eflomal.
 
     python benchmarks/alignment.py DATA --text hansards --systems ibm2 hmm fast_align eflomal
 
-DATA holds `multi30k` and `hansards`. Each system aligns both directions in processes of its own, in turn for
-as many rounds as asked; the clock runs from start to links on disk, Python's start included. Ours compile
-first on a few lines. hansards is `train-150k` and `gold-test` together, scored on the latter; both
-symmetrisations are made here from each system's two directions, with the same code.
+DATA contains `multi30k` and `hansards`. Each system aligns both directions in separate processes; the
+systems alternate for `--rounds` rounds. The time is measured from the start of the process, including the
+start of Python, until the links are written. Our aligners compile their kernels on a few lines first. The
+text hansards is `train-150k` and `gold-test` together, and AER is computed on the latter. For all systems,
+the two directions are symmetrized here with the same code.
 
-eflomal is installed from its package index into a folder of `--cache`, and fast_align cloned and compiled
-there (both want a C compiler); `--fast-align` names a program that is there already. A peer that cannot be
-had is reported.
+eflomal is installed from its package index into a directory of `--cache`; fast_align is cloned and compiled
+there (both need a C compiler). `--fast-align` is the path of an existing program. The script reports a
+system that cannot be installed.
 """
 
 import argparse
@@ -42,10 +43,10 @@ FAST_ALIGN = "https://github.com/clab/fast_align"
 
 
 class Unavailable(Exception):
-    """A peer could not be had; the message says why."""
+    """A system could not be installed; the message contains the reason."""
 
 
-# A process starts with its parent's peak as its own: a small parent between tells the child's.
+# A process inherits the peak memory of its parent, so a small process is started in between.
 BETWEEN = """
 import os, sys
 child = os.spawnvp(os.P_NOWAIT, sys.argv[1], sys.argv[1:])
@@ -56,29 +57,29 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 
 def measured(command: list[str], output: Path | None = None) -> tuple[float, float]:
-    """Seconds and peak MiB of a process; its standard output goes to a file."""
+    """Run a command with its output in a file; return the seconds and the peak memory in MiB."""
     command = [sys.executable, "-S", "-c", BETWEEN, *command]
     with open(output or os.devnull, "wb") as file:
         start = time.perf_counter()
         done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, check=False)
         seconds = time.perf_counter() - start
-    said, _, peak = done.stderr.decode(errors="replace").rpartition("\npeak ")
+    message, _, peak = done.stderr.decode(errors="replace").rpartition("\npeak ")
     if done.returncode:
-        raise Unavailable(f"{command[4]}: {said.strip()[-300:]}")
+        raise Unavailable(f"{command[4]}: {message.strip()[-300:]}")
     return seconds, int(peak) / 1024
 
 
 def built(command: list[str], **options: Any) -> None:
-    """Run a step of building a peer."""
+    """Run one command of the installation of a system; raise `Unavailable` if it fails."""
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, **options)
     except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", None) or str(error)
-        raise Unavailable(f"{' '.join(command[:4])}: {said.strip()[-200:]}") from None
+        message = getattr(error, "stderr", None) or str(error)
+        raise Unavailable(f"{' '.join(command[:4])}: {message.strip()[-200:]}") from None
 
 
 def fast_align(cache: Path, given: Path | None) -> Path:
-    """The program fast_align, cloned and compiled if need be."""
+    """Return the path of fast_align, which is cloned and compiled if necessary."""
     found = given or shutil.which("fast_align")
     if found:
         return Path(found)
@@ -93,7 +94,7 @@ def fast_align(cache: Path, given: Path | None) -> Path:
 
 
 def eflomal(cache: Path) -> Path:
-    """The command of eflomal in an environment of its own."""
+    """Return the path of eflomal-align in its own virtual environment, which is created if necessary."""
     folder = cache / "eflomal"
     command = folder / "bin" / "eflomal-align"
     if not command.exists():
@@ -104,10 +105,10 @@ def eflomal(cache: Path) -> Path:
 
 
 class Runner:
-    """Runs a system over a text in both directions."""
+    """Runs the systems on a text in both directions."""
 
     def __init__(self, args: argparse.Namespace, folder: Path) -> None:
-        """Write the text as the systems read it."""
+        """Write the text in the formats of the systems."""
         source, target, names, gold = TEXTS[args.text]
         self.args, self.folder = args, folder
         self.gold = None if gold is None else list(read_gold(args.data / args.text / gold))
@@ -123,7 +124,7 @@ class Runner:
         self.joined.write_text("".join(lines), encoding="utf-8")
 
     def run(self, system: str, seed: int) -> dict[str, Any]:
-        """Times (forward, backward, or both at once), peak memory and alignment errors."""
+        """Return the times (forward, backward, or both together), the peak memory and the AER of a system."""
         outputs = {name: self.folder / f"{system}.{name}" for name in ("forward", "backward")}
         ways: dict[str, Callable[[dict[str, Path], int], list[tuple[float, float]]]]
         ways = {"fast_align": self.fast_align, "eflomal": self.eflomal}
@@ -133,7 +134,7 @@ class Runner:
         return figures | self.errors(outputs)
 
     def ours(self, model: str, outputs: dict[str, Path], seed: int) -> list[tuple[float, float]]:
-        """Our own, through the command line."""
+        """Run `regard align`, once per direction."""
         found = []
         for name, output in outputs.items():
             command = [sys.executable, "-m", "regard", "align", str(self.source), str(self.target)]
@@ -142,7 +143,7 @@ class Runner:
         return found
 
     def fast_align(self, outputs: dict[str, Path], seed: int) -> list[tuple[float, float]]:
-        """`fast_align -d -o -v`, in both directions."""
+        """Run `fast_align -d -o -v`, once per direction."""
         program = str(fast_align(self.args.cache, self.args.fast_align))
         os.environ["OMP_NUM_THREADS"] = str(self.args.threads)
         return [
@@ -151,12 +152,12 @@ class Runner:
         ]
 
     def eflomal(self, outputs: dict[str, Path], seed: int) -> list[tuple[float, float]]:
-        """Eflomal with its defaults (model 3), both directions in one call."""
+        """Run eflomal with its defaults (model 3), both directions in one call."""
         command = [str(eflomal(self.args.cache)), "-i", str(self.joined), "--overwrite"]
         return [measured([*command, "-f", str(outputs["forward"]), "-r", str(outputs["backward"])])]
 
     def errors(self, outputs: dict[str, Path]) -> dict[str, float]:
-        """AER in percent of the symmetrised links, where there is gold."""
+        """Return the AER of the symmetrized links in percent; empty for a text without gold links."""
         if self.gold is None:
             return {}
         forward = heads(outputs["forward"], self.corpus.target.offsets, by=1)
@@ -169,7 +170,7 @@ class Runner:
 
 
 def heads(path: Path, offsets: np.ndarray, by: int) -> np.ndarray:
-    """The links of one direction as an array: what each word of side `by` is linked to, -1 for nothing."""
+    """Return the position linked to each word of side `by`, -1 for none, as one array for the text."""
     found = np.full(int(offsets[-1]), -1, dtype=np.int32)
     with open(path, encoding="utf-8") as lines:
         for first, line in zip(offsets, lines, strict=False):
@@ -183,9 +184,9 @@ def main() -> int:
     parser.add_argument("data", type=Path)
     parser.add_argument("--text", choices=tuple(TEXTS), default="multi30k")
     parser.add_argument("--systems", nargs="+", choices=(*OURS, *PEERS), default=["ibm2", "hmm", *PEERS])
-    parser.add_argument("--rounds", type=int, default=1, help="each with its own seed")
+    parser.add_argument("--rounds", type=int, default=1, help="number of rounds; each has its own seed")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--fast-align", type=Path, help="the program, if it is there already")
+    parser.add_argument("--fast-align", type=Path, help="path of an existing fast_align program")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "alignment-peers")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
@@ -215,14 +216,14 @@ def main() -> int:
 
 
 def warm_up(model: str, folder: Path) -> None:
-    """Compile before the clock runs, and keep what was compiled."""
+    """Compile the kernels on a few lines, so that the measured process loads them from the cache."""
     lines = folder / "few"
     lines.write_text("a b c ||| x y z\nb c ||| y z\n" * 20, encoding="utf-8")
     measured([sys.executable, "-m", "regard", "align", str(lines), "--model", model])
 
 
 def show(runs: list[dict[str, Any]]) -> None:
-    """A line for each system: medians of time, means of errors."""
+    """Print one line per system with the median time, the maximum memory and the mean AER."""
     print(f"{'system':>12} {'s':>8} {'MiB':>6}  AER gdfa  intersection")
     for system in dict.fromkeys(run["system"] for run in runs):
         own = [run for run in runs if run["system"] == system]

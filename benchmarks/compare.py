@@ -1,65 +1,66 @@
-"""Training or decoding throughput and peak memory of this project beside other toolkits on Multi30k.
+"""Training or decoding throughput and peak memory of this project and of other toolkits on Multi30k.
 
     python benchmarks/compare.py DATA [--kind lstm|transformer|conv] [--mode train|decode] [--updates N]
                                  [--rounds R] [--systems ...] [--baseline ...]
 
-DATA is the folder of the Multi30k files. Everything made on the way (the neutral data file, a virtual
-environment a peer, trained models) goes to the cache folder, never into the checkout. The systems run in
-turn, round after round (A B C A B C ...), each as a process of its own with the same number of threads, so
-that what else the machine does falls on all alike; a ratio is the median over rounds of that round's figure
-divided by a baseline's of the same round. A system that cannot be installed or fails is reported with its
-reason, and the others go on. OpenNMT-py has all models, JoeyNMT the first two, eole is measured with
-Transformers, and CTranslate2 decodes with our own trained Transformer, exported by `regard export
-ctranslate2`.
+DATA is the directory of the Multi30k files. All intermediate files (the neutral data file, a virtual
+environment per toolkit, trained models) are written to the cache directory, never into the checkout. The
+systems alternate, round after round (A B C A B C ...), each as a separate process with the same number of
+threads, so that other work on the machine affects all of them alike. A ratio is the median over the rounds
+of the figure divided by that of the baseline in the same round. If a system cannot be installed or fails,
+the reason is reported and the others continue. OpenNMT-py has all models and JoeyNMT the first two; eole is
+measured with Transformers, and CTranslate2 decodes with our own trained Transformer, exported by `regard
+export ctranslate2`.
 
-A model of a kind is the same for all, with what cannot be alike said in `peers/run_*.py`:
+The model of each kind is the same for all systems; unavoidable differences are listed in `peers/run_*.py`:
 
-lstm         embeddings of 500, bidirectional LSTM encoder 2 x 250 and LSTM decoder 500, of two layers,
-             bilinear attention through softmax, input feeding, dropout 0.3; parameters uniform in
-             (-0.1, 0.1)
-transformer  width 256, 4 heads, 3 + 3 layers, feed-forward networks of 1,024 with relu, sinusoidal positions,
-             biases everywhere, embeddings and output layer untied; dropout 0.1 of embeddings, of what
-             sublayers find and of the hidden layer of feed-forward networks, none of attention; normalised
-             before each sublayer and at the end of encoder and decoder, as OpenNMT-py and eole have it only;
-             label smoothing 0.1, Adam's beta2 0.98; parameters Glorot-uniform (ours: embeddings and output
-             layer normal)
+lstm         embeddings of 500, bidirectional LSTM encoder of 2 x 250 and LSTM decoder of 500, two layers
+             each, bilinear softmax attention, input feeding, dropout 0.3; parameters uniform in (-0.1, 0.1)
+transformer  256 dimensions, 4 heads, 3 + 3 layers, feed-forward layers of 1,024 with relu, sinusoidal
+             position encoding, biases in all layers, embeddings and output layer not tied; dropout 0.1 on
+             embeddings, on the output of sublayers and on the hidden layer of feed-forward layers, none on
+             attention; pre-norm with a final normalization in encoder and decoder, because OpenNMT-py and
+             eole support only that; label smoothing 0.1, Adam's beta2 0.98; Glorot-uniform initialization
+             (ours: normal for embeddings and output layer)
+conv         256 dimensions of embeddings and layers, 4 + 4 layers, kernel size 3, gated linear units,
+             attention in every decoder layer, weight normalization of the convolutions, embeddings and
+             output layer not tied; dropout 0.2. OpenNMT-py has sinusoidal position encoding, no linear
+             layers between contexts and states, and does not scale contexts by the length of the sentence;
+             ours follows the paper
 
-conv         width 256 of embeddings and layers, 4 + 4 layers, kernels of 3 words, gated, attention in every
-             layer of the decoder, normalised weights of the convolutions, embeddings and output layer untied;
-             dropout 0.2. OpenNMT-py's has sinusoidal positions, nothing between contexts and states and no
-             scale of contexts by the sentence's length; ours is the paper's
+All models are trained in float32 with Adam at 0.001, the gradient norm clipped at 5 and the loss averaged
+over tokens, on the same batches of 64 sentences for all, which are created before the measurement. Target
+tokens are words and one end-of-sentence token per sentence, without padding. Validation perplexity is
+without label smoothing. Decoding is beam search with beam 5 and no length penalty on test_2016_flickr, in
+batches of 32 sorted by source length, with a maximum length of about 1.5 times the longest source of the
+batch. The measured time includes the conversion to words. Each system uses its own model, trained for
+`--train-updates` steps and kept in the cache.
 
-All are trained with Adam at 0.001, gradient's norm clipped at 5, loss a token, float32; batches of 64
-sentences, the same for all, made before the clock starts. Target tokens are words and one end symbol a
-sentence, without padding. Validation perplexity is without label smoothing. Decoding is a beam of 5 without
-length penalty over test_2016_flickr in batches of 32 sorted by source length, at most about 1.5 times as long
-as the longest source of the batch, up to and including words, with a model that each system trained itself
-for `--train-updates` updates (kept in the cache).
+Other work on the machine slows small parallel steps far more than large ones, and therefore some systems
+more than others. Every run reports the number of processors that it used (`cpus`) and the load before it;
+use an idle machine for figures to publish.
 
-Other work on the machine slows small parallel steps far more than large ones, and so one system more than
-another: every run says how many processors it got (`cpus`) and the load before it; figures to keep want an
-idle machine.
+**Interface of our own system.** `regard` is `benchmarks/ours.py`, run with this interpreter and with `src`
+and `benchmarks` on the module path. `measure.arguments()` reads its command line, `multi30k.Multi30k` its
+data:
 
-**The place of our own side.** `regard` is `benchmarks/ours.py`, run with this interpreter and with `src` and
-`benchmarks` on the module path; `measure.arguments()` reads its command line, `multi30k.Multi30k` its data:
-
-    ours.py train  --data FILE.npz [--model FOLDER] --warmup W --updates N --rate 0.001 --clip 5 [--dropout P]
+    ours.py train  --data FILE.npz [--model DIR] --warmup W --updates N --rate 0.001 --clip 5 [--dropout P]
                    --kind lstm|transformer|conv --threads 2 --seed 1 --precision float32|bf16
-    ours.py decode --data FILE.npz --model FOLDER --beam 5 --batch 32 [--sentences N] [--output FILE]
+    ours.py decode --data FILE.npz --model DIR --beam 5 --batch 32 [--sentences N] [--output FILE]
                    --kind lstm|transformer|conv --threads 2 --seed 1 --precision float32|bf16|int8
 
-`train` makes W + N updates on `Multi30k.train_batches(W + N)`, keeps the model in FOLDER where one is given,
-and measures perplexity on `sorted_batches("valid", 64)`; `decode` translates `sorted_batches("test", batch,
-sentences)` and writes the words to FILE in the order of the test set. The last line on standard output is one
-JSON object (`measure.report`):
+`train` makes W + N steps on `Multi30k.train_batches(W + N)`, saves the model in DIR if given, and
+computes the perplexity on `sorted_batches("valid", 64)`. `decode` translates `sorted_batches("test", batch,
+sentences)` and writes the words to FILE in the order of the test set. The last line on standard output is
+one JSON object (`measure.report`):
 
     both    system, mode, version, torch, seconds, peak_gib, cpus
     train   tokens_per_s, valid_ppl, updates, tokens, parameters
     decode  sentences_per_s, sentences, words
 
-`seconds` and the rates are those of the N updates, or of the search over all sentences, without loading;
-`peak_gib` is the process's peak resident memory at that moment and `cpus` its processor time a second
-(`measure.Clocked` takes all three).
+`seconds` and the rates are for the N steps, or for the search over all sentences, without loading.
+`peak_gib` is the peak resident memory of the process at that time, and `cpus` its processor time per second
+of wall-clock time (`measure.Clocked` measures all three).
 """
 
 import argparse
@@ -83,7 +84,7 @@ __all__ = ["main"]
 HERE = Path(__file__).resolve().parent
 OURS = {"regard": "float32", "regard-bf16": "bf16", "regard-int8": "int8"}
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
-"""What decodes with our own trained model, in an interpreter of ours."""
+"""Systems that decode with our trained model in this interpreter, with their precision."""
 SYSTEMS = {
     ("lstm", "train"): ["opennmt", "regard", "joeynmt"],
     ("lstm", "decode"): ["opennmt", "regard", "joeynmt"],
@@ -92,20 +93,20 @@ SYSTEMS = {
     ("transformer", "train"): ["opennmt", "regard", "eole", "joeynmt"],
     ("transformer", "decode"): ["opennmt", "regard", "eole", "ctranslate2", "ctranslate2-int8", "joeynmt"],
 }
-"""What is measured unless told otherwise."""
+"""The default of --systems for each model and mode."""
 RATE = {"train": "tokens_per_s", "decode": "sentences_per_s"}
 
 
 class Failed(Exception):
-    """A system could not be measured; the message says why."""
+    """A system could not be measured; the message contains the reason."""
 
 
 def command(system: str, cache: Path) -> list[str]:
-    """The interpreter and script of a system, made ready to run."""
+    """Return the interpreter and the script of a system, after installing it if necessary."""
     if system in OURS:
         script = HERE / "ours.py"
         if not script.exists():
-            raise Failed("benchmarks/ours.py is not there")
+            raise Failed("benchmarks/ours.py is missing")
         return [sys.executable, str(script)]
     if system in ENGINES:
         return [sys.executable, str(HERE / "peers" / "run_ctranslate2.py")]
@@ -116,7 +117,7 @@ def command(system: str, cache: Path) -> list[str]:
 
 
 def measure(system: str, args: argparse.Namespace, words: list[str]) -> dict[str, Any]:
-    """Run a system's script once and read the JSON it ends with."""
+    """Run the script of a system once and return the JSON object of its last line."""
     full = [*command(system, args.cache), *words]
     full += ["--kind", args.kind, "--threads", str(args.threads), "--seed", str(args.seed)]
     own = {**OURS, **ENGINES}
@@ -129,24 +130,25 @@ def measure(system: str, args: argparse.Namespace, words: list[str]) -> dict[str
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+    # The load is read before the run, because the run itself increases it.
     load = round(os.getloadavg()[0], 2)
     done = subprocess.run(full, capture_output=True, text=True, env=environment, check=False)
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
-        said = done.stderr.strip().splitlines() or ["no output"]
-        raise Failed(f"exit status {done.returncode}: {' / '.join(said[-3:])}")
+        errors = done.stderr.strip().splitlines() or ["no output"]
+        raise Failed(f"exit status {done.returncode}: {' / '.join(errors[-3:])}")
     return {**json.loads(lines[-1]), "system": system, "load": load}
 
 
 def trained(system: str, data: Path, args: argparse.Namespace) -> Path:
-    """The folder of the model that a system decodes with, which it trains first if it has to."""
+    """Return the directory of the model with which a system decodes, after training it if necessary."""
     base = "regard" if system in OURS or system in ENGINES else system
     name = base if args.kind == "lstm" else f"{base}-{args.kind}"
     folder = args.cache / "models" / f"{name}-{data.stem}-{args.train_updates}-{args.seed}"
     if not (folder / "finished.json").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        print(f"{name}: training {args.train_updates} updates for decoding", flush=True)
+        print(f"{name}: training for {args.train_updates} steps before decoding", flush=True)
         words = ["train", "--data", str(data), "--model", str(folder)]
         figures = measure(base, args, [*words, "--warmup", "1", "--updates", str(args.train_updates - 1)])
         (folder / "finished.json").write_text(json.dumps(figures))
@@ -162,7 +164,7 @@ def arguments_of(system: str, data: Path, args: argparse.Namespace) -> list[str]
 
 
 def bleu(system: str, data: Path, args: argparse.Namespace) -> float:
-    """BLEU of a system's last decoding on the neutral, lowercased tokens (no further tokenisation)."""
+    """Return BLEU of the last decoding of a system on the lowercased tokens, without further tokenization."""
     import sacrebleu
 
     found = (trained(system, data, args) / "test.txt").read_text(encoding="utf-8").split("\n")[:-1]
@@ -171,7 +173,7 @@ def bleu(system: str, data: Path, args: argparse.Namespace) -> float:
 
 
 def summary(runs: list[dict[str, Any]], failures: dict[str, str], args: argparse.Namespace) -> dict[str, Any]:
-    """Medians over rounds, and ratios against the baselines round by round."""
+    """Return medians over the rounds, and medians of the per-round ratios to the baselines."""
     rate = RATE[args.mode]
     baselines = {
         name: {run["round"]: run[rate] for run in runs if run["system"] == name} for name in args.baseline
@@ -221,7 +223,7 @@ def summary(runs: list[dict[str, Any]], failures: dict[str, str], args: argparse
 
 
 def machine() -> str:
-    """Processor, cores, memory and Python; no name of a host."""
+    """Return a description of processor, cores, memory and Python version, without the host name."""
     try:
         described = Path("/proc/cpuinfo").read_text().splitlines()
         model = next(line.split(":", 1)[1].strip() for line in described if line.startswith("model name"))
@@ -232,7 +234,7 @@ def machine() -> str:
 
 
 def show(result: dict[str, Any], mode: str) -> None:
-    """Print the summary, the ratios last."""
+    """Print the summary, with the ratios at the end of each line."""
     settings = ", ".join(f"{key} {value}" for key, value in result["settings"].items() if value is not None)
     print(f"\n{result['machine']}; {result['date']}; {settings}")
     for system, reason in result["failures"].items():
@@ -249,39 +251,38 @@ def show(result: dict[str, Any], mode: str) -> None:
 
 
 def main() -> int:
-    """Run the comparison; 0 where every system was measured, 1 where one was not."""
+    """Run the comparison; return 0 if every system was measured, otherwise 1."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder of the Multi30k files")
-    parser.add_argument("--kind", choices=KINDS, default="lstm", help="the model")
+    parser.add_argument("data", type=Path, help="directory of the Multi30k files")
+    parser.add_argument("--kind", choices=KINDS, default="lstm", help="model architecture")
     parser.add_argument("--mode", choices=list(RATE), default="train")
-    parser.add_argument("--updates", type=int, default=30, help="training updates on the clock")
-    parser.add_argument("--warmup", type=int, default=3, help="updates before the clock starts, at least 1")
+    parser.add_argument("--updates", type=int, default=30, help="number of measured training steps")
+    parser.add_argument("--warmup", type=int, default=3, help="steps before the measurement, at least 1")
     parser.add_argument("--rounds", type=int, default=3)
     every = [*OURS, *ENGINES, *PEERS]
-    parser.add_argument("--systems", nargs="+", choices=every, help="without it those that have the model")
+    parser.add_argument("--systems", nargs="+", choices=every, help="default: all that support the model")
     parser.add_argument(
-        "--baseline", nargs="+", choices=every, default=["opennmt"], help="what ratios are to"
+        "--baseline", nargs="+", choices=every, default=["opennmt"], help="systems to compute ratios to"
     )
-    parser.add_argument("--sentences", type=int, help="how many test sentences to decode; all without it")
-    parser.add_argument("--train-updates", type=int, default=900, help="updates of the model that decodes")
+    parser.add_argument("--sentences", type=int, help="number of test sentences; default: all")
+    parser.add_argument("--train-updates", type=int, default=900, help="training steps of the decoding model")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     default = os.environ.get("REGARD_BENCH_CACHE", "~/.cache/regard-benchmarks")
-    parser.add_argument(
-        "--cache", type=Path, default=Path(default), help="folder for what is made on the way"
-    )
-    parser.add_argument("--json", type=Path, help="file for the figures")
+    parser.add_argument("--cache", type=Path, default=Path(default), help="directory of intermediate files")
+    parser.add_argument("--json", type=Path, help="output file of the figures")
     args = parser.parse_args()
     args.systems = args.systems or SYSTEMS[args.kind, args.mode]
     args.cache = args.cache.expanduser().resolve()
     if args.cache.is_relative_to(HERE.parent):
-        parser.error(f"--cache: {args.cache} is inside the checkout; choose a folder outside it")
+        parser.error(f"--cache: {args.cache} is inside the checkout; choose a directory outside it")
 
     data = prepare(args.data, args.cache)
     runs: list[dict[str, Any]] = []
     failures: dict[str, str] = {}
     for number in range(args.rounds):
         for system in args.systems:
+            # A system that failed once is not tried again in later rounds.
             if system in failures:
                 continue
             try:

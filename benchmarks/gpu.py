@@ -1,6 +1,6 @@
-"""The stages of `gpu.sh`: exactness against the CPU, throughput, and the Multi30k recipe at full size.
+"""The stages of `gpu.sh`: agreement of GPU and CPU, throughput, and the complete Multi30k recipe.
 
-python benchmarks/gpu.py exactness|throughput|recipe [--data FOLDER] [--device cuda] --json FILE
+python benchmarks/gpu.py exactness|throughput|recipe [--data DIRECTORY] [--device cuda] --json FILE
 """
 
 import argparse
@@ -45,7 +45,7 @@ def wait(device: torch.device) -> None:
 
 
 def exactness(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
-    """The same losses, gradients and translations as on the CPU."""
+    """Compare losses, gradients and translations with those on the CPU."""
     torch.manual_seed(0)
     words = [[[int(i) for i in torch.randint(5, 200, (n,))] for n in (17, 9, 12, 1, 30)] for _ in range(2)]
     data = collate(words[0], [[*target, EOS] for target in words[1]], list(range(5)))
@@ -89,7 +89,7 @@ def exactness(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
 
 
 def timed(call: Callable[[int], int], device: torch.device, count: int) -> float:
-    """Units a second of `call(i)`, which returns how many it did, after three calls to warm up."""
+    """Return units per second of `call(i)`, which returns its number of units, after three warm-up calls."""
     for i in range(3):
         call(i)
     wait(device)
@@ -101,13 +101,13 @@ def timed(call: Callable[[int], int], device: torch.device, count: int) -> float
 
 
 def throughput(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
-    """Training and search at the comparison's size (see compare.py)."""
+    """Measure training and beam search with the recurrent model of compare.py."""
     with tempfile.TemporaryDirectory() as cache:
         data = Multi30k(prepare(args.data, Path(cache)))
     found: dict[str, Any] = {}
     count = 60 if device.type == "cuda" else 3
-    made = [batch(drawn).to(device) for drawn in data.train_batches(3 + count)]
-    searched = [batch(drawn, with_target=False) for drawn in data.sorted_batches("test", 256)]
+    made = [batch(raw_batch).to(device) for raw_batch in data.train_batches(3 + count)]
+    searched = [batch(raw_batch, with_target=False) for raw_batch in data.sorted_batches("test", 256)]
     precisions: tuple[Precision, ...] = ("float32", "bfloat16")
     for precision in precisions:
         torch.manual_seed(1)
@@ -142,7 +142,7 @@ def throughput(args: argparse.Namespace, device: torch.device) -> dict[str, Any]
 
 
 def recipe(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
-    """Train the Multi30k recipe for at most three and a half minutes, translate and score the test set."""
+    """Train the Multi30k recipe for at most 3.5 minutes, then translate and score the test set."""
     where = args.data.absolute().as_posix()
 
     def corpus(name: str) -> str:

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Everything that waits for a GPU, stage by stage, within ten minutes:
+# Run all measurements that need a GPU, stage by stage, within ten minutes:
 #
 #     PYTHONPATH=src benchmarks/gpu.sh DATA OUT [DEVICE]
 #
-# DATA is the folder of the Multi30k files, OUT gets one file of figures a stage (JSON) and its log. A stage
-# that fails is named and the next one goes on. No network: packages that the machine lacks (pydantic with
-# pydantic-core, annotated-types and typing-inspection; sacremoses; beartype) are taken as wheels from the
-# folder WHEELS where it is set. DEVICE is cuda; `cpu` tries the script out.
+# DATA is the directory of the Multi30k files. One file of figures (JSON) and one log per stage are written to
+# OUT. If a stage fails, it is reported and the next stage is run. No network is needed: set WHEELS to a
+# directory of wheels for packages that the machine does not have (pydantic with pydantic-core, annotated-types
+# and typing-inspection; sacremoses; beartype). The default of DEVICE is cuda; use `cpu` to test this script.
 set -uo pipefail
 data=${1:?usage: benchmarks/gpu.sh DATA OUT [DEVICE]}
 out=${2:?usage: benchmarks/gpu.sh DATA OUT [DEVICE]}

@@ -1,12 +1,12 @@
-"""The maps' time, forward and backward, as a multiple of softmax's at the same shape, in one process.
+"""Time of the attention transformations, forward and backward, relative to softmax at the same shape.
 
     python benchmarks/maps.py [--device cuda] [--json FILE]
 
-Prints a table of medians: softmax in microseconds, every other map as a multiple of it, the `entmax`
-package's where it is installed; then the scans over decoding steps beside loops of single steps. In every
-round all systems run in turn, and the ratios are those within a round. Bounds take part in the gradient. With
-`--device cuda` the ratios are to the time that reading and writing the tensors once takes, and the shapes are
-larger.
+Prints a table of medians: softmax in microseconds, every other transformation as a multiple of softmax, and
+the `entmax` package if it is installed; then the scans over decoding steps, compared with loops of single
+steps. All systems alternate within each round, and ratios are computed within a round, in one process. The
+gradient includes the bounds. With `--device cuda` the ratios are relative to the time of reading and
+writing the tensors once, and the shapes are larger.
 """
 
 import argparse
@@ -40,18 +40,18 @@ Step = Callable[[], object]
 
 
 def bounds(shape: tuple[int, ...], kind: str, generator: torch.Generator) -> torch.Tensor:
-    """Upper bounds: `tight`, rand * 4 / S, or `loose`, rand * 3 with 30 % zeros; sums of at least 1.02."""
-    drawn = torch.rand(shape, generator=generator)
+    """Return bounds with sums of at least 1.02: rand * 4 / S (`tight`) or rand * 3 with 30 % zeros."""
+    uniform = torch.rand(shape, generator=generator)
     if kind == "tight":
-        upper = drawn * 4 / shape[-1]
+        upper = uniform * 4 / shape[-1]
     else:
-        upper = drawn * 3 * (torch.rand(shape, generator=generator) >= 0.3)
+        upper = uniform * 3 * (torch.rand(shape, generator=generator) >= 0.3)
     total = upper.sum(-1, keepdim=True)
     return torch.where(total < 1.02, upper * 1.0201 / total.clamp_min(1e-6), upper)
 
 
 def both_ways(map: Callable[..., torch.Tensor], gradient: torch.Tensor, *arguments: torch.Tensor) -> Step:
-    """The map and its gradient, as one step to be timed."""
+    """Return a function that computes the transformation and its gradient once."""
     leaves = [one.detach().requires_grad_() for one in arguments]
 
     def step() -> None:
@@ -61,7 +61,7 @@ def both_ways(map: Callable[..., torch.Tensor], gradient: torch.Tensor, *argumen
 
 
 def timed(step: Step, repeats: int, device: str) -> float:
-    """Seconds of one step, the median of some."""
+    """Return the median of the seconds of one call over `repeats` calls."""
     if device == "cuda":
         events = [torch.cuda.Event(enable_timing=True) for _ in range(repeats + 1)]
         events[0].record()
@@ -79,7 +79,8 @@ def timed(step: Step, repeats: int, device: str) -> float:
 
 
 def compare(steps: dict[str, Step], base: str, rounds: int, seconds: float, device: str) -> dict[str, Any]:
-    """Median microseconds of each, and the median over the rounds of its ratio to the base."""
+    """Return the median microseconds of each step, and the median of its per-round ratios to `base`."""
+    # The number of calls per round is chosen so that each step runs for about `seconds`.
     repeats = {}
     for name, step in steps.items():
         for _ in range(3):
@@ -97,17 +98,17 @@ def compare(steps: dict[str, Step], base: str, rounds: int, seconds: float, devi
 
 
 def yardstick(args: argparse.Namespace) -> str:
-    """What ratios are ratios to."""
+    """Return the name of the step to which ratios are computed."""
     return "memory" if args.device == "cuda" else "softmax"
 
 
 def through_memory(scores: torch.Tensor) -> Step:
-    """Once through memory: scores, bounds and gradient read, weights and two gradients written."""
+    """Return a step that reads three tensors (scores, bounds, gradient) and writes three."""
     return lambda: (scores.add(1), scores.add(1), scores.add(1))
 
 
 def maps(shape: tuple[int, ...], args: argparse.Namespace) -> dict[str, Any]:
-    """All maps at one shape."""
+    """Measure all transformations at one shape."""
     generator = torch.Generator().manual_seed(args.seed)
     scores = torch.randn(shape, generator=generator).to(args.device)
     gradient = torch.randn(shape, generator=generator).to(args.device)
@@ -132,7 +133,7 @@ def maps(shape: tuple[int, ...], args: argparse.Namespace) -> dict[str, Any]:
 
 
 def loop(map: Callable[..., torch.Tensor]) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """A scan as a loop of single steps."""
+    """Return a function that computes a scan as a loop of single steps."""
 
     def steps(scores: torch.Tensor, fertility: torch.Tensor) -> torch.Tensor:
         received = torch.zeros_like(fertility)
@@ -147,7 +148,7 @@ def loop(map: Callable[..., torch.Tensor]) -> Callable[[torch.Tensor, torch.Tens
 
 
 def in_plain(map: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """The map's reference version."""
+    """Return the transformation in its reference implementation (plain PyTorch)."""
 
     def plain(*arguments: torch.Tensor) -> torch.Tensor:
         with using("reference"):
@@ -157,12 +158,12 @@ def in_plain(map: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
 
 
 def scans(shape: tuple[int, int, int], args: argparse.Namespace) -> dict[str, Any]:
-    """Both scans, beside the loops of single steps."""
+    """Measure both scans and the loops of single steps."""
     generator = torch.Generator().manual_seed(args.seed)
     batch, _, size = shape
     scores = torch.randn(shape, generator=generator)
     gradient = torch.randn(shape, generator=generator)
-    # Fertilities 1 to 3, and a sink, as in Malaviya et al. (2018).
+    # Fertilities from 1 to 3 and a sink, as in Malaviya et al. (2018).
     fertility = torch.randint(1, 4, (batch, size), generator=generator).float()
     fertility[:, -1] = torch.inf
     scores, gradient, fertility = (one.to(args.device) for one in (scores, gradient, fertility))
@@ -177,8 +178,8 @@ def scans(shape: tuple[int, int, int], args: argparse.Namespace) -> dict[str, An
         else:
             steps["loop of our steps"] = both_ways(loop(map), gradient, scores, fertility)
             steps["loop of plain steps"] = both_ways(loop(in_plain(map)), gradient, scores, fertility)
-        beside = "memory" if args.device == "cuda" else scan.__name__
-        found[scan.__name__] = compare(steps, beside, args.rounds, args.seconds, args.device)
+        baseline = "memory" if args.device == "cuda" else scan.__name__
+        found[scan.__name__] = compare(steps, baseline, args.rounds, args.seconds, args.device)
     return found
 
 
@@ -187,13 +188,13 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=0.02, help="of one system in one round")
+    parser.add_argument("--seconds", type=float, default=0.02, help="seconds per system and round")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--no-package", dest="package", action="store_false", help="without the entmax package"
+        "--no-package", dest="package", action="store_false", help="do not measure the entmax package"
     )
-    parser.add_argument("--only", help="shapes, such as 64x30,2048x50")
-    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument("--only", help="shapes to measure, such as 64x30,2048x50")
+    parser.add_argument("--json", type=Path, help="output file of all figures")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     shapes = CUDA_SHAPES if args.device == "cuda" else SHAPES
@@ -202,10 +203,10 @@ def main() -> None:
     record: dict[str, Any] = {"torch": torch.__version__, "threads": args.threads, "device": args.device}
     for shape in shapes:
         record[str(list(shape))] = found = maps(shape, args)
-        beside = yardstick(args)
+        baseline = yardstick(args)
         for name, each in found.items():
             print(
-                f"{list(shape)!s:18} {name:32} {each['us']:10.1f} us {each['ratio']:7.2f} x {beside}",
+                f"{list(shape)!s:18} {name:32} {each['us']:10.1f} us {each['ratio']:7.2f} x {baseline}",
                 flush=True,
             )
     for shape in CUDA_SCANS if args.device == "cuda" else (SCAN,):

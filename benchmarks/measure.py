@@ -1,8 +1,8 @@
-"""What every measured system shares: its command line, its clock and the line of JSON it ends with.
+"""Shared parts of the measured systems: the command line, the clock and the JSON output.
 
-A system is a script that `compare.py` runs with that system's own interpreter, with this folder on the
-module path; `compare.py` documents the command line and the JSON. Only the standard library is used here,
-so that it runs in every environment.
+A system is a script that `compare.py` runs with the interpreter of that system and with this directory on
+the module path. The command line and the JSON output are documented in `compare.py`. This module uses only
+the standard library, so that it runs in every environment.
 """
 
 import argparse
@@ -34,16 +34,16 @@ KINDS = ("lstm", "transformer", "conv")
 
 @dataclass(frozen=True)
 class TransformerSizes:
-    """The Transformer of the comparison; `compare.py` says what else belongs to it.
+    """Sizes and regularization of the Transformer of the comparison; see `compare.py` for the other settings.
 
     Attributes:
-        width: Of embeddings and layers.
-        heads: Of every attention.
-        layers: Of the encoder, and of the decoder.
-        feed_forward: Width of the hidden layer of the feed-forward networks.
-        dropout: Of embeddings, of what sublayers find, and of the hidden layer of feed-forward networks.
-        label_smoothing: How much of a target goes to the whole vocabulary.
-        beta2: Of Adam.
+        width: Dimension of embeddings and layers.
+        heads: Number of heads of every attention.
+        layers: Number of encoder layers, and of decoder layers.
+        feed_forward: Size of the hidden layer of the feed-forward layers.
+        dropout: Dropout on embeddings, sublayer outputs and the hidden layer of the feed-forward layers.
+        label_smoothing: Probability mass that is distributed over the whole vocabulary.
+        beta2: Adam's beta2.
     """
 
     width: int = 256
@@ -60,13 +60,13 @@ TRANSFORMER = TransformerSizes()
 
 @dataclass(frozen=True)
 class ConvSizes:
-    """The convolutional model of the comparison.
+    """Sizes and dropout of the convolutional model of the comparison.
 
     Attributes:
-        width: Of embeddings and layers.
-        layers: Of the encoder, and of the decoder.
-        kernel: How many words a convolution sees.
-        dropout: Of what convolutions see.
+        width: Dimension of embeddings and layers.
+        layers: Number of encoder layers, and of decoder layers.
+        kernel: Kernel size of the convolutions, in words.
+        dropout: Dropout on the inputs of the convolutions.
     """
 
     width: int = 256
@@ -80,31 +80,31 @@ DROPOUT = {"lstm": 0.3, "transformer": TRANSFORMER.dropout, "conv": CONV.dropout
 
 
 def arguments(description: str | None = None) -> argparse.Namespace:
-    """Read the command line that every system's script takes (see `compare.py`)."""
+    """Return the parsed command line, which is the same for every system (see `compare.py`)."""
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--data", type=Path, required=True, help="the file that multi30k.prepare wrote")
-    common.add_argument("--kind", choices=KINDS, default="lstm", help="which of the models")
+    common.add_argument("--data", type=Path, required=True, help="output file of multi30k.prepare")
+    common.add_argument("--kind", choices=KINDS, default="lstm", help="model architecture")
     common.add_argument("--threads", type=int, default=2)
     common.add_argument("--seed", type=int, default=1)
-    common.add_argument("--precision", default="float32", help="float32; bf16 or int8 where there is one")
+    common.add_argument("--precision", default="float32", help="float32, bf16 or int8, if supported")
     parser = argparse.ArgumentParser(description=description)
     modes = parser.add_subparsers(dest="mode", required=True)
 
-    train = modes.add_parser("train", parents=[common], help="updates, then validation perplexity")
-    train.add_argument("--model", type=Path, help="folder to keep the trained model in")
-    train.add_argument("--warmup", type=int, default=3, help="updates before the clock starts")
-    train.add_argument("--updates", type=int, default=30, help="updates on the clock")
+    train = modes.add_parser("train", parents=[common], help="train, then compute validation perplexity")
+    train.add_argument("--model", type=Path, help="output directory of the trained model")
+    train.add_argument("--warmup", type=int, default=3, help="steps before the measurement")
+    train.add_argument("--updates", type=int, default=30, help="number of measured steps")
     train.add_argument("--rate", type=float, default=1e-3, help="Adam's learning rate")
-    train.add_argument("--clip", type=float, default=5.0, help="bound on the gradient's norm")
-    train.add_argument("--dropout", type=float, help="without it the kind's own: 0.3, 0.1 or 0.2")
+    train.add_argument("--clip", type=float, default=5.0, help="maximum norm of the gradient")
+    train.add_argument("--dropout", type=float, help="default: 0.3 (lstm), 0.1 (transformer), 0.2 (conv)")
 
     decode = modes.add_parser("decode", parents=[common], help="beam search over test_2016_flickr")
-    decode.add_argument("--model", type=Path, required=True, help="folder that train filled")
+    decode.add_argument("--model", type=Path, required=True, help="model directory written by train")
     decode.add_argument("--beam", type=int, default=5)
-    decode.add_argument("--batch", type=int, default=32, help="sentences a batch")
-    decode.add_argument("--sentences", type=int, help="how many sentences; all without it")
+    decode.add_argument("--batch", type=int, default=32, help="sentences per batch")
+    decode.add_argument("--sentences", type=int, help="number of sentences; default: all")
     decode.add_argument(
-        "--output", type=Path, help="file for the translations, words with spaces, a line each"
+        "--output", type=Path, help="output file, one translation per line, words separated by spaces"
     )
     args = parser.parse_args()
     if args.mode == "train" and args.dropout is None:
@@ -113,23 +113,23 @@ def arguments(description: str | None = None) -> argparse.Namespace:
 
 
 class Clocked(Generic[T]):
-    """Hands out items and times from the one after the warm-up to the request after the last.
+    """An iterable that measures the time from the first item after the warm-up until the items are exhausted.
 
-    A trainer asks for the next batch only when it has made the update before, so its own loop, whatever it
-    is, can be timed from the outside.
+    A trainer requests the next batch only after the previous step, so its own training loop can be measured
+    without a change to it.
 
     Args:
-        items: What to hand out.
-        warmup: How many items to hand out before the clock starts.
+        items: The items to yield.
+        warmup: The number of items to yield before the measurement starts.
 
     Attributes:
-        seconds: Wall time on the clock, once the items are used up.
-        peak: Peak resident memory of the process at that moment, GiB.
-        cpus: Processor time of the process a second of wall time; less than its threads where it waited.
+        seconds: Wall-clock time of the measurement; NaN until the items are exhausted.
+        peak: Peak resident memory of the process at the end, in GiB.
+        cpus: Processor time per second of wall-clock time; below the number of threads if threads waited.
     """
 
     def __init__(self, items: Iterable[T], warmup: int = 0) -> None:
-        """Keep the items until they are asked for."""
+        """Store the items."""
         self._items = items
         self._warmup = warmup
         self.seconds = float("nan")
@@ -137,9 +137,10 @@ class Clocked(Generic[T]):
         self.cpus = float("nan")
 
     def __iter__(self) -> Iterator[T]:
-        """Hand out the items."""
+        """Yield the items and record time, processor time and peak memory."""
         started, worked = time.perf_counter(), time.process_time()
         for number, item in enumerate(self._items):
+            # The time before this item is warm-up.
             if number == self._warmup:
                 started, worked = time.perf_counter(), time.process_time()
             yield item
@@ -149,16 +150,16 @@ class Clocked(Generic[T]):
 
 
 def peak_gib() -> float:
-    """Peak resident memory of this process so far, GiB (Linux counts it in KiB)."""
+    """Return the peak resident memory of this process in GiB (Linux reports KiB)."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def report(**figures: Any) -> None:
-    """Print the figures as one line of JSON, the last line on standard output."""
+    """Print the figures as one line of JSON, which must be the last line on standard output."""
     print(json.dumps(figures), flush=True)
 
 
 def write_translations(path: Path, translations: Mapping[int, Sequence[str]]) -> None:
-    """Write sentences, keyed by their number, a line each in order, words with spaces between."""
+    """Write one sentence per line in the order of the keys, words separated by spaces."""
     lines = (" ".join(translations[number]) + "\n" for number in sorted(translations))
     path.write_text("".join(lines), encoding="utf-8")

@@ -1,17 +1,18 @@
-"""What attention mechanisms cost beside softmax attention: training, beam search, memory.
+"""Cost of attention mechanisms relative to softmax attention: training, beam search, memory.
 
     python benchmarks/mechanisms.py --data FILE [--only posterior posterior-linear] [--rounds 9] [--json FILE]
     python benchmarks/mechanisms.py --data FILE --kind transformer
-    python benchmarks/mechanisms.py --data FILE --memory      peak memory, each mechanism in a fresh process
+    python benchmarks/mechanisms.py --data FILE --memory      peak memory, each mechanism in a new process
 
-FILE is the one that `multi30k.prepare` writes (`compare.py` leaves it in its cache). The same recurrent model
-is trained with each mechanism in turn, a few updates each a round, on the same batches; then all search.
-Constrained attention reads one source token more, the sink. Ratios are medians over the rounds.
+FILE is the output of `multi30k.prepare` (`compare.py` leaves it in its cache). The same recurrent model is
+trained with each mechanism in turn, a few steps each per round, on the same batches. Then the mechanisms
+alternate in beam search. Constrained attention has one additional source token, the sink. Ratios are
+medians over the rounds.
 
-A Transformer, that of `compare.py`, has the mechanism in every layer of the decoder. Its softmax makes all
-weights of attention to the source, as every other mechanism has to, and is what ratios are to;
-`softmax-fused` is the same by PyTorch's fused operator, which shows none. Self-attention is fused in all.
-Fertilities are those of a head, or (`-shared`) of a layer's heads together.
+With `--kind transformer`, the Transformer of `compare.py` has the mechanism in every decoder layer. The
+baseline of the ratios is softmax that computes all attention weights, as every other mechanism must;
+`softmax-fused` is softmax with PyTorch's fused operator, which does not return weights. Self-attention is
+fused for all mechanisms. Fertilities are per head, or (`-shared`) shared by the heads of a layer.
 """
 
 import argparse
@@ -84,7 +85,7 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
 
 
 def batch(drawn: Drawn, bounded: bool, with_target: bool = True) -> Batch:
-    """A batch of the comparison; with fertilities of 2 and a sink where attention is bounded."""
+    """Return a batch of the comparison, with fertilities of 2 and a sink if attention is constrained."""
     targets = [[*ours(sentence), EOS] for sentence in drawn.target] if with_target else None
     sources = [ours(sentence) for sentence in drawn.source]
     if not bounded:
@@ -100,7 +101,7 @@ def timed(step: Callable[[], object]) -> float:
 
 
 def report(title: str, runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Print and return medians and ratios to softmax."""
+    """Print and return the median seconds and the median ratio to softmax of each mechanism."""
     found = {}
     for name in runs[0]:
         seconds = statistics.median(run[name] for run in runs)
@@ -111,25 +112,25 @@ def report(title: str, runs: list[dict[str, float]]) -> dict[str, dict[str, floa
 
 
 class Looking(nn.Module):
-    """A model that makes all weights of attention to the source, whether or not somebody wants them."""
+    """A model that always computes the source attention weights, even if they are not requested."""
 
     def __init__(self, model: TranslationModel) -> None:
-        """Keep the model."""
+        """Store the model."""
         super().__init__()
         self.model = model
 
     def forward(self, batch: Batch, average: bool = False, look: Look = "source") -> Outcome:
-        """Teacher forcing."""
+        """Run the model with teacher forcing and compute the attention weights."""
         return self.model(batch, average=average, look="source")
 
 
 class Trained:
-    """A model with its optimizer, and the batches of a run."""
+    """A model with one mechanism, its optimizer and its training batches."""
 
     def __init__(
         self, kind: str, name: str, data: Multi30k, drawn: list[Drawn], precision: Precision
     ) -> None:
-        """Build both."""
+        """Build the model and the training step."""
         torch.manual_seed(1)
         self.bounded = name.startswith("constrained")
         self.precision = precision
@@ -160,13 +161,13 @@ class Trained:
             self.updater.replica = Looking(self.model)
 
     def train(self, numbers: range) -> None:
-        """Make updates from the batches of these numbers."""
+        """Make one training step per batch number."""
         for number in numbers:
             self.updater([np.array([number])])
 
     def decode(self, tests: list[Drawn]) -> None:
-        """Search."""
-        # Untrained models end where they like; a fixed length makes them do the same work.
+        """Run beam search on the batches."""
+        # Untrained models stop at arbitrary lengths; a fixed length makes the amount of work equal.
         search = SearchConfig(beam=5, min_length=12, max_length_ratio=0.0, max_length_extra=12)
         for one in tests:
             made = batch(one, self.bounded, with_target=False)
@@ -176,23 +177,24 @@ class Trained:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--kind", choices=KINDS, default="lstm", help="the model")
+    parser.add_argument("--kind", choices=KINDS, default="lstm", help="model architecture")
     every = list(dict.fromkeys([*MECHANISMS, *TRANSFORMERS]))
-    parser.add_argument("--only", nargs="+", choices=every, help="without it all that the model has")
+    parser.add_argument("--only", nargs="+", choices=every, help="default: all of the architecture")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--updates", type=int, default=8, help="updates of each in a round; 0: none")
-    parser.add_argument("--sentences", type=int, default=256, help="sentences searched in a round; 0: none")
+    parser.add_argument("--updates", type=int, default=8, help="steps per mechanism and round; 0: none")
+    parser.add_argument("--sentences", type=int, default=256, help="sentences per round; 0: none")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
-    parser.add_argument("--memory", action="store_true", help="peak memory instead of time")
+    parser.add_argument("--memory", action="store_true", help="measure peak memory instead of time")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     table = TRANSFORMERS if args.kind == "transformer" else MECHANISMS
     args.only = args.only or list(table)
     if absent := [name for name in args.only if name not in table]:
-        parser.error(f"--only: {', '.join(absent)}: not measured in a model of kind {args.kind}")
+        parser.error(f"--only: {', '.join(absent)}: not available with --kind {args.kind}")
     names = list(dict.fromkeys(["softmax", *args.only]))
     if args.memory and len(args.only) > 1:
+        # Peak memory is per process and never decreases, so each mechanism needs its own process.
         for name in names:
             subprocess.run(
                 [
@@ -216,13 +218,14 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     bound_memory()
     data = Multi30k(args.data)
-    drawn = list(data.train_batches(args.rounds * args.updates + 3))
+    raw_batches = list(data.train_batches(args.rounds * args.updates + 3))
     if args.memory:
-        Trained(args.kind, args.only[0], data, drawn, args.precision).train(range(len(drawn)))
+        Trained(args.kind, args.only[0], data, raw_batches, args.precision).train(range(len(raw_batches)))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{args.only[0]:28} {peak:8.0f} MiB after {len(drawn)} updates", flush=True)
+        print(f"{args.only[0]:28} {peak:8.0f} MiB after {len(raw_batches)} steps", flush=True)
         return
-    runs = {name: Trained(args.kind, name, data, drawn, args.precision) for name in names}
+    # All models are in memory at the same time, so that the mechanisms can alternate within a round.
+    runs = {name: Trained(args.kind, name, data, raw_batches, args.precision) for name in names}
     for run in runs.values():
         run.train(range(3))
     record: dict[str, Any] = {}

@@ -1,14 +1,15 @@
-"""Multi30k, German to English, as neutral arrays of token ids that every system of a comparison reads.
+"""Multi30k, German to English, as arrays of token ids that all systems of a comparison read.
 
-`prepare` tokenises (Moses rules, lowercased), counts words, and writes one `.npz` file: the sentences of
-train, validation and test_2016_flickr as ids without begin or end symbols, both vocabularies, and the
-training batches of several epochs. Words seen at least twice give the vocabularies of 7.9k German and 5.9k
-English words that figures for this corpus usually rest on. A training batch is 64 sentences of like length:
-the corpus is shuffled, cut into pools of 100 batches, sorted inside a pool by target, then source length,
-and the batches are shuffled; all of it a function of the seed, drawn once and kept in the file, so that
-systems with different versions of NumPy see the same batches.
+`prepare` tokenizes the text (Moses rules, lowercased), counts words, and writes one `.npz` file: the
+sentences of train, validation and test_2016_flickr as ids without begin and end symbols, both vocabularies,
+and the training batches of several epochs. The vocabularies contain the words with a frequency of at least
+2, 7.9k in German and 5.9k in English, as in most published results on this corpus. A training batch has 64
+sentences of similar length: the corpus is shuffled and divided into pools of 100 batches, each pool is
+sorted by target length and then source length, and the batches are shuffled. The batches depend on the seed
+and are stored in the file, so that systems with different versions of NumPy get the same batches.
 
-Reading needs NumPy alone, so that every peer's own interpreter can do it; preparing needs sacremoses.
+Reading requires only NumPy, so that the interpreter of every system can read the file. Preparing requires
+sacremoses.
 """
 
 import collections
@@ -37,10 +38,10 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences as lists of ids, without begin and end symbols.
+    """A batch of sentences as lists of ids, without begin and end symbols.
 
     Attributes:
-        indices: Where each sentence stands in its split.
+        indices: Position of each sentence in its split.
         source: The source sentences.
         target: The reference translations.
     """
@@ -51,15 +52,15 @@ class Batch:
 
     @property
     def target_tokens(self) -> int:
-        """What a step predicts: the words and one end symbol a sentence, no padding."""
+        """The number of predicted tokens: the words and one end symbol per sentence, without padding."""
         return sum(len(sentence) + 1 for sentence in self.target)
 
 
 class Multi30k:
-    """The prepared file, opened.
+    """The contents of a prepared file.
 
     Args:
-        path: What `prepare` wrote.
+        path: A file written by `prepare`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -81,10 +82,10 @@ class Multi30k:
         )
 
     def train_batches(self, count: int) -> Iterator[Batch]:
-        """Training batches of 64 sentences: the largest of the first epoch, then epoch after epoch.
+        """Yield `count` training batches of 64 sentences: the largest of the first epoch, then all epochs.
 
-        The largest comes first, and so into the warm-up, so that the peak memory of a few updates is that
-        of a whole epoch.
+        The largest batch is first and therefore part of the warm-up, so that the peak memory of a few steps
+        equals that of a whole epoch.
         """
         epochs = self._arrays["train_batches"]  # (epochs, batches, 64)
         words = np.diff(self._arrays["train_source_starts"]) + np.diff(self._arrays["train_target_starts"])
@@ -94,7 +95,7 @@ class Multi30k:
             yield self._batch("train", order[(number - 1) % len(order)] if number else largest)
 
     def sorted_batches(self, split: str, size: int, limit: int | None = None) -> Iterator[Batch]:
-        """The first `limit` sentences of a split in batches of `size`, in order of source length."""
+        """Yield the first `limit` sentences of a split in batches of `size`, sorted by source length."""
         starts = self._arrays[f"{split}_source_starts"]
         lengths = np.diff(starts)[:limit]
         order = np.argsort(lengths, kind="stable").tolist()
@@ -103,18 +104,18 @@ class Multi30k:
 
 
 def prepare(data: Path, cache: Path, seed: int = 1) -> Path:
-    """Write the neutral file into `cache`, unless it is there already for the same text and settings.
+    """Write the data file to `cache`, unless it exists for the same text and settings.
 
     Args:
-        data: Folder with `train`, `val` and `test_2016_flickr`, each `.de.gz` and `.en.gz`.
-        cache: Folder to write to.
-        seed: Decides the training batches.
+        data: Directory with `train`, `val` and `test_2016_flickr`, each as `.de.gz` and `.en.gz`.
+        cache: Output directory.
+        seed: Seed of the training batches.
 
     Returns:
         The path of the `.npz` file.
 
     Raises:
-        FileNotFoundError: A file of the corpus is not in `data`.
+        FileNotFoundError: A file of the corpus is missing in `data`.
         ValueError: The two files of a split have different numbers of lines.
     """
     raw = {
@@ -162,7 +163,7 @@ def _arrays(words: dict[tuple[str, str], list[list[str]]], seed: int) -> dict[st
             if len(sentences) != len(words[split, "de"]):
                 counts = f"{len(words[split, 'de'])} lines in German, {len(sentences)} in English"
                 raise ValueError(
-                    f"{SPLITS[split]}: {counts}; line N of one must translate line N of the other"
+                    f"{SPLITS[split]}: {counts}: parallel files must have the same number of lines"
                 )
             flat = [number.get(word, UNK) for sentence in sentences for word in sentence]
             arrays[f"{split}_{side}"] = np.array(flat, np.int32)
@@ -181,7 +182,7 @@ def _vocabulary(sentences: list[list[str]]) -> list[str]:
 
 
 def _order(source_lengths: np.ndarray, target_lengths: np.ndarray, seed: int) -> np.ndarray:
-    """Sentence numbers, [epochs, batches, 64]; what is left over of an epoch is dropped."""
+    """Return sentence numbers of shape (epochs, batches, 64); incomplete batches of an epoch are dropped."""
     generator = np.random.default_rng(seed)
     pool = POOL_BATCHES * BATCH_SENTENCES
     epochs = []

@@ -1,6 +1,6 @@
-"""Our own side of `compare.py`: the models of the comparison, trained and searched by this project.
+"""The `regard` system of `compare.py`: the models of the comparison, trained and decoded by this project.
 
-What `train` leaves is a model folder like any other, so that `regard export` can read it.
+`train` writes an ordinary model directory, which `regard export` can read.
 """
 
 import argparse
@@ -48,35 +48,35 @@ PRECISIONS: dict[str, Precision] = {"float32": "float32", "bf16": "bfloat16", "b
 
 
 def ours(ids: list[int]) -> list[int]:
-    """The comparison's ids as ours: its four specials are the same, words make room for the sink."""
+    """Return our ids for ids of the comparison: specials are equal, words are shifted by the sink."""
     return [number if number < EOS + 1 else number + 1 for number in ids]
 
 
 def batch(drawn: Drawn, with_target: bool = True) -> Batch:
-    """A batch of the comparison as one of ours."""
+    """Return a batch of the comparison as a `Batch` of this project."""
     targets = [[*ours(sentence), EOS] for sentence in drawn.target] if with_target else None
     return collate([ours(sentence) for sentence in drawn.source], targets, drawn.indices)
 
 
 class Given:
-    """Batches made beforehand, as training asks for them: by their number."""
+    """A training split of prepared batches, each addressed by its number."""
 
     def __init__(self, made: Sequence[Batch]) -> None:
-        """Keep the batches."""
+        """Store the batches."""
         self.made = made
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Target tokens stand for a row each: the updater sums them."""
+        """The target tokens per batch; the updater sums them over the rows of a step."""
         tokens = np.array([one.target_tokens for one in self.made])
         return tokens, tokens
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        """One batch an update, in the order given."""
+        """Return one batch per step, in the given order."""
         return [np.array([number]) for number in range(len(self.made))]
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
-        """The batch of that number."""
+        """Return the batch with this number."""
         return self.made[int(rows[0])]
 
 
@@ -84,7 +84,7 @@ SEARCH = SearchConfig(length_penalty=0.0, max_length_ratio=1.5, max_length_extra
 
 
 def transformer(dropout: float) -> TransformerConfig:
-    """The Transformer of the comparison."""
+    """Return the configuration of the Transformer of the comparison."""
     sizes = TRANSFORMER
     return TransformerConfig(
         width=sizes.width,
@@ -99,18 +99,18 @@ def transformer(dropout: float) -> TransformerConfig:
 
 
 def conv(dropout: float) -> ConvConfig:
-    """The convolutional model of the comparison."""
+    """Return the configuration of the convolutional model of the comparison."""
     side = ConvSideConfig(layers=CONV.layers, width=CONV.width, kernel=CONV.kernel)
     return ConvConfig(embedding=CONV.width, encoder=side, decoder=side, dropout=dropout)
 
 
 def sizes(data: Multi30k) -> tuple[int, int]:
-    """Words on either side, the sink being one more."""
+    """Return the source and target vocabulary sizes, including the sink."""
     return len(data.source_words) + 1, len(data.target_words) + 1
 
 
 def build(data: Multi30k, dropout: float) -> LstmModel:
-    """The recurrent model of the comparison."""
+    """Return the recurrent model of the comparison."""
     return LstmModel(LstmConfig(dropout=dropout, embedding_dropout=0.0), *sizes(data))
 
 
@@ -118,7 +118,7 @@ Compared = LstmModel | TransformerModel | ConvModel
 
 
 def model_of(kind: str, data: Multi30k, dropout: float) -> Compared:
-    """The model of the comparison of that kind."""
+    """Return the model of the comparison with this architecture."""
     if kind == "transformer":
         return TransformerModel(transformer(dropout), *sizes(data))
     if kind == "conv":
@@ -127,8 +127,8 @@ def model_of(kind: str, data: Multi30k, dropout: float) -> Compared:
 
 
 def keep(model: Compared, data: Multi30k, folder: Path) -> None:
-    """Write a model folder."""
-    # Not at the top: what is measured before needs none of it, and its memory is counted.
+    """Write a model directory."""
+    # Imported here because these modules would count in the peak memory of the measurement.
     from regard.data.corpus import CorpusConfig, DataConfig
     from regard.data.text import Side, TextPair
     from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
@@ -140,7 +140,7 @@ def keep(model: Compared, data: Multi30k, folder: Path) -> None:
         Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words[len(NEUTRAL) :])))
         for words in (data.source_words, data.target_words)
     )
-    corpus = CorpusConfig(source="train.de", target="train.en")  # only named
+    corpus = CorpusConfig(source="train.de", target="train.en")  # a name without a file
     save_text(TextPair(source, target), folder)
     write_config(
         RunConfig(data=DataConfig(train=(corpus,), valid=corpus), model=model.config, search=SEARCH), folder
@@ -151,7 +151,7 @@ def keep(model: Compared, data: Multi30k, folder: Path) -> None:
 def updater(
     model: TranslationModel, made: Sequence[Batch], config: TrainingConfig, processes: Processes, seed: int
 ) -> Updater:
-    """This project's training step over batches made beforehand."""
+    """Return the training step of this project for prepared batches."""
     state = TrainingState(
         model,
         build_optimizer(config.optimizer, list(model.parameters())),
@@ -173,7 +173,7 @@ def train(args: argparse.Namespace) -> None:
         precision=precision,
         label_smoothing=TRANSFORMER.label_smoothing if attends else 0.0,
     )
-    made = [batch(drawn) for drawn in data.train_batches(args.warmup + args.updates)]
+    made = [batch(raw_batch) for raw_batch in data.train_batches(args.warmup + args.updates)]
     update = updater(model.train(), made, config, ALONE, args.seed)
     clock = Clocked(range(len(made)), args.warmup)
     for number in clock:
@@ -183,8 +183,8 @@ def train(args: argparse.Namespace) -> None:
     model.eval()
     loss, tokens = 0.0, 0
     with torch.inference_mode():
-        for drawn in data.sorted_batches("valid", 64):
-            one = batch(drawn)
+        for raw_batch in data.sorted_batches("valid", 64):
+            one = batch(raw_batch)
             with autocast(torch.device("cpu"), precision):
                 loss -= float(model(one).log_likelihood.sum())
             tokens += one.target_tokens
@@ -213,8 +213,8 @@ def decode(args: argparse.Namespace) -> None:
     name = args.precision
     set_precision(model.eval(), as_precision(PRECISIONS[name] if name in PRECISIONS else name))
     config = replace(SEARCH, beam=args.beam)
-    drawn = list(data.sorted_batches("test", args.batch, args.sentences))
-    made = [batch(one, with_target=False) for one in drawn]
+    raw_batches = list(data.sorted_batches("test", args.batch, args.sentences))
+    made = [batch(one, with_target=False) for one in raw_batches]
     beam_search(model, made[0].source, config)  # warm-up
     translations: dict[int, list[str]] = {}
     clock = Clocked([made])

@@ -1,10 +1,11 @@
-"""Matrix products on a CPU: PyTorch's own way against the other one that `regard.kernels.products` knows.
+"""Matrix multiplications on a CPU: PyTorch's default compared with the alternative of
+`regard.kernels.products`.
 
     python benchmarks/products.py
 
-For float32 that is oneDNN, for bfloat16 float32 and back. Prints GFLOP/s of both (medians of runs in turn) at
-the shapes of a recurrent model's step, of its projections and of their gradients, and the largest deviation
-of each from float64.
+The alternative is oneDNN for float32, and a computation in float32 for bfloat16. Prints the GFLOP/s of both
+(medians of alternating runs) at the shapes of a time step of a recurrent model, of its projections and of
+their gradients, and the maximum deviation of each from float64.
 """
 
 import statistics
@@ -35,13 +36,13 @@ def seconds(call: Callable[[], torch.Tensor], repeats: int) -> float:
 
 
 def compare(dtype: torch.dtype, other: str) -> None:
-    """Measure all shapes in one precision and print a line each."""
-    print(f"\n{dtype}: PyTorch's own, {other}")
+    """Measure all shapes in one precision and print one line per shape."""
+    print(f"\n{dtype}: PyTorch's default compared with {other}")
     print(f"{'shape':>18}  {'PyTorch':>8}  {'other':>8}  GFLOP/s   ratio   deviation from float64 of both")
     for rows, inner, columns in SHAPES:
         x, matrix = torch.randn(rows, inner).to(dtype), torch.randn(inner, columns).to(dtype)
         work = 2 * rows * inner * columns
-        repeats = max(3, int(4e9 / work))
+        repeats = max(3, int(4e9 / work))  # about 4 GFLOP per measurement
         ways = {"torch": lambda x=x, m=matrix: x @ m, "other": lambda x=x, m=matrix: product(x, m)}
         times: dict[str, list[float]] = {name: [] for name in ways}
         for call in ways.values():
@@ -61,10 +62,11 @@ def compare(dtype: torch.dtype, other: str) -> None:
 def main() -> None:
     torch.manual_seed(0)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    # The alternatives are switched on here, because the library uses each only on some processors.
     own, products._LINEAR = products._LINEAR, products._onednn()
     compare(torch.float32, "oneDNN")
     products._LINEAR, products._SLOW_HALVES = own, True
-    compare(torch.bfloat16, "float32 and back")
+    compare(torch.bfloat16, "computation in float32")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""How large the report's page is and how soon it opens: 1,000 sentences of 30 words, two systems.
+"""Size and loading time of the HTML report for 1,000 sentences of 30 words and two systems.
 
-    python benchmarks/report.py                  # needs the package playwright and an installed Chromium
+    python benchmarks/report.py                  # requires the package playwright and Chromium
 
-The text is made up and so are the maps (of softmax, where no weight is zero: what deflates worst); they go
-through the same functions as a real report. Printed are the page's size, and the median of the times from the
-start of navigation to the first sentences on the page; then what the page's main thread computed for it,
-which other work on the machine does not lengthen.
+The text and the attention maps are synthetic (the maps are from softmax, which has no zero weights and
+therefore compresses worst), and are processed by the same functions as a real report. The output is the
+size of the page, the median time from the start of navigation until the first sentences are displayed, and
+the processor time of the main thread of the page, which does not depend on other work on the machine.
 """
 
 import argparse
@@ -28,13 +28,13 @@ from regard.report.worst import Sentence, received_attention
 def make_system(
     name: str, pairs: list[tuple[str, str]], generator: np.random.Generator, words: list[str]
 ) -> System:
-    """A system whose translations are the references with some words changed."""
+    """Return a system whose translations are the references with some words replaced."""
     sentences, attention = [], []
     for number, (source, reference) in enumerate(pairs, 1):
-        read, said = tuple(source.split()), tuple(reference.split())
-        changed = generator.random(len(said)) < 0.2
+        read, gold = tuple(source.split()), tuple(reference.split())
+        changed = generator.random(len(gold)) < 0.2
         output = tuple(
-            str(generator.choice(words)) if other else word for word, other in zip(said, changed, strict=True)
+            str(generator.choice(words)) if other else word for word, other in zip(gold, changed, strict=True)
         )
         scores = generator.normal(size=(len(output) + 1, 1, len(read))) * 2
         scores[np.arange(len(output)), 0, np.arange(len(output)) % len(read)] += 6
@@ -45,7 +45,7 @@ def make_system(
         links = frozenset((i, i) for i in range(len(read)))
         less = frozenset(link for link in links if generator.random() < 0.95)
         received = received_attention(weights[:-1, 0], ids[0])
-        sentence = Sentence(number, read, said, output, received, (links, less))
+        sentence = Sentence(number, read, gold, output, received, (links, less))
         seen = look(weights, np.ones(len(output) + 1, dtype=bool), *ids)
         attention.append(seen)
         sentences.append(
@@ -56,7 +56,7 @@ def make_system(
 
 
 def make_page(sentences: int, length: int) -> str:
-    """The page of two systems."""
+    """Return the HTML page of a report on two systems."""
     generator = np.random.default_rng(1)
     letters = np.array(list("aeionrstldmhu"))
     words = ["".join(generator.choice(letters, size=generator.integers(2, 10))) for _ in range(3000)]
@@ -70,7 +70,7 @@ def make_page(sentences: int, length: int) -> str:
 
 
 def open_page(path: Path, repeats: int) -> list[tuple[float, float]]:
-    """Seconds to the first sentences, and of the main thread's own work, each time in a fresh context."""
+    """Return seconds until the first sentences and seconds of main-thread work, each in a new context."""
     from playwright.sync_api import sync_playwright
 
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
@@ -98,11 +98,11 @@ def open_page(path: Path, repeats: int) -> list[tuple[float, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Size of the report's page and how soon it opens.")
+    parser = argparse.ArgumentParser(description="Size and loading time of the HTML report.")
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--words", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--keep", type=Path, help="write the page here")
+    parser.add_argument("--keep", type=Path, help="output file of the page; default: a temporary file")
     options = parser.parse_args()
     page = make_page(options.sentences, options.words)
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +112,7 @@ def main() -> None:
         size = path.stat().st_size / 1e6
     print(f"{options.sentences} sentences of {options.words} words, 2 systems: {size:.2f} MB")
     seconds, work = ([one[part] for one in found] for part in (0, 1))
-    print(f"main thread: {statistics.median(work):.2f} s of its own work (median)")
+    print(f"main thread: {statistics.median(work):.2f} s of processor time (median)")
     print(f"opens in {statistics.median(seconds):.2f} s (median of {', '.join(f'{s:.2f}' for s in seconds)})")
 
 

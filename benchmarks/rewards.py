@@ -1,11 +1,12 @@
-"""How long the rewards of hard attention take: BLEU of every prefix, for a batch of sentences.
+"""Time of the rewards of hard attention: BLEU of every prefix, for a batch of sentences.
 
     python benchmarks/rewards.py [--sentences 64] [--words 50] [--calls 200] [--json FILE]
 
-`prefix BLEU` is `regard.metrics.prefix_bleu` on arrays; `returns` is what an update of training calls,
-`regard.training.rewards.returns_of`, from tensors to the sum of the rewards from each step on. The words of
-references are drawn from Zipf's law, so that some repeat; of those produced, the given share is the
-reference's own. Both sides have as many words, and an end symbol. Times are of one call, after warm-up.
+`prefix BLEU` is `regard.metrics.prefix_bleu` on arrays. `returns` is the function that a training step
+calls, `regard.training.rewards.returns_of`, from tensors to the sum of the rewards from each time step on.
+The words of the references are sampled from Zipf's law, so that some are repeated; the share `--right` of
+the generated words is equal to the reference. Both sides have the same number of words, and an end symbol.
+Times are per call, after warm-up.
 """
 
 import argparse
@@ -29,7 +30,7 @@ VOCABULARY = 10_000
 
 
 def drawn(sentences: int, words: int, right: float) -> tuple[np.ndarray, np.ndarray]:
-    """What was produced, and the references; both end in the end symbol."""
+    """Return generated sentences and references of shape (sentences, words + 1), with end symbols."""
     generator = np.random.default_rng(1)
     ranks = 1 / np.arange(1, VOCABULARY + 1)
     both = generator.choice(VOCABULARY, (2, sentences, words), p=ranks / ranks.sum()) + len(SPECIALS)
@@ -39,7 +40,7 @@ def drawn(sentences: int, words: int, right: float) -> tuple[np.ndarray, np.ndar
 
 
 def seconds(call: Callable[[], object], calls: int) -> list[float]:
-    """The time of each call."""
+    """Return the seconds of each call, after three warm-up calls."""
     for _ in range(3):
         call()
     found = []
@@ -54,7 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sentences", type=int, default=64)
     parser.add_argument("--words", type=int, default=50)
-    parser.add_argument("--right", type=float, default=0.6, help="share of words that are the reference's")
+    parser.add_argument("--right", type=float, default=0.6, help="share of words equal to the reference")
     parser.add_argument("--calls", type=int, default=200)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path)

@@ -1,12 +1,12 @@
-"""The served page's numbers: latency for 1 and 8 users, throughput of 32 with and without batching.
+"""Latency of the web server for 1 and 8 users, and throughput for 32 users with and without batching.
 
     python benchmarks/serving.py MODEL [--sentences FILE] [--warm-up 10] [--seconds 8] [--threads 1]
                                  [--json FILE]
 
-Starts `regard serve` itself, on the loopback address, and asks it over HTTP as the page does (n-best 5,
-attention included), each user as soon as the last answer is there, each time for another sentence of 12
-words. "One at a time" is the same server with batches of one sentence. What is asked in the first seconds,
-the warm-up, does not count: a server compiles kernels for the shapes that it meets.
+The script starts `regard serve` on the loopback address and sends requests over HTTP as the page does
+(n-best 5 with attention). Each user sends the next request, with another sentence of 12 words, when the
+last response has arrived. "One at a time" is the same server with batches of one sentence. Requests of the
+warm-up are not counted, because the server compiles kernels for new shapes.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--sentences", type=Path, help="Text in the model's source language.")
     parser.add_argument("--warm-up", type=float, default=10.0, help="Seconds before each measurement.")
-    parser.add_argument("--seconds", type=float, default=8.0, help="Of each measurement.")
+    parser.add_argument("--seconds", type=float, default=8.0, help="Seconds of each measurement.")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--nbest", type=int, default=5)
     parser.add_argument("--json", type=Path)
@@ -52,14 +52,14 @@ def main() -> None:
             print(
                 f"{name:26}{row['median']:12.1f}{row['99 %']:12.1f}{row['per second']:14.1f}{row['count']:10}"
             )
-    print("asked: " + "; ".join(f"{name} {value:g}" for name, value in ASKED.items()))
+    print("goals: " + "; ".join(f"{name} {value:g}" for name, value in ASKED.items()))
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=2) + "\n")
     print(f"batching under 32 users: {found['gain']:.2f} times the throughput of one at a time")
 
 
 def sentences(model: Path, path: Path | None) -> list[str]:
-    """Sentences of 12 words: the lines of a text that have as many, or words of the model's vocabulary."""
+    """Return sentences of 12 words: lines of a text with this length, or random words of the vocabulary."""
     if path is not None:
         lines = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
         found = [" ".join(words) for words in lines if len(words) == WORDS]
@@ -73,7 +73,7 @@ def sentences(model: Path, path: Path | None) -> list[str]:
 
 
 def measure(options: argparse.Namespace, texts: list[str], users: int, settings: list[str]) -> dict[str, Any]:
-    """Start a server, let users ask it for a while, stop it."""
+    """Start a server, measure it under load from `users` users, and stop it."""
     command = [sys.executable, "-m", "regard", "serve", str(options.model), "--port", "0"]
     command += ["--threads", str(options.threads), *settings]
     server = subprocess.Popen(
@@ -92,7 +92,7 @@ def measure(options: argparse.Namespace, texts: list[str], users: int, settings:
 
 
 async def crowd(address: str, texts: list[str], users: int, options: argparse.Namespace) -> dict[str, Any]:
-    """The latencies, in milliseconds, of users who ask without a pause."""
+    """Return latencies in milliseconds and the throughput under requests from users without pauses."""
     times: list[float] = []
     pending = iter(texts * 1000)
     begin = time.monotonic() + options.warm_up

@@ -1,17 +1,17 @@
-"""How fast regard is where other processes want the same processors, by how OpenMP's threads wait.
+"""Speed of regard when other processes use the same processors, by the waiting policy of OpenMP threads.
 
     python benchmarks/shared.py [--busy 0 1 2 7] [--rounds 9] [--seconds 4] [--json FILE]
     python benchmarks/shared.py --policies spin-100 spin-1000 passive --tasks lstm --busy 2
 
-A policy is a set of environment variables (`POLICIES`); each has a process of its own, which has prepared
-everything and sleeps until its turn comes. In a round every policy does every task for some seconds, one
-after the other, in another order each round, while `--busy` other processes compute without end. Told are
-medians over the rounds, and their ratio to the best policy's; the last lines give each policy's worst ratio
-over tasks and loads, by which `regard.processors.SPINS` was chosen. Run it on a machine that does nothing
-else: the load of the machine at the start is told.
+A policy is a set of environment variables (`POLICIES`). Each policy has its own process, which prepares
+everything in advance and sleeps until its turn. In each round every policy runs every task for some
+seconds, one after the other, in a different order each round, while `--busy` other processes compute
+continuously. The output is the medians over the rounds and their ratio to that of the best policy. The last
+lines give the worst ratio of each policy over tasks and loads, by which `regard.processors.SPINS` was
+chosen. Run the script on an otherwise idle machine; it prints the load at the start.
 
-Tasks: training the quickstart's recurrent model and a small Transformer (target tokens a second), beam search
-with the recurrent model (source tokens a second), and word alignment (target tokens a second).
+Tasks: training the quickstart's recurrent model and a small Transformer (target tokens per second), beam
+search with the recurrent model (source tokens per second), and word alignment (target tokens per second).
 """
 
 import argparse
@@ -31,8 +31,8 @@ from regard.processors import available_processors, configure_threads
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 POLICIES: dict[str, dict[str, str] | None] = {
-    "regard": None,  # what the command line chooses
-    "library": {},  # what the library does by itself
+    "regard": None,  # the policy of the command line
+    "library": {},  # the default of the OpenMP library
     "passive": {"OMP_WAIT_POLICY": "passive"},
     **{f"spin-{count}": {"GOMP_SPINCOUNT": str(count)} for count in (100, 300, 1000, 3000, 10_000)},
     "one-thread": ONE_THREAD,
@@ -47,7 +47,7 @@ encoder = { layers = 2 }
 decoder = { layers = 2 }
 """
 SPINNER = "import os; parent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
-"""Computes without end, but not longer than the process that started it."""
+"""A program that computes until the process that started it ends."""
 PAIRS: Mapping[Literal["train", "valid", "test"], int] = {"train": 6_000, "valid": 100, "test": 100}
 ALIGNED = 400
 TRANSLATED = 16
@@ -55,11 +55,12 @@ WARM_UP = 4
 
 
 class Worker:
-    """The process of a policy."""
+    """The worker process of a policy."""
 
     def __init__(self, policy: str, folder: Path) -> None:
-        """Start it, and wait until it is ready."""
+        """Start the process and wait until it is ready."""
         chosen = POLICIES[policy]
+        # Thread settings of the caller would override those of the policy.
         taken = ("OMP_", "GOMP_", "MKL_", "KMP_")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(taken)}
         if chosen is None:
@@ -76,7 +77,7 @@ class Worker:
         self._answer()
 
     def rate(self, task: str, seconds: float) -> float:
-        """Do a task for some seconds; returns tokens a second."""
+        """Run a task for some seconds and return tokens per second."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{task} {seconds}\n")
         self.process.stdin.flush()
@@ -86,7 +87,7 @@ class Worker:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"shared.py: the process of a policy ended: {self.process.wait()}")
+            raise SystemExit(f"shared.py: a worker process ended with exit status {self.process.wait()}")
         return line
 
     def end(self) -> None:
@@ -97,7 +98,7 @@ class Worker:
 
 @contextlib.contextmanager
 def busy(count: int) -> Iterator[None]:
-    """So many processes that compute without end."""
+    """Run `count` processes that compute continuously."""
     spinners = [subprocess.Popen([sys.executable, "-S", "-c", SPINNER]) for _ in range(count)]
     try:
         yield
@@ -108,7 +109,7 @@ def busy(count: int) -> Iterator[None]:
 
 
 def prepared(folder: Path) -> None:
-    """Write and prepare the text, once for all processes."""
+    """Write and preprocess the text once for all processes."""
     from regard.cli.quickstart import CONFIG
     from regard.config import load
     from regard.data.phrasebook import write
@@ -125,7 +126,7 @@ def prepared(folder: Path) -> None:
 
 
 def training(folder: Path, name: str) -> tuple[Callable[[], int], Any]:
-    """What makes one update and returns its target tokens; and the model."""
+    """Return a function that makes one training step and returns its target tokens, and the model."""
     import torch
 
     from regard.config import load
@@ -161,7 +162,7 @@ def training(folder: Path, name: str) -> tuple[Callable[[], int], Any]:
 
 
 def searching(folder: Path, model: Any) -> Callable[[], int]:
-    """What translates some sentences and returns their source tokens."""
+    """Return a function that translates some sentences and returns the number of source tokens."""
     from regard.config import load
     from regard.data.prepared import prepare
     from regard.decoding.translate import Translator, number_lines
@@ -179,7 +180,7 @@ def searching(folder: Path, model: Any) -> Callable[[], int]:
 
 
 def aligning(folder: Path) -> Callable[[], int]:
-    """What aligns some sentences and returns their target tokens."""
+    """Return a function that aligns some sentences and returns the number of target tokens."""
     from regard.alignment import Corpus, Setting
     from regard.alignment.both import train_both
     from regard.alignment.registry import DEFAULT, config_of
@@ -195,7 +196,7 @@ def aligning(folder: Path) -> Callable[[], int]:
 
 
 def work(folder: Path) -> None:
-    """Do what standard input asks for: a task and for how long; answer with tokens a second."""
+    """Read a task and its seconds from each line of standard input; print tokens per second."""
     train, model = training(folder, "lstm")
     for _ in range(WARM_UP):
         train()
@@ -217,13 +218,14 @@ def work(folder: Path) -> None:
 
 
 def measure(args: argparse.Namespace, folder: Path) -> dict[int, dict[str, dict[str, list[float]]]]:
-    """The rates of every round, by load, task and policy."""
+    """Return tokens per second of every round, by load, task and policy."""
     workers = {policy: Worker(policy, folder) for policy in args.policies}
     found: dict[int, dict[str, dict[str, list[float]]]] = {
         count: {task: {policy: [] for policy in workers} for task in args.tasks} for count in args.busy
     }
     try:
         for number in range(args.rounds):
+            # The order rotates, so that no policy always runs first.
             shift = number % len(workers)
             order = [*args.policies[shift:], *args.policies[:shift]]
             for count in args.busy:
@@ -239,7 +241,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[int, dict[str, dict[
 
 
 def report(found: dict[int, dict[str, dict[str, list[float]]]]) -> dict[str, Any]:
-    """Print the medians; returns them with each policy's worst ratio."""
+    """Print the medians and return them with the worst ratio of each policy."""
     worst: dict[str, float] = {}
     medians: dict[str, Any] = {}
     for count, tasks in found.items():
@@ -266,7 +268,7 @@ def main() -> None:
     parser.add_argument("--policies", nargs="+", choices=[*POLICIES], default=[*POLICIES])
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=[*TASKS])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each policy and task in a round")
+    parser.add_argument("--seconds", type=float, default=4.0, help="seconds per policy, task and round")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--work-in", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -1,9 +1,10 @@
-"""Find words and constructions that the project's glossary replaces, with file, line and suggestion.
+"""Check the project's text and names for words and constructions that its glossary replaces.
 
-Reads identifiers, docstrings, comments and strings of Python, and the text of Markdown, HTML, JavaScript
-and TOML. The rules and the exceptions, each with its reason, are in `language.toml`.
+The script reads identifiers, docstrings, comments and strings of Python, and the text of Markdown, HTML,
+JavaScript and TOML. For each finding it prints the file, the line and a suggestion. The rules, and the
+exceptions with their reasons, are in `language.toml`.
 
-    python tools/check_language.py [FILE OR FOLDER ...]
+    python tools/check_language.py [FILE OR DIRECTORY ...]
     python tools/check_language.py --table src docs README.md
 """
 
@@ -27,7 +28,7 @@ SUFFIXES = {".py", ".md", ".toml", ".html", ".j2", ".js", ".css"}
 
 @dataclass(frozen=True)
 class Rule:
-    """A pattern that is not to be used, and what to write instead."""
+    """A pattern to avoid, its replacement, and the places where the rule applies (`text`, `names`)."""
 
     pattern: re.Pattern[str]
     use: str
@@ -36,7 +37,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Exemption:
-    """Files and a pattern in which a finding is allowed, with the reason."""
+    """Files and a pattern within which findings are allowed, with the reason."""
 
     files: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -45,7 +46,7 @@ class Exemption:
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of text: where it begins, and whether it is a name or text."""
+    """A span of a file: its line number, its kind (`names` or `text`) and its text."""
 
     line: int
     place: str
@@ -53,7 +54,7 @@ class Span:
 
 
 def read_rules(path: Path = RULES) -> tuple[list[Rule], list[Exemption]]:
-    """Return the rules and the exceptions of a file."""
+    """Return the rules and the exceptions in a TOML file."""
     data = tomllib.loads(path.read_text())
     rules = [
         Rule(re.compile(rf"\b(?:{entry['pattern']})\b", re.IGNORECASE), entry["use"],
@@ -75,6 +76,7 @@ def split_name(name: str) -> str:
 def spans_of_python(text: str) -> Iterator[Span]:
     """Yield the names, comments and strings of Python source."""
     seen: set[tuple[int, str]] = set()
+    # The text of f-strings has its own token type since Python 3.12.
     middle = getattr(tokenize, "FSTRING_MIDDLE", None)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NAME:
@@ -103,9 +105,10 @@ def spans(path: Path) -> Iterator[Span]:
 
 
 def findings(path: Path, rules: list[Rule], exempt: list[Exemption]) -> Iterator[tuple[int, str, str]]:
-    """Yield line, what was found and what to use, of one file."""
+    """Yield the line, the matching text and the suggestion of each finding in a file."""
     relative = path.resolve().relative_to(ROOT).as_posix()
     allowed = [entry.pattern for entry in exempt if any(fnmatch.fnmatch(relative, f) for f in entry.files)]
+    # One combined pattern skips most spans quickly; the single rules then give the suggestion.
     any_rule = re.compile("|".join(f"(?:{rule.pattern.pattern})" for rule in rules), re.IGNORECASE)
     for span in spans(path):
         if not any_rule.search(span.text):
@@ -123,7 +126,7 @@ def findings(path: Path, rules: list[Rule], exempt: list[Exemption]) -> Iterator
 
 
 def files(arguments: list[str]) -> list[Path]:
-    """Return the tracked files below the arguments that have text."""
+    """Return the text files under the given paths that Git does not ignore."""
     names = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *arguments],
         cwd=ROOT, capture_output=True, check=True, text=True,
@@ -133,6 +136,7 @@ def files(arguments: list[str]) -> list[Path]:
     ]
 
 
+# Words that are counted for the table; the checker finds them here, too.
 COUNTED = {
     "said": r"said",
     "told": r"told",
@@ -153,7 +157,7 @@ COUNTED = {
 
 
 def table(arguments: list[str]) -> str:
-    """Return counts per 1,000 lines of the counted words, and of comments."""
+    """Return a table of the counted words and of comments, in total and per 1,000 lines."""
     texts = {path: path.read_text() for path in files(arguments)}
     lines = sum(text.count("\n") for text in texts.values())
     rows = [f"{lines:,} lines in {len(texts)} files"]
@@ -173,7 +177,7 @@ def table(arguments: list[str]) -> str:
 
 
 def public_names_defined_twice(folder: Path) -> dict[str, list[str]]:
-    """Return the public names that more than one module of a package defines, with the modules."""
+    """Return the public names that several modules of a package define, with these modules."""
     homes: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
@@ -190,15 +194,13 @@ def public_names_defined_twice(folder: Path) -> dict[str, list[str]]:
 
 
 def main() -> int:
-    """Check the files named, or all; return 1 if anything was found."""
+    """Check the given files, or all; return 1 if there are findings, otherwise 0."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("paths", nargs="*", help="files or folders; default: all")
-    parser.add_argument("--table", action="store_true", help="print counts per 1,000 lines instead")
-    parser.add_argument(
-        "--twice", action="store_true", help="print public names that two modules define instead"
-    )
+    parser.add_argument("paths", nargs="*", help="files or directories; default: all")
+    parser.add_argument("--table", action="store_true", help="print counts per 1,000 lines")
+    parser.add_argument("--twice", action="store_true", help="print public names that several modules define")
     options = parser.parse_args()
     if options.table:
         print(table(options.paths))

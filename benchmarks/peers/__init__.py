@@ -1,1 +1,1 @@
-"""The toolkits we measure ourselves beside, each run in a virtual environment of its own."""
+"""Scripts that run other toolkits for comparison, each in its own virtual environment."""

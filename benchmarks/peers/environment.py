@@ -1,8 +1,8 @@
-"""A virtual environment for each peer, made from its pinned requirements in a cache folder.
+"""A virtual environment for each compared toolkit, created from its pinned requirements in a cache directory.
 
-PyTorch is installed first and alone, so that the build which pip finds here (the CPU's where a wheel of it is
-at hand or an index is set in the environment, as in `PIP_EXTRA_INDEX_URL`) is the one every peer runs on; the
-rest is installed with `--no-deps`, since OpenNMT-py asks for an older PyTorch than it needs.
+PyTorch is installed first and separately, so that all toolkits run on the build that pip finds here (the
+CPU build if its wheel is available or an index is set in the environment, as in `PIP_EXTRA_INDEX_URL`). The
+other packages are installed with `--no-deps`, because OpenNMT-py declares an older PyTorch than it needs.
 """
 
 import hashlib
@@ -17,18 +17,18 @@ PEERS = ("opennmt", "joeynmt", "eole")
 
 
 class PeerUnavailable(Exception):
-    """A peer could not be installed; the message says why."""
+    """A toolkit could not be installed; the message contains the reason."""
 
 
 def interpreter(peer: str, cache: Path) -> Path:
-    """The Python of the peer's environment, which is made first if it is not there yet.
+    """Return the Python interpreter of a toolkit's environment, which is created if necessary.
 
     Args:
-        peer: One of `PEERS`; its requirements are in `<peer>.txt` beside this file.
-        cache: Folder that keeps the environments, outside the checkout.
+        peer: One of `PEERS`; its requirements are in `<peer>.txt` in the directory of this file.
+        cache: Directory of the environments, outside the checkout.
 
     Raises:
-        PeerUnavailable: The environment could not be made.
+        PeerUnavailable: The environment could not be created.
     """
     requirements = Path(__file__).with_name(f"{peer}.txt")
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
@@ -55,5 +55,5 @@ def _run(peer: str, command: list[str | Path]) -> None:
     except OSError as error:
         raise PeerUnavailable(f"{peer}: {words[0]}: {error}") from error
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("WARNING")]
-        raise PeerUnavailable(f"{peer}: `{' '.join(words[1:])}` failed: {' / '.join(said[-3:])}")
+        lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("WARNING")]
+        raise PeerUnavailable(f"{peer}: `{' '.join(words[1:])}` failed: {' / '.join(lines[-3:])}")

@@ -1,10 +1,10 @@
-"""Time CTranslate2 4: its beam search with our own trained Transformer, from `regard export ctranslate2`.
+"""Measure CTranslate2 4: its beam search with our own trained Transformer, from `regard export ctranslate2`.
 
-Run by this project's interpreter, which has CTranslate2 as an extra. It decodes only; the exported model
-lies in the folder of the trained one and is made by a process of its own, so that the peak memory is that of
-the search. A batch is one call; batches are translated side by side, one on each thread. It bans no token
-(a trained model never says padding, start or sink), and a sentence is done when as many of its hypotheses are
-as the beam is wide.
+Run by the interpreter of this project, which has CTranslate2 as an extra. The script only decodes. The
+exported model is in the directory of the trained model and is created by a separate process, so that the
+peak memory is that of the search. Each batch is one call; batches are translated in parallel, one per
+thread. No token is suppressed (a trained model does not generate padding, start or sink). The search for a
+sentence ends when the number of finished hypotheses equals the beam size.
 """
 
 import argparse
@@ -22,7 +22,7 @@ __all__: list[str] = []
 
 
 def exported(folder: Path, precision: str) -> Path:
-    """The folder of the exported model, which is made first if it is not there yet."""
+    """Return the directory of the exported model, which is created if necessary."""
     out = folder / f"ctranslate2-{precision}"
     if not out.exists():
         words = ["export", "ctranslate2", str(folder), "-o", str(out), "--quantization", precision]
@@ -36,7 +36,7 @@ def exported(folder: Path, precision: str) -> Path:
 
 def decode(args: argparse.Namespace) -> None:
     if args.kind != "transformer":
-        raise SystemExit("ctranslate2 runs Transformers alone: --kind transformer")
+        raise SystemExit("ctranslate2 supports only Transformers: use --kind transformer")
     data = Multi30k(args.data)
     translator = ctranslate2.Translator(
         str(exported(args.model, args.precision)), compute_type=args.precision,
@@ -55,9 +55,9 @@ def decode(args: argparse.Namespace) -> None:
         pairs = [pair for batch, begun in found for pair in zip(batch.indices, begun, strict=True)]
         return {row: one.result().hypotheses[0] for row, one in pairs}
 
-    drawn = list(data.sorted_batches("test", args.batch, args.sentences))
-    translate(drawn[: args.threads])  # warm-up
-    clock = Clocked([drawn])
+    raw_batches = list(data.sorted_batches("test", args.batch, args.sentences))
+    translate(raw_batches[: args.threads])  # warm-up
+    clock = Clocked([raw_batches])
     translations: dict[int, list[str]] = {}
     for batches in clock:
         translations |= translate(batches)
@@ -74,5 +74,5 @@ def decode(args: argparse.Namespace) -> None:
 if __name__ == "__main__":
     chosen = arguments(__doc__)
     if chosen.mode == "train":
-        raise SystemExit("ctranslate2 does not train")
+        raise SystemExit("ctranslate2 does not support training: use decode")
     decode(chosen)

@@ -1,13 +1,13 @@
-"""Time eole 0.6: its own model builder, trainer, checkpoint and predictor, on the neutral batches.
+"""Measure eole 0.6: its own model builder, trainer, checkpoint and predictor, on the shared batches.
 
-Run by the peer's own interpreter. Only Transformers are measured. Its package imports every text transform at
-import; two of them want spaCy and fastText, which are stood in for by empty modules. No transform is used
-here, and their absence only saves the peer memory.
+Run by the interpreter of the toolkit. Only Transformers are measured. The package imports all text
+transforms; two of them require spaCy and fastText, which are replaced by empty modules. No transform is
+used here, so their absence only reduces the memory of the toolkit.
 
-Its decoder normalises before each sublayer, and knows no other place. What it divides the loss by leaves out
-a token a sentence (as with OpenNMT-py), which Adam does not see and clipping hardly does. Its validation loss
-is smoothed as the training loss is; for a perplexity to compare, smoothing is turned off before it. Its
-search goes on to 5 tokens beyond 1.5 times the longest source of the batch.
+Its decoder supports only pre-norm. The divisor of its loss omits one token per sentence (as in OpenNMT-py),
+which has no effect on Adam and almost none on clipping. Its validation loss has label smoothing like the
+training loss; smoothing is turned off before validation so that perplexities are comparable. The maximum
+length of its search is 1.5 times the longest source of the batch plus 5 tokens.
 """
 
 import argparse
@@ -28,7 +28,7 @@ __all__: list[str] = []
 
 for absent in ("fasttext", "spacy"):
     sys.modules[absent] = types.ModuleType(absent)
-warnings.filterwarnings("ignore", category=RuntimeWarning, module="eole")  # its CUDA parts are not there
+warnings.filterwarnings("ignore", category=RuntimeWarning, module="eole")  # its CUDA extensions are missing
 
 import pyonmttok  # noqa: E402
 from eole.config.run import PredictConfig, TrainConfig  # noqa: E402
@@ -42,7 +42,7 @@ from eole.utils.optimizers import Optimizer  # noqa: E402
 
 
 def configuration(args: argparse.Namespace, folder: Path) -> Any:
-    """The peer's own configuration with its own defaults, but for what is set here."""
+    """Return the configuration of the toolkit: its defaults except for the options set here."""
     sizes = TRANSFORMER
     model = {
         "architecture": "transformer", "layers": sizes.layers, "hidden_size": sizes.width,
@@ -64,13 +64,13 @@ def configuration(args: argparse.Namespace, folder: Path) -> Any:
 
 
 def vocabularies(data: Multi30k) -> dict[str, Any]:
-    """The peer's vocabularies, whose ids are those of the neutral file."""
+    """Return the vocabularies of the toolkit, with the ids of the shared file."""
     sides: dict[str, Any] = {}
     for side, words in (("src", data.source_words), ("tgt", data.target_words)):
         sides[side] = pyonmttok.build_vocab_from_tokens(words)
         sides[side].default_id = sides[side][SPECIALS[1]]
         if sides[side].ids_to_tokens != words:
-            raise RuntimeError("the peer's vocabulary numbers its words in another order")
+            raise RuntimeError("the vocabulary of eole does not have the word order of the shared file")
     names = ("pad_token", "unk_token", "bos_token", "eos_token")
     return {
         **sides,
@@ -80,7 +80,7 @@ def vocabularies(data: Multi30k) -> dict[str, Any]:
 
 
 def tensors(batch: Batch, vocabs: dict[str, Any], with_target: bool = True) -> tuple[dict[str, Any], int]:
-    """A batch as the peer's own collation makes it, with the number of its bucket."""
+    """Return a batch as collated by the toolkit, and its bucket number."""
     examples = []
     for index, source, target in zip(batch.indices, batch.source, batch.target, strict=True):
         example = {
@@ -102,13 +102,13 @@ def train(args: argparse.Namespace) -> None:
         optim = Optimizer.from_config(model, config)
         saver = build_model_saver(config, model, vocabs, optim, -1, None) if args.model else None
         trainer = build_trainer(config, -1, model, vocabs, optim, model_saver=saver)
-        drawn = list(data.train_batches(args.warmup + args.updates))
-        batches = Clocked([tensors(batch, vocabs) for batch in drawn], args.warmup)
+        raw_batches = list(data.train_batches(args.warmup + args.updates))
+        batches = Clocked([tensors(batch, vocabs) for batch in raw_batches], args.warmup)
         trainer.train(batches, train_steps=0, save_checkpoint_steps=0, valid_steps=2**60)
 
         trainer.valid_loss.criterion.label_smoothing = 0.0
         stats = trainer.validate([tensors(batch, vocabs) for batch in data.sorted_batches("valid", 64)])
-    tokens = sum(batch.target_tokens for batch in drawn[args.warmup :])
+    tokens = sum(batch.target_tokens for batch in raw_batches[args.warmup :])
     report(
         system="eole", mode="train", version=version("eole"), torch=torch.__version__,
         tokens_per_s=tokens / batches.seconds, peak_gib=batches.peak, valid_ppl=stats.ppl(),
@@ -126,9 +126,9 @@ def decode(args: argparse.Namespace) -> None:
     predictor = build_predictor(config, device_id=-1, report_score=False, logger=logging.getLogger())
     vocabs = predictor.vocabs
     builder = PredictionBuilder(vocabs, n_best=1, tgt_eos_idx=[EOS])
-    drawn = list(data.sorted_batches("test", args.batch, args.sentences))
-    batches = Clocked([tensors(batch, vocabs, with_target=False)[0] for batch in drawn])
-    predictor.predict_batch(tensors(drawn[0], vocabs, with_target=False)[0], False)  # warm-up
+    raw_batches = list(data.sorted_batches("test", args.batch, args.sentences))
+    batches = Clocked([tensors(batch, vocabs, with_target=False)[0] for batch in raw_batches])
+    predictor.predict_batch(tensors(raw_batches[0], vocabs, with_target=False)[0], False)  # warm-up
 
     translations = {}
     for batch in batches:
@@ -147,7 +147,7 @@ if __name__ == "__main__":
     logging.disable(logging.INFO)
     chosen = arguments(__doc__)
     if chosen.kind != "transformer":
-        raise SystemExit("eole is measured with Transformers alone: --kind transformer")
+        raise SystemExit("eole is measured only with Transformers: use --kind transformer")
     torch.set_num_threads(chosen.threads)
     torch.manual_seed(chosen.seed)
     {"train": train, "decode": decode}[chosen.mode](chosen)

@@ -1,11 +1,12 @@
-"""Time JoeyNMT 2.3: its own model builder, training manager, checkpoint and search, on the neutral batches.
+"""Measure JoeyNMT 2.3: its own model builder, training manager, checkpoint and search, on the shared batches.
 
-Run by the peer's own interpreter. Its data loader reads text files only, so the trainer is handed an object
-that yields its own `Batch`es, made from the neutral file. `TrainManager` makes the updates, clips and saves;
-`search` translates. Its recurrent model takes the encoder's last state where the other systems take that of
-each layer, and drops out the fed attention vector with the embedding; neither model has a bias in its output
-layer: those are its models at these settings. It has one dropout for a Transformer's layers and the weights
-of its attention; the latter is turned off in the built model. No shim is needed on PyTorch 2.13.
+Run by the interpreter of the toolkit. Its data loader reads only text files, so the trainer gets an object
+that yields its own `Batch` objects, created from the shared file. `TrainManager` makes the steps, clips
+gradients and saves; `search` translates. Differences at these settings: its recurrent model initializes all
+decoder layers with the last state of the encoder, while the other systems use the state of each layer, and
+it applies dropout to the fed attention vector together with the embedding; neither model has a bias in the
+output layer. It has one dropout option for Transformer layers and attention weights; the latter is turned
+off in the built model. No change is needed for PyTorch 2.13.
 """
 
 import argparse
@@ -36,7 +37,7 @@ JOEY_UNK, JOEY_PAD = 0, 1
 
 
 def padded(sentences: list[list[int]]) -> torch.Tensor:
-    """Ids in the peer's numbering: its vocabulary always puts the unknown word first, then padding."""
+    """Return padded ids of the toolkit, whose vocabulary starts with the unknown word, then padding."""
     width = max(map(len, sentences))
     rows = [sentence + [PAD] * (width - len(sentence)) for sentence in sentences]
     ids = torch.tensor(rows)
@@ -44,7 +45,7 @@ def padded(sentences: list[list[int]]) -> torch.Tensor:
 
 
 def tensors(batch: Batch, with_target: bool = True) -> JoeyBatch:
-    """A batch as the peer's own collation would make it."""
+    """Return a batch as collated by the toolkit."""
     target = padded([[BOS, *sentence, EOS] for sentence in batch.target]) if with_target else None
     return JoeyBatch(
         src=padded(batch.source),
@@ -61,7 +62,7 @@ def tensors(batch: Batch, with_target: bool = True) -> JoeyBatch:
 
 
 class Neutral:
-    """What `TrainManager` asks of a data set: batches in a given order, and nothing drawn at random."""
+    """The data set interface of `TrainManager`: batches in a fixed order, without sampling."""
 
     def __init__(self, batches: Clocked[JoeyBatch]) -> None:
         self.batches = batches
@@ -82,7 +83,7 @@ class Neutral:
 
 
 def recurrent(dropout: float) -> dict[str, Any]:
-    """The recurrent model of the comparison."""
+    """Return the options of the recurrent model of the comparison."""
     embeddings = {"embedding_dim": 500, "scale": False}
     return {
         "initializer": "uniform", "init_weight": 0.1, "embed_initializer": "uniform",
@@ -101,7 +102,7 @@ def recurrent(dropout: float) -> dict[str, Any]:
 
 
 def transformer(dropout: float) -> dict[str, Any]:
-    """The Transformer of the comparison."""
+    """Return the options of the Transformer of the comparison."""
     sizes = TRANSFORMER
     side = {
         "type": "transformer", "embeddings": {"embedding_dim": sizes.width, "scale": True},
@@ -112,7 +113,7 @@ def transformer(dropout: float) -> dict[str, Any]:
 
 
 def configuration(args: argparse.Namespace, folder: Path) -> Any:
-    """The peer's own configuration with its own defaults, but for what is set here."""
+    """Return the configuration of the toolkit: its defaults except for the options set here."""
     dropout = args.dropout if args.mode == "train" else 0.0
     settings = {
         "name": "multi30k", "model_dir": str(folder), "use_cuda": False, "random_seed": args.seed,
@@ -128,7 +129,7 @@ def configuration(args: argparse.Namespace, folder: Path) -> Any:
     if args.mode == "train":
         settings["training"] |= {
             "learning_rate": args.rate, "learning_rate_min": 0.0, "clip_grad_norm": args.clip,
-            "scheduling": "exponential", "decrease_factor": 1.0,  # it wants a schedule: constant
+            "scheduling": "exponential", "decrease_factor": 1.0,  # a constant schedule
         }  # fmt: skip
         if args.kind == "transformer":
             settings["training"]["adam_betas"] = (0.9, TRANSFORMER.beta2)
@@ -140,7 +141,7 @@ def model_of(config: Any, data: Multi30k) -> Model:
     sides = (data.source_words, data.target_words)
     vocabularies = [Vocabulary(words[len(SPECIALS) :], symbols) for words in sides]
     if any(len(vocabulary) != len(words) for vocabulary, words in zip(vocabularies, sides, strict=True)):
-        raise RuntimeError("the peer's vocabulary numbers its words in another order")
+        raise RuntimeError("the vocabulary of JoeyNMT does not have the word order of the shared file")
     model = build_model(config.model, *vocabularies)
     for module in model.modules():
         if isinstance(module, MultiHeadedAttention):
@@ -162,10 +163,10 @@ def train(args: argparse.Namespace) -> None:
             rank=0, model=model, model_dir=folder, device=CPU, n_gpu=0, num_workers=0,
             autocast=config.autocast, seed=args.seed, train_args=config.train, dev_args=config.test,
         )  # fmt: skip
-        drawn = list(data.train_batches(args.warmup + args.updates))
-        batches = Clocked([tensors(batch) for batch in drawn], args.warmup)
+        raw_batches = list(data.train_batches(args.warmup + args.updates))
+        batches = Clocked([tensors(batch) for batch in raw_batches], args.warmup)
         manager.train_and_validate(Neutral(batches), Neutral(Clocked([])))
-        (folder / f"{len(drawn)}.ckpt").rename(folder / "model.ckpt")
+        (folder / f"{len(raw_batches)}.ckpt").rename(folder / "model.ckpt")
 
     model.loss_function = ("crossentropy", 0.0)
     model.eval()
@@ -175,7 +176,7 @@ def train(args: argparse.Namespace) -> None:
         with torch.no_grad():
             loss += model(return_type="loss", **vars(batch))[0].item()
         tokens += batch.ntokens
-    timed = sum(batch.target_tokens for batch in drawn[args.warmup :])
+    timed = sum(batch.target_tokens for batch in raw_batches[args.warmup :])
     report(
         system="joeynmt", mode="train", version=version("joeynmt"), torch=torch.__version__,
         tokens_per_s=timed / batches.seconds, peak_gib=batches.peak, valid_ppl=float(np.exp(loss / tokens)),
@@ -202,9 +203,9 @@ def decode(args: argparse.Namespace) -> None:
         end = SPECIALS[EOS]
         return {indices[place]: [word for word in sentences[place] if word != end] for place in undo}
 
-    drawn = list(data.sorted_batches("test", args.batch, args.sentences))
-    translate(tensors(drawn[0], with_target=False))  # warm-up
-    batches = Clocked([tensors(batch, with_target=False) for batch in drawn])
+    raw_batches = list(data.sorted_batches("test", args.batch, args.sentences))
+    translate(tensors(raw_batches[0], with_target=False))  # warm-up
+    batches = Clocked([tensors(batch, with_target=False) for batch in raw_batches])
     translations: dict[int, list[str]] = {}
     for batch in batches:
         translations |= translate(batch)
@@ -222,7 +223,7 @@ if __name__ == "__main__":
     warnings.filterwarnings("ignore")
     chosen = arguments(__doc__)
     if chosen.kind == "conv":
-        raise SystemExit("JoeyNMT has no convolutional model: --kind lstm or transformer")
+        raise SystemExit("JoeyNMT has no convolutional model: use --kind lstm or --kind transformer")
     torch.set_num_threads(chosen.threads)
     torch.manual_seed(chosen.seed)
     {"train": train, "decode": decode}[chosen.mode](chosen)

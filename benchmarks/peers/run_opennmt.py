@@ -1,12 +1,13 @@
-"""Time OpenNMT-py 3.5: its own model builder, trainer, checkpoint and translator, on the neutral batches.
+"""Measure OpenNMT-py 3.5: its own model builder, trainer, checkpoint and translator, on the shared batches.
 
-Run by the peer's own interpreter. What it needs on a PyTorch newer than it was made for, and nothing more:
-- its package imports every text transform at import; two of them want spaCy and fastText, which are stood
-  in for by empty modules. No transform is used here, and their absence only saves the peer memory;
-- `torch.load` refuses pickled options since PyTorch 2.6, so `argparse.Namespace` is declared safe.
+Run by the interpreter of the toolkit. Only two changes are made for a PyTorch newer than the toolkit
+supports:
+- The package imports all text transforms; two of them require spaCy and fastText, which are replaced by
+  empty modules. No transform is used here, so their absence only reduces the memory of the toolkit.
+- `torch.load` rejects pickled options since PyTorch 2.6, so `argparse.Namespace` is declared safe.
 
-Its Transformer normalises before each sublayer, and knows no other place. Its validation loss is smoothed as
-the training loss is; for a perplexity to compare, smoothing is turned off before it.
+Its Transformer supports only pre-norm. Its validation loss has label smoothing like the training loss;
+smoothing is turned off before validation so that perplexities are comparable.
 """
 
 import argparse
@@ -25,7 +26,7 @@ __all__: list[str] = []
 
 for absent in ("fasttext", "spacy"):
     sys.modules[absent] = types.ModuleType(absent)
-warnings.filterwarnings("ignore", category=FutureWarning)  # torch.cuda.amp's spellings
+warnings.filterwarnings("ignore", category=FutureWarning)  # deprecated names in torch.cuda.amp
 
 import onmt.opts  # noqa: E402
 import pyonmttok  # noqa: E402
@@ -42,7 +43,7 @@ torch.serialization.add_safe_globals([argparse.Namespace])
 
 
 def options(declare: Any, values: dict[str, Any]) -> argparse.Namespace:
-    """The peer's own options with its own defaults, but for `values`; True stands for a flag."""
+    """Return the options of the toolkit: its defaults except for `values`, in which True sets a flag."""
     parser = ArgumentParser()
     declare(parser)
     words: list[str] = []
@@ -52,7 +53,7 @@ def options(declare: Any, values: dict[str, Any]) -> argparse.Namespace:
 
 
 def model_options(kind: str) -> dict[str, Any]:
-    """The model of the comparison of that kind, and what it alone is trained with."""
+    """Return the options of the model with this architecture, and of its training."""
     if kind == "lstm":
         return {
             "encoder_type": "brnn", "decoder_type": "rnn", "rnn_type": "LSTM", "layers": 2,
@@ -75,18 +76,18 @@ def model_options(kind: str) -> dict[str, Any]:
 
 
 def vocabularies(data: Multi30k) -> dict[str, Any]:
-    """The peer's vocabularies, whose ids are those of the neutral file."""
+    """Return the vocabularies of the toolkit, with the ids of the shared file."""
     sides = {}
     for side, words in (("src", data.source_words), ("tgt", data.target_words)):
         sides[side] = pyonmttok.build_vocab_from_tokens(words)
         sides[side].default_id = sides[side][SPECIALS[1]]
         if sides[side].ids_to_tokens != words:
-            raise RuntimeError("the peer's vocabulary numbers its words in another order")
+            raise RuntimeError("the vocabulary of OpenNMT-py does not have the word order of the shared file")
     return {**sides, "data_task": "seq2seq", "decoder_start_token": SPECIALS[BOS]}
 
 
 def tensors(batch: Batch, vocabs: dict[str, Any], with_target: bool = True) -> tuple[dict[str, Any], int]:
-    """A batch as the peer's own collation makes it, with the number of its bucket."""
+    """Return a batch as collated by the toolkit, and its bucket number."""
     examples = []
     for index, source, target in zip(batch.indices, batch.source, batch.target, strict=True):
         reference = {"tgt_ids": [BOS, *target, EOS]} if with_target else None
@@ -114,8 +115,8 @@ def train(args: argparse.Namespace) -> None:
     optim = Optimizer.from_opt(model, opt)
     saver = build_model_saver(opt, opt, model, vocabs, optim, -1) if args.model else None
     trainer = build_trainer(opt, -1, model, vocabs, optim, model_saver=saver)
-    drawn = list(data.train_batches(args.warmup + args.updates))
-    batches = Clocked([tensors(batch, vocabs) for batch in drawn], args.warmup)
+    raw_batches = list(data.train_batches(args.warmup + args.updates))
+    batches = Clocked([tensors(batch, vocabs) for batch in raw_batches], args.warmup)
     trainer.train(batches, train_steps=0, save_checkpoint_steps=0, valid_steps=2**60)
 
     trainer.valid_loss.criterion.label_smoothing = 0.0
@@ -123,7 +124,7 @@ def train(args: argparse.Namespace) -> None:
     if args.model:
         newest = max(args.model.glob("model_step_*.pt"), key=lambda path: path.stat().st_mtime)
         newest.rename(args.model / "model.pt")
-    tokens = sum(batch.target_tokens for batch in drawn[args.warmup :])
+    tokens = sum(batch.target_tokens for batch in raw_batches[args.warmup :])
     report(
         system="opennmt", mode="train", version=version("OpenNMT-py"), torch=torch.__version__,
         tokens_per_s=tokens / batches.seconds, peak_gib=batches.peak, valid_ppl=stats.ppl(),
@@ -142,9 +143,10 @@ def decode(args: argparse.Namespace) -> None:
     ArgumentParser.validate_translate_opts(opt)
     translator = build_translator(opt, report_score=False)
     builder = TranslationBuilder(translator.vocabs, n_best=1)
-    drawn = list(data.sorted_batches("test", args.batch, args.sentences))
-    batches = Clocked([tensors(batch, translator.vocabs, with_target=False)[0] for batch in drawn])
-    translator.translate_batch(tensors(drawn[0], translator.vocabs, with_target=False)[0], False)  # warm-up
+    raw_batches = list(data.sorted_batches("test", args.batch, args.sentences))
+    batches = Clocked([tensors(batch, translator.vocabs, with_target=False)[0] for batch in raw_batches])
+    # Warm-up.
+    translator.translate_batch(tensors(raw_batches[0], translator.vocabs, with_target=False)[0], False)
 
     translations = {}
     for batch in batches:
