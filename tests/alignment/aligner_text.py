@@ -1,4 +1,4 @@
-"""Text for the aligner's tests."""
+"""Random sentence pairs and a helper for the aligner tests."""
 
 from itertools import pairwise
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def random_pairs(seed, number=40, words=9, longest=7):
-    """Sentence pairs of random words."""
+    """Return `number` sentence pairs of random words, from 1 to `longest` words per side."""
     random = np.random.default_rng(seed)
 
     def sentence(letter):
@@ -16,5 +16,5 @@ def random_pairs(seed, number=40, words=9, longest=7):
 
 
 def by_sentence(values, text):
-    """An array of one value a token as a list of arrays, one a sentence."""
+    """Split an array with one value per token into a list with one array per sentence."""
     return [values[first:last] for first, last in pairwise(text.offsets)]

@@ -1,3 +1,5 @@
+"""Corpora that several aligner tests share."""
+
 import pytest
 from aligner_text import random_pairs
 
@@ -12,6 +14,6 @@ def small():
 
 @pytest.fixture(scope="session")
 def phrases():
-    """The phrasebook's pairs, and their corpus."""
+    """Return sentence pairs of the phrasebook and their corpus."""
     pairs = split("train", 3000, seed=3)
     return pairs, Corpus.from_tokens((pair.source, pair.target) for pair in pairs)

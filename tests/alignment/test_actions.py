@@ -1,4 +1,4 @@
-"""Actions write the target, monotonically, and step as the alignment says."""
+"""Tests of character actions: they spell the target, are monotone and step as the alignment requires."""
 
 import itertools
 from pathlib import Path
@@ -15,16 +15,16 @@ from regard.data.tokenizer import ActionsConfig, load_tokenizer
 from regard.errors import DataError
 
 
-def test_a_form_is_written_as_by_hand():
-    # Kloß, plural: K-K, l-l, ö-o, ß-ß, and an e of nothing.
+def test_actions_match_worked_examples():
+    # Kloß, plural: K-K, l-l, ö-o, ß-ß, and a final e without a source character.
     assert write_actions("Klöße", [0, 1, 2, 3, None]) == "K→l→ö→ße"
-    # A prefix is written before the first step, a source character that gives nothing is stepped over.
+    # A prefix is written before the first step. A source character without a target character is skipped.
     assert write_actions("gelobt", [None, None, 0, 1, 2, 4]) == "gel→o→b→→t"
     assert write_actions("a", [None]) == "a" and write_actions("b", [2]) == "→→b"
 
 
-def brute(likely: np.ndarray) -> float:
-    """The most that any monotone one-to-one alignment adds up to."""
+def maximum(likely: np.ndarray) -> float:
+    """Return the largest sum of probabilities of any monotone one-to-one alignment, by enumeration."""
     length, width = likely.shape
     best = 0.0
     for size in range(1, min(length, width) + 1):
@@ -35,23 +35,24 @@ def brute(likely: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_alignment_is_monotone_and_the_best_of_all(seed):
-    draw = np.random.default_rng(seed)
-    likely = draw.dirichlet(np.full(4, 0.3), size=5) * draw.uniform(0.3, 1, size=(5, 1))
+def test_alignment_is_monotone_and_has_maximum_probability(seed):
+    rng = np.random.default_rng(seed)
+    likely = rng.dirichlet(np.full(4, 0.3), size=5) * rng.uniform(0.3, 1, size=(5, 1))
     heads = monotone(likely)
     chosen = [head for head in heads if head is not None]
     assert chosen == sorted(set(chosen))
+    # monotone() discards links with a probability below 0.05.
     likely[likely < 0.05] = 0
-    assert sum(likely[t, h] for t, h in enumerate(heads) if h is not None) == pytest.approx(brute(likely))
+    assert sum(likely[t, h] for t, h in enumerate(heads) if h is not None) == pytest.approx(maximum(likely))
 
 
-def test_nothing_probable_is_no_link():
+def test_improbable_links_are_omitted():
     assert monotone(np.full((3, 2), 0.01)) == [None, None, None]
     assert monotone(np.zeros((0, 2))) == []
 
 
 @given(target=st.text("aß ", min_size=1, max_size=6), data=st.data())
-def test_decoding_actions_gives_the_target(target, data):
+def test_decoded_actions_equal_the_target(target, data):
     places = sorted(data.draw(st.sets(st.integers(0, 7), max_size=len(target))))
     heads = [*places, *[None] * (len(target) - len(places))]
     tokenizer = load_tokenizer(ActionsConfig(), Path(), "target")
@@ -62,15 +63,15 @@ def test_decoding_actions_gives_the_target(target, data):
 
 
 def test_copied_characters_are_aligned_to_themselves():
-    draw = np.random.default_rng(0)
-    stems = ["".join(draw.choice(list("abcdefghij"), size=draw.integers(2, 6))) for _ in range(200)]
+    rng = np.random.default_rng(0)
+    stems = ["".join(rng.choice(list("abcdefghij"), size=rng.integers(2, 6))) for _ in range(200)]
     pairs = [(stem, stem + suffix) for stem in stems for suffix in ("xy", "")]
     found = align_actions(pairs, HMMConfig(), Setting(threads=1))
     right = sum(line == "→".join(s) + t[len(s) :] for line, (s, t) in zip(found, pairs, strict=True))
     assert right > 0.95 * len(pairs)
 
 
-def test_white_space_is_what_the_tokenizers_make_of_it():
+def test_whitespace_is_normalized_as_in_the_tokenizer():
     pairs = [("ab cd", "ab cd e"), ("ba", "ba e")] * 20
     wide = [(f"  {source.replace(' ', '   ')} ", target.replace(" ", "  ")) for source, target in pairs]
     setting = Setting(threads=1)
@@ -78,6 +79,6 @@ def test_white_space_is_what_the_tokenizers_make_of_it():
 
 
 @pytest.mark.parametrize("pair", [("", "a"), ("a", ""), (" ", "a"), ("a", "a→b")])
-def test_pairs_that_cannot_be_actions_are_named(pair):
+def test_invalid_pair_is_reported_with_its_number(pair):
     with pytest.raises(DataError, match="pair 2"):
         align_actions([("a", "b"), pair])

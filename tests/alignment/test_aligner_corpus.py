@@ -1,3 +1,5 @@
+"""Tests of the aligner's corpus: word numbering, file formats and errors."""
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ def spelled(text, row):
     return [text.words.spelling[number] for number in text.sentence(row)]
 
 
-def test_numbers_spell_the_words_most_frequent_first():
+def test_words_are_numbered_by_frequency():
     corpus = Corpus.from_tokens(PAIRS)
     for row, (source, target) in enumerate(PAIRS):
         assert spelled(corpus.source, row) == source and spelled(corpus.target, row) == target
@@ -23,20 +25,20 @@ def test_numbers_spell_the_words_most_frequent_first():
     assert corpus.source.offsets.tolist() == [0, 3, 5]
 
 
-def test_known_words_keep_their_numbers_and_others_are_unknown():
+def test_given_vocabulary_keeps_numbers_and_maps_other_words_to_unknown():
     words = Corpus.from_tokens(PAIRS)
     known = Corpus.from_tokens([(["a", "c"], ["y"])], (words.source.words, words.target.words))
     assert known.source.tokens.tolist() == [1, UNKNOWN]
 
 
-def test_a_part_is_some_of_the_pairs_and_swapping_exchanges_the_sides():
+def test_part_selects_pairs_and_swapped_exchanges_sides():
     corpus = Corpus.from_tokens(PAIRS)
     assert spelled(corpus.part(1, 2).target, 0) == ["y", "x"]
     assert spelled(corpus.swapped().source, 1) == ["y", "x"]
     assert corpus.swapped() is corpus.swapped() and corpus.swapped().swapped() is corpus
 
 
-def test_two_files_and_joined_lines_give_the_same_corpus(tmp_path):
+def test_parallel_files_and_joined_lines_give_the_same_corpus(tmp_path):
     source, target, joined = (tmp_path / name for name in ("s", "t", "joined"))
     source.write_text("Ein Haus\nDas Buch\n")
     target.write_text("a house\nthe book\n")
@@ -48,7 +50,7 @@ def test_two_files_and_joined_lines_give_the_same_corpus(tmp_path):
     assert "haus" in one.source.words.spelling
 
 
-def test_an_empty_side_is_refused_with_file_and_line(tmp_path):
+def test_empty_side_raises_with_file_and_line(tmp_path):
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("a\nb\n")
     target.write_text("x\n \n")
@@ -66,17 +68,17 @@ def test_an_empty_side_is_refused_with_file_and_line(tmp_path):
         ("a |||", "target"),
     ],
 )
-def test_a_line_that_is_no_pair_is_refused_with_its_number(line, message):
+def test_malformed_joined_line_raises_with_its_number(line, message):
     with pytest.raises(DataError, match=f"standard input:2: .*{message}"):
         Corpus.read_joined(["a ||| b", line])
 
 
-def test_no_pair_at_all_is_refused():
+def test_empty_corpus_raises():
     with pytest.raises(DataError, match="no sentence pair"):
         Corpus.read_joined([])
 
 
-def test_prepared_data_gives_the_same_sentences_without_the_end_symbol(tmp_path):
+def test_prepared_data_gives_the_same_sentences_without_eos(tmp_path):
     for name, lines in (("s", "b a b\na b\n"), ("t", "x\ny x\n")):
         (tmp_path / name).write_text(lines)
     files = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
@@ -86,8 +88,8 @@ def test_prepared_data_gives_the_same_sentences_without_the_end_symbol(tmp_path)
         assert spelled(corpus.source, row) == source and spelled(corpus.target, row) == target
 
 
-def test_words_hold_unicode_spaces(tmp_path):
-    """In the Japanese of KFTT, U+3000 stands within tokens; other aligners read those as one word."""
+def test_unicode_spaces_do_not_split_words(tmp_path):
+    """KFTT has U+3000 inside Japanese tokens; other aligners do not split there."""
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("1\u3000章 の\u00a0目次 \u3000 。\n")
     target.write_text("contents\tof  1\u2009a .\n")

@@ -1,4 +1,4 @@
-"""The sampled aligner: its samplers against distributions written out, and the links it finds."""
+"""Tests of the Bayesian aligner: samplers against enumerated distributions, and the quality of the links."""
 
 import dataclasses
 import itertools
@@ -50,7 +50,7 @@ def random_jumps_and_ratios(words):
 
 
 def path_weight(path, source, jumps, ratios):
-    """The jumps and fertilities of the links of one sentence, up to a factor."""
+    """Return the product of jump and fertility ratios of one sentence's links, up to a factor."""
     linked = [place for place in path if place >= 0]
     weight = math.prod(
         float(jumps[REACH + after - before])
@@ -66,7 +66,10 @@ def paths(m, n):
 
 
 def collapsed_weight(links, rows, config, targets):
-    """Links of a text with the translations integrated out: ratios of gamma functions."""
+    """Return the probability of links with the translation table integrated out, up to a factor.
+
+    The integral is a ratio of gamma functions.
+    """
     pairs, totals = Counter(), Counter()
     for path, (source, target) in zip(links, rows, strict=True):
         for place, token in zip(path, target, strict=True):
@@ -83,22 +86,22 @@ def collapsed_weight(links, rows, config, targets):
     return math.exp(log)
 
 
-def test_what_a_pass_is_judged_by_is_the_likelihood_of_words_given_their_links():
+def test_reported_log_likelihood_is_that_of_target_words_given_links():
     corpus = corpus_of([*TINY, ("a a b", "x z x"), ("b", "y")])
     layout, slots = lay_out(corpus, threads=1)
     config = BayesConfig(alpha=0.3, null_alpha=0.5)
     sampler = Sampler(layout, slots, (2, 3), config, np.random.SeedSequence(2))
     for _ in range(3):
         judged = sampler.step("ibm1", judged=True)[3]
-        links, drawn = sampler.chain.links.tolist(), []
+        links, linked = sampler.chain.links.tolist(), []
         edges = zip(corpus.source.starts, corpus.target.starts, corpus.target.lengths, strict=True)
         for start, first, length in edges:
             for target in corpus.target.tokens[first : first + length].tolist():
-                link = links[len(drawn)]
-                drawn.append((-1 if link < 0 else int(corpus.source.tokens[start + link]), target))
-        pairs, words = Counter(drawn), Counter(word for word, _ in drawn)
+                link = links[len(linked)]
+                linked.append((-1 if link < 0 else int(corpus.source.tokens[start + link]), target))
+        pairs, words = Counter(linked), Counter(word for word, _ in linked)
         expected = 0.0
-        for word, target in drawn:
+        for word, target in linked:
             alpha = config.null_alpha if word < 0 else config.alpha
             expected += math.log((pairs[word, target] + alpha) / (words[word] + 3 * alpha))
         assert judged == pytest.approx(expected, rel=1e-5)
@@ -106,7 +109,8 @@ def test_what_a_pass_is_judged_by_is_the_likelihood_of_words_given_their_links()
 
 
 @pytest.mark.parametrize("with_jumps", [False, True])
-def test_a_sampler_visits_links_in_proportion_to_their_probability(with_jumps):
+# The oracle enumerates all links of both sentences, weighted by their joint probability.
+def test_gibbs_sampler_matches_enumerated_link_posteriors(with_jumps):
     corpus = corpus_of(TINY)
     layout, slots = lay_out(corpus, threads=1)
     config = BayesConfig(alpha=0.3, null_alpha=0.5, null=0.4, samples=1)
@@ -129,11 +133,11 @@ def test_a_sampler_visits_links_in_proportion_to_their_probability(with_jumps):
             for j, place in enumerate(path):
                 if place >= 0:
                     expected[layout.cells[row] + j * len(rows[row][0]) + place] += weight
-    drawn = np.mean([sampler.marginals(0, 2) for _ in range(40_000)], axis=0)
-    np.testing.assert_allclose(drawn, expected / total, atol=0.01)
+    sampled = np.mean([sampler.marginals(0, 2) for _ in range(40_000)], axis=0)
+    np.testing.assert_allclose(sampled, expected / total, atol=0.01)
 
 
-def test_new_text_is_aligned_by_the_posterior_of_what_was_learned():
+def test_posteriors_of_new_text_match_enumeration_under_learned_counts():
     jumps, ratios = random_jumps_and_ratios(3)
     learned = Learned(
         starts=np.array([0, 2, 3]),
@@ -146,7 +150,7 @@ def test_new_text_is_aligned_by_the_posterior_of_what_was_learned():
     )
     config = BayesConfig(alpha=0.4, null_alpha=0.3, null=0.5, chains=4000, samples=4)
     numbered = corpus_of([("a a b", "x y z")])
-    # The third source word and the second target word are unknown.
+    # The third source word and the second target word are not in the vocabulary.
     source, target = np.array([0, 1, -1], dtype=np.int32), np.array([0, -1, 2], dtype=np.int32)
     corpus = Corpus(
         dataclasses.replace(numbered.source, tokens=source),
@@ -172,10 +176,10 @@ def test_new_text_is_aligned_by_the_posterior_of_what_was_learned():
     np.testing.assert_allclose(found, expected / total, atol=0.01)
 
 
-def test_links_depend_on_the_seed_not_on_the_threads(text, trained):
+def test_links_depend_on_seed_but_not_on_threads(text, trained):
     corpus = text[0]
     found = trained.align(corpus)
-    # Another object with the same text, as two directions swapped twice are.
+    # An equal corpus that is a different object, as after swapping the directions twice.
     np.testing.assert_array_equal(trained.align(corpus.swapped().swapped()), found)
     for threads in (1, 3):
         again = train_bayes(corpus, QUICK, Setting(threads=threads, seed=1))
@@ -184,7 +188,7 @@ def test_links_depend_on_the_seed_not_on_the_threads(text, trained):
     assert 0 < np.mean(other != found) < 0.2
 
 
-def test_processes_that_share_the_samplers_find_what_one_finds(text):
+def test_distributed_chains_give_the_links_of_one_process(text):
     corpus = text[0].part(0, 100)
     config = BayesConfig(effort=0.1, chains=2)
     alone = train_bayes(corpus, config, Setting(threads=1, seed=1)).align(corpus)
@@ -206,21 +210,21 @@ def test_processes_that_share_the_samplers_find_what_one_finds(text):
             np.testing.assert_array_equal(links, alone)
 
 
-def test_it_errs_less_than_model_1(text, trained):
+def test_bayes_has_lower_alignment_error_rate_than_model_1(text, trained):
     corpus, gold = text
     setting = Setting(threads=2)
 
     def error(forward, backward):
         links = forward.align(corpus), backward.align(corpus.swapped())
-        drawn = list(symmetrize(corpus, *links, "grow-diag-final-and"))
-        return alignment_score(drawn, gold).aer
+        combined = list(symmetrize(corpus, *links, "grow-diag-final-and"))
+        return alignment_score(combined, gold).aer
 
     ours = error(trained, train_bayes(corpus.swapped(), QUICK, setting))
     simple = [train_ibm1(side, IBM1Config(), setting) for side in (corpus, corpus.swapped())]
     assert ours < 0.15 < error(*simple)
 
 
-def test_a_saved_aligner_aligns_new_text_the_same(text, trained):
+def test_restored_aligner_gives_the_same_links(text, trained):
     corpus = text[0]
     state = trained.state()
     sizes = len(corpus.source.words), len(corpus.target.words)
@@ -230,33 +234,33 @@ def test_a_saved_aligner_aligns_new_text_the_same(text, trained):
     np.testing.assert_array_equal(again.align(new, threads=1), trained.align(new, threads=2))
 
 
-def test_new_text_gets_nearly_the_links_it_had_in_training(text, trained):
+def test_links_of_training_text_nearly_equal_links_as_new_text(text, trained):
     corpus = text[0]
     new = corpus.part(0, len(corpus))
     assert np.mean(trained.align(new) == trained.align(corpus)) > 0.9
 
 
-def test_a_sentence_is_aligned_the_same_alone_or_among_others(text, trained):
+def test_alignment_does_not_depend_on_the_batch(text, trained):
     corpus = text[0]
     together = trained.align(corpus.part(0, 30))
     alone = [trained.align(corpus.part(row, row + 1)) for row in range(30)]
     np.testing.assert_array_equal(np.concatenate(alone), together)
 
 
-def test_posteriors_with_none_sum_to_one_and_agree_with_the_links(text, trained):
+def test_posteriors_with_null_sum_to_one_and_agree_with_links(text, trained):
     new = text[0].part(0, 60)
     links = np.split(trained.align(new), new.target.offsets[1:-1])
-    for row, (posterior, drawn) in enumerate(zip(trained.posteriors(new), links, strict=True)):
+    for row, (posterior, sampled) in enumerate(zip(trained.posteriors(new), links, strict=True)):
         assert posterior.shape == (new.target.lengths[row], new.source.lengths[row])
         assert posterior.dtype == np.float32
         none = 1 - posterior.sum(axis=1)
         assert posterior.min() >= 0
         assert none.min() > -1e-4
-        chosen = np.where(drawn >= 0, posterior.max(axis=1), none)
+        chosen = np.where(sampled >= 0, posterior.max(axis=1), none)
         np.testing.assert_allclose(chosen, np.maximum(posterior.max(axis=1), none), atol=1e-4)
 
 
-def test_unknown_words_and_empty_sides_are_aligned(text, trained):
+def test_unknown_words_and_empty_sides_can_be_aligned(text, trained):
     corpus = text[0]
     words = corpus.source.words, corpus.target.words
     lines = [("", "the the"), ("qqq", "rrr"), ("qqq", ""), ("", ""), ("das qqq", "rrr the")]
@@ -267,14 +271,14 @@ def test_unknown_words_and_empty_sides_are_aligned(text, trained):
     assert [p.shape for p in trained.posteriors(new)] == [(2, 0), (1, 1), (0, 1), (0, 0), (2, 2)]
 
 
-def test_training_takes_pairs_with_an_empty_side():
+def test_training_accepts_pairs_with_an_empty_side():
     corpus = corpus_of([*TINY, ("", "x"), ("a", ""), *TINY])
     links = train_bayes(corpus, QUICK, Setting(threads=1)).align(corpus)
     assert links[4] == -1
     assert len(links) == 9
 
 
-def test_text_with_gaps_is_aligned_like_text_without(text, trained):
+def test_gaps_between_sentences_do_not_change_links(text, trained):
     corpus = text[0].part(0, 100)
 
     def gapped(side):
@@ -288,7 +292,7 @@ def test_text_with_gaps_is_aligned_like_text_without(text, trained):
     np.testing.assert_array_equal(first, second)
 
 
-def test_every_pass_is_reported_with_the_share_of_links_that_moved(text):
+def test_every_pass_reports_the_fraction_of_changed_links(text):
     seen = []
     train_bayes(text[0], QUICK, Setting(threads=1, report=seen.append))
     assert [(item.stage, item.number, item.of) for item in seen] == [

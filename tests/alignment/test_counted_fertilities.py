@@ -1,4 +1,4 @@
-"""Fertilities counted from links."""
+"""Tests of fertilities counted from alignment links."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from regard.alignment import Corpus
 from regard.alignment.fertility import count_fertilities, largest_fertilities
 
 
-def test_each_target_word_counts_once_for_its_source_word() -> None:
+def test_fertility_is_the_number_of_linked_target_words() -> None:
     corpus = Corpus.from_tokens([(["im", "Haus"], ["in", "the", "house"]), (["Haus"], ["a", "house"])])
     links = np.array([0, 0, 1, -1, 0], dtype=np.int32)
     counts = count_fertilities(corpus, links)
@@ -16,7 +16,7 @@ def test_each_target_word_counts_once_for_its_source_word() -> None:
     assert by_word == {"im": 2.0, "Haus": 1.0}
 
 
-def test_a_word_that_is_never_aligned_has_fertility_one() -> None:
+def test_unaligned_word_has_fertility_one() -> None:
     corpus = Corpus.from_tokens([(["ja", "doch"], ["yes"])])
     largest = largest_fertilities(corpus, count_fertilities(corpus, np.array([0], dtype=np.int32)))
     assert largest.tolist() == [1.0, 1.0]

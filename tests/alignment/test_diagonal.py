@@ -1,4 +1,4 @@
-"""The closed forms of Dyer, Chahuneau & Smith (2013) against their sums."""
+"""Tests of the closed forms of Dyer, Chahuneau & Smith (2013) against explicit sums."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def distances(j, n, m):
 
 @settings(deadline=None)  # the first call compiles
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.floats(0.1, 14))
-def test_normaliser_and_its_gradient_are_the_sums(j, n, m, tension):
+def test_normalizer_and_gradient_equal_explicit_sums(j, n, m, tension):
     j = min(j, n)
     weights = np.exp(-tension * distances(j, n, m))
     assert normaliser(j, n, m, tension) == pytest.approx(weights.sum(), rel=1e-9)
@@ -29,16 +29,16 @@ def test_normaliser_and_its_gradient_are_the_sums(j, n, m, tension):
     assert log_normaliser_gradient(j, n, m, tension) == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
-def test_sizes_count_each_pair_of_lengths():
+def test_sizes_count_distinct_length_pairs():
     sizes = sizes_of(np.array([3, 2, 3, 3]), np.array([4, 2, 4, 5]))
     assert [list(map(int, row)) for row in zip(*sizes, strict=True)] == [[2, 2, 1], [3, 4, 2], [3, 5, 1]]
 
 
 @pytest.mark.parametrize("true", [2.0, 5.0, 9.0])
-def test_fitting_finds_the_tension_that_the_distances_came_from(true):
+def test_fitting_recovers_the_true_tension(true):
     sizes = np.array([7, 12]), np.array([9, 10]), np.array([30, 20])
     words = float((sizes[1] * sizes[2]).sum())
-    # A quarter of the words are null and have no distance.
+    # A quarter of the words are aligned to null and have no distance.
     feature = 0.75 * expected_features(*sizes, true)
     tension = 4.0
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""The HMM against all its paths, written out."""
+"""Tests of the HMM aligner against an enumeration of all paths."""
 
 from itertools import product
 
@@ -27,7 +27,7 @@ def model(tiny):
 
 
 def paths(model, source, target):
-    """Every path (a source position or -1 for each target word) with its probability."""
+    """Yield every path (a source position or -1 per target word) with its probability."""
     m, config = len(source), model.config
     moves = np.zeros((m + 1, m))
     for origin in range(-1, m):
@@ -46,7 +46,7 @@ def paths(model, source, target):
         yield path, probability
 
 
-def test_posteriors_are_those_of_all_paths_and_viterbi_finds_the_best(model, tiny):
+def test_posteriors_and_viterbi_match_enumeration(model, tiny):
     viterbi = HMMAligner(model.table, model.jumps, HMMConfig(decoding="viterbi"))
     best = by_sentence(viterbi.align(tiny), tiny.target)
     for row, found in enumerate(model.posteriors(tiny)):
@@ -62,7 +62,7 @@ def test_posteriors_are_those_of_all_paths_and_viterbi_finds_the_best(model, tin
         assert tuple(best[row]) == most[1]
 
 
-def test_log_likelihood_and_expected_jumps_are_those_of_all_paths(model, tiny):
+def test_log_likelihood_and_expected_jumps_match_enumeration(model, tiny):
     from regard.alignment.cells import Blocks
 
     (block,) = Blocks(tiny, model.table, 1)
@@ -83,7 +83,7 @@ def test_log_likelihood_and_expected_jumps_are_those_of_all_paths(model, tiny):
     np.testing.assert_allclose(sums[2:].reshape(2, WIDTH), jumps, atol=1e-4)
 
 
-def test_posterior_decoding_leaves_out_what_is_below_the_threshold(model, tiny):
+def test_posterior_decoding_omits_links_below_the_threshold(model, tiny):
     sure = HMMAligner(model.table, model.jumps, HMMConfig(threshold=0.9)).align(tiny)
     usual = model.align(tiny)
     found = np.concatenate([links.max(axis=1) for links in model.posteriors(tiny)])

@@ -1,3 +1,5 @@
+"""Tests of IBM models 1 and 2 against textbook values, Bayes' rule and their invariances."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -29,9 +31,9 @@ KOEHN = {
 
 
 def passes(train, corpus, config, **setting):
-    told = []
-    model = train(corpus, config, Setting(threads=2, report=told.append, **setting))
-    return model, told
+    reports = []
+    model = train(corpus, config, Setting(threads=2, report=reports.append, **setting))
+    return model, reports
 
 
 def textbook(iterations):
@@ -40,21 +42,21 @@ def textbook(iterations):
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3])
-def test_model_1_gives_the_textbooks_values(iterations):
+def test_model_1_matches_textbook_values(iterations):
     corpus, (model, _) = textbook(iterations)
     for (target, source), wanted in KOEHN.items():
         (e,), (f,) = corpus.source.words.numbers([source]), corpus.target.words.numbers([target])
         assert model.table.probability(e, f) == pytest.approx(wanted[iterations - 1], abs=6e-5)
 
 
-def test_model_1_converges_to_the_right_links_and_perplexity():
-    # Koehn (2010), Figure 4.4, last column: each word has one translation in the end.
-    corpus, (model, told) = textbook(60)
+def test_model_1_converges_to_correct_links_and_perplexity():
+    # Koehn (2010), Figure 4.4, last column: each word converges to one translation.
+    corpus, (model, reports) = textbook(60)
     assert model.align(corpus).tolist() == [0, 1] * 3
-    # Before the first pass each English word has probability 1/4.
-    assert told[0].perplexity == pytest.approx(4)
-    # At the end each target word has probability 1/2 * 1.
-    assert told[-1].perplexity == pytest.approx(2, rel=1e-2)
+    # Before the first iteration each English word has probability 1/4.
+    assert reports[0].perplexity == pytest.approx(4)
+    # After convergence each target word has probability 1/2 * 1.
+    assert reports[-1].perplexity == pytest.approx(2, rel=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -65,17 +67,18 @@ def test_model_1_converges_to_the_right_links_and_perplexity():
         (train_ibm2, IBM2Config(iterations=12, alpha=0.0, fit_tension=False)),
     ],
 )
-def test_likelihood_never_falls_without_the_prior(small, train, config):
-    _, told = passes(train, small, config)
-    likelihood = np.array([iteration.log_likelihood for iteration in told])
-    # Posteriors are float32.
+def test_likelihood_never_decreases_without_a_prior(small, train, config):
+    _, reports = passes(train, small, config)
+    likelihood = np.array([iteration.log_likelihood for iteration in reports])
+    # Posteriors have float32 precision.
     assert (np.diff(likelihood) > -1e-6 * np.abs(likelihood[:-1])).all()
     assert likelihood[-1] > likelihood[0]
 
 
-def test_posteriors_are_bayes_rule_with_the_diagonal_prior(small):
+def test_posteriors_follow_bayes_rule_with_diagonal_prior(small):
     model, _ = passes(train_ibm2, small, IBM2Config(iterations=2))
     for row, found in enumerate(model.posteriors(small)):
+        # IBM 2 with the log-linear diagonal prior of Dyer et al. (2013). Null has probability 0.08.
         source, target = small.source.sentence(row), small.target.sentence(row)
         m, n = len(source), len(target)
         for j, word in enumerate(target):
@@ -85,7 +88,7 @@ def test_posteriors_are_bayes_rule_with_the_diagonal_prior(small):
             np.testing.assert_allclose(found[j], joint / (joint.sum() + null), rtol=2e-4, atol=1e-7)
 
 
-def test_links_are_the_most_probable_words(small):
+def test_links_maximize_the_posterior(small):
     model, _ = passes(train_ibm2, small, IBM2Config())
     heads = by_sentence(model.align(small), small.target)
     for found, links in zip(model.posteriors(small), heads, strict=True):
@@ -104,8 +107,8 @@ def test_the_result_does_not_depend_on_threads(phrases, config):
     np.testing.assert_array_equal(one.align(corpus, 1), four.align(corpus, 4))
 
 
-def test_counts_added_over_processes_are_those_of_one(small):
-    # Two processes in turn: the first writes down what it would send, the second adds it, and both go on.
+def test_counts_summed_over_processes_equal_single_process(small):
+    # The two processes run one after the other: the first records its counts, the second adds them.
     config = IBM2Config(iterations=1, alpha=0.0)
     sent, setting = [], Setting(threads=1, processes=2)
     train_ibm2(small, config, replace(setting, process=0, reduce=lambda a: sent.append(a.copy()) or a))
@@ -118,7 +121,7 @@ def test_counts_added_over_processes_are_those_of_one(small):
 @pytest.mark.parametrize(
     "train, config", [(train_ibm2, IBM2Config()), (train_ibm1, IBM1Config(null=False))], ids=["ibm2", "ibm1"]
 )
-def test_unknown_words_and_empty_sides_align_without_failing(small, train, config):
+def test_unknown_words_and_empty_sides_can_be_aligned(small, train, config):
     model, _ = passes(train, small, config)
     words = (small.source.words, small.target.words)
     pairs = [(["s1", "new"], ["t1", "other"]), ([], ["t1"]), (["s1"], [])]
@@ -139,6 +142,7 @@ def test_prepared_data_trains_the_same_model(tmp_path):
         passes(train_ibm1, corpus, IBM1Config())[1]
         for corpus in (Corpus.from_tokens(pairs), Corpus.from_prepared(prepare(config)))
     ]
-    # A vocabulary counts special tokens too, which the first guesses share: passes later it is alike.
+    # The prepared vocabulary has special tokens, which share the uniform initial probability.
+    # Their effect is gone after a few iterations.
     for one, other in list(zip(*ways, strict=True))[3:]:
         assert one.perplexity == pytest.approx(other.perplexity, rel=0.05)

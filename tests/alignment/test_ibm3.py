@@ -1,4 +1,4 @@
-"""Model 3 against its alignments, written out."""
+"""Tests of IBM model 3 against enumerated alignments."""
 
 import math
 
@@ -33,7 +33,7 @@ def model(tiny):
 
 
 def probability(model, source, target, heads) -> float:
-    """The formula of Brown et al. (1993), with our distortion."""
+    """Return the probability of an alignment, by Brown et al. (1993) with regard's distortion model."""
     m, n, p1 = len(source), len(target), model.config.null_probability
     none = sum(head < 0 for head in heads)
     if 2 * none > n:
@@ -52,8 +52,8 @@ def probability(model, source, target, heads) -> float:
     return found
 
 
-def neighbours(heads, m):
-    """Itself and every alignment one move or swap away."""
+def neighbors(heads, m):
+    """Return an alignment and every alignment that differs by one move or swap."""
     near = {tuple(heads)}
     for j in range(len(heads)):
         near |= {(*heads[:j], i, *heads[j + 1 :]) for i in range(-1, m)}
@@ -64,16 +64,16 @@ def neighbours(heads, m):
     return near
 
 
-def test_climbing_ends_where_no_move_or_swap_is_better(model, tiny):
+def test_hill_climbing_ends_at_a_local_maximum(model, tiny):
     best = by_sentence(model.align(tiny), tiny.target)
     for row, heads in enumerate(best):
         source, target = tiny.source.sentence(row), tiny.target.sentence(row)
         reached = probability(model, source, target, tuple(heads))
-        near = [probability(model, source, target, other) for other in neighbours(tuple(heads), len(source))]
+        near = [probability(model, source, target, other) for other in neighbors(tuple(heads), len(source))]
         assert max(near) <= reached * (1 + 1e-5)
 
 
-def test_expectations_are_those_of_the_neighbourhood(model, tiny):
+def test_expectations_are_sums_over_the_neighborhood(model, tiny):
     (block,) = Blocks(tiny, model.table, 1)
     null = np.empty(int(tiny.target.lengths.sum()), np.float32)
     sums, counted = model.counted(block, np.empty(len(block.slots), np.float32), null, 1)
@@ -81,7 +81,7 @@ def test_expectations_are_those_of_the_neighbourhood(model, tiny):
     best = by_sentence(model.align(tiny), tiny.target)
     for row, links in enumerate(model.posteriors(tiny)):
         source, target = tiny.source.sentence(row), tiny.target.sentence(row)
-        near = neighbours(tuple(best[row]), len(source))
+        near = neighbors(tuple(best[row]), len(source))
         shares = {heads: probability(model, source, target, heads) for heads in near}
         total = sum(shares.values())
         likelihood += math.log(total)
@@ -108,7 +108,7 @@ def test_the_result_does_not_depend_on_threads(phrases):
     np.testing.assert_array_equal(one.align(corpus, 1), three.align(corpus, 3))
 
 
-def test_a_word_that_is_always_two_is_learned_to_be_fertile():
+def test_fertility_two_is_learned():
     pairs = [
         (["a", "b"], ["x", "y", "z"]),
         (["b", "a"], ["z", "x", "y"]),
@@ -122,7 +122,7 @@ def test_a_word_that_is_always_two_is_learned_to_be_fertile():
     assert model.fertilities[words["b"]].argmax() == 1
 
 
-def test_empty_sides_and_unknown_words_are_aligned_too(model, tiny):
+def test_empty_sides_and_unknown_words_can_be_aligned(model, tiny):
     pairs = [([], ["t1"]), (["s1"], []), (["s1", "s2"], ["never", "seen", "t1"])]
     new = Corpus.from_tokens(pairs, (tiny.source.words, tiny.target.words), allow_empty=True)
     links = model.align(new)

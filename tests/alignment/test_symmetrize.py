@@ -1,4 +1,4 @@
-"""Symmetrisation against the published pseudo-code of Koehn et al. (2005), and its laws."""
+"""Tests of symmetrization against the published pseudocode of Koehn et al. (2005)."""
 
 import numpy as np
 import pytest
@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 from regard.alignment.corpus import Corpus
 from regard.alignment.symmetrize import symmetrize
 
-NEIGHBOURS = [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]
+NEIGHBORS = [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]
 
 
 @st.composite
 def directions(draw):
-    """The lengths of a pair and both directions' links of each word."""
+    """Sample the links of both directions of a sentence pair, one head or -1 per word."""
     m, n = draw(st.integers(1, 6)), draw(st.integers(1, 6))
     forward = draw(st.lists(st.integers(-1, m - 1), min_size=n, max_size=n))
     backward = draw(st.lists(st.integers(-1, n - 1), min_size=m, max_size=m))
     return forward, backward
 
 
-def made(forward, backward, method):
+def symmetrized(forward, backward, method):
     corpus = Corpus.from_tokens([(["s"] * len(backward), ["t"] * len(forward))])
     table = symmetrize(corpus, np.array(forward, np.int32), np.array(backward, np.int32), method)
     (links,) = table
@@ -34,7 +34,7 @@ def sets(forward, backward):
 
 
 def published(forward, backward, final):
-    """GROW-DIAG-FINAL of Koehn et al. (2005), as they print it, English being the target."""
+    """Return the links of GROW-DIAG-FINAL as printed in Koehn et al. (2005), with English as the target."""
     one, other = sets(forward, backward)
     links, union = one & other, one | other
 
@@ -46,7 +46,7 @@ def published(forward, backward, final):
         for j in range(len(forward)):
             for i in range(len(backward)):
                 if (i, j) in links:
-                    for a, b in ((i + di, j + dj) for di, dj in NEIGHBOURS):
+                    for a, b in ((i + di, j + dj) for di, dj in NEIGHBORS):
                         if free(a, b) and (a, b) in union:
                             links.add((a, b))
         if len(links) == before:
@@ -61,43 +61,43 @@ def published(forward, backward, final):
 
 @settings(deadline=None)  # the first call compiles
 @given(directions())
-def test_growing_is_the_published_algorithm(pair):
+def test_grow_diag_matches_published_pseudocode(pair):
     for method, final in (("grow-diag", ""), ("grow-diag-final", "or"), ("grow-diag-final-and", "and")):
-        assert made(*pair, method) == published(*pair, final)
+        assert symmetrized(*pair, method) == published(*pair, final)
 
 
 @settings(deadline=None)  # the first call compiles
 @given(directions())
-def test_symmetrisations_nest(pair):
+def test_symmetrization_methods_are_nested(pair):
     one, other = sets(*pair)
     inter, diag, both, final, union = (
-        made(*pair, method)
+        symmetrized(*pair, method)
         for method in ("intersection", "grow-diag", "grow-diag-final-and", "grow-diag-final", "union")
     )
     assert inter == one & other and union == one | other
     assert inter <= diag <= both <= union and diag <= final <= union
-    assert made(*pair, "forward") == one and made(*pair, "backward") == other
+    assert symmetrized(*pair, "forward") == one and symmetrized(*pair, "backward") == other
 
 
 @pytest.mark.parametrize(
     "method, wanted",
     [
         ("intersection", {(0, 0), (3, 3)}),
-        # 1-1 touches 0-0 and both its words are free; 3-2 touches 3-3 and target 2 is free.
+        # 1-1 is adjacent to 0-0 and both of its words are free; 3-2 is adjacent to 3-3 and target 2 is free.
         ("grow-diag", {(0, 0), (3, 3), (1, 1), (3, 2)}),
-        # 2-5 stands alone: both words free.
+        # 2-5 has no neighbor, but both of its words are free.
         ("grow-diag-final-and", {(0, 0), (3, 3), (1, 1), (3, 2), (2, 5)}),
         # 0-4: target 4 is free, source 0 is not.
         ("grow-diag-final", {(0, 0), (3, 3), (1, 1), (3, 2), (2, 5), (0, 4)}),
     ],
 )
-def test_an_example_worked_by_hand(method, wanted):
+def test_worked_example(method, wanted):
     forward = [0, 1, 3, 3, 0, -1]  # the source word of each target word
     backward = [0, -1, 5, 3]  # the target word of each source word
-    assert made(forward, backward, method) == wanted
+    assert symmetrized(forward, backward, method) == wanted
 
 
-def test_pairs_keep_their_places():
+def test_links_keep_the_order_of_pairs():
     corpus = Corpus.from_tokens([(["a", "b"], ["x"]), (["a"], ["x", "y"])])
     table = symmetrize(corpus, np.array([1, -1, 0], np.int32), np.array([-1, 0, 1], np.int32), "intersection")
     assert list(table) == [{(1, 0)}, {(0, 1)}]

@@ -1,4 +1,4 @@
-"""The sparse table and its cells against the same made by hand."""
+"""Tests of the sparse translation table and its cells against explicit constructions."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def rows(table):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_row_holds_each_word_it_occurs_with_once_and_null_all(small, threads):
+def test_row_holds_cooccurring_words_and_null_row_holds_all(small, threads):
     table = Table.of(small, threads)
     wanted = [set() for _ in range(len(small.source.words))]
     for row in range(len(small)):
@@ -29,7 +29,7 @@ def test_a_row_holds_each_word_it_occurs_with_once_and_null_all(small, threads):
 
 
 @pytest.mark.parametrize("size", [1, 100, 1 << 24])
-def test_slots_point_to_the_entry_of_each_cell_whatever_the_blocks(small, size, monkeypatch):
+def test_slots_index_table_entries_for_any_block_size(small, size, monkeypatch):
     monkeypatch.setattr(cells, "BLOCK_CELLS", size)
     table = Table.of(small, 2)
     seen = 0
@@ -44,7 +44,7 @@ def test_slots_point_to_the_entry_of_each_cell_whatever_the_blocks(small, size, 
     assert seen == len(small)
 
 
-def test_pairs_of_words_that_never_met_and_unknown_words_have_no_slot():
+def test_unseen_pairs_and_unknown_words_have_no_slot():
     corpus = Corpus.from_tokens([(["a"], ["x"]), (["b"], ["y"])])
     words = (corpus.source.words, corpus.target.words)
     new = Corpus.from_tokens([(["a", "c"], ["y", "x", "z"]), ([], ["x"])], words, allow_empty=True)
@@ -65,13 +65,13 @@ def test_counts_are_sums_of_posteriors(small):
     np.testing.assert_allclose(counts, wanted, rtol=1e-12)
 
 
-def test_digamma_is_pytorchs():
+def test_digamma_matches_pytorch():
     for x in (0.01, 0.3, 1.0, 6.9, 7.0, 123.4):
         wanted = torch.digamma(torch.tensor(x, dtype=torch.float64)).item()
         assert digamma(x) == pytest.approx(wanted, rel=1e-9)
 
 
-def test_update_without_a_prior_divides_and_with_one_is_the_variational_bayes_of_the_paper():
+def test_update_normalizes_without_prior_and_applies_variational_bayes_with_prior():
     # Dyer, Chahuneau & Smith (2013): exp(psi(c + alpha) - psi(sum of c + alpha)).
     corpus = Corpus.from_tokens([(["a"], ["x", "y"])])
     table = Table.of(corpus, 1)
@@ -93,9 +93,9 @@ def test_pruning_keeps_every_probability(small):
             assert pruned.probability(source, target) == table.probability(source, target)
 
 
-def test_cuts_cover_all_in_order_and_none_is_empty():
+def test_cut_gives_contiguous_nonempty_ranges():
     for costs in (np.zeros(5), np.arange(100), np.array([1, 0, 0, 1000, 1])):
-        pieces = cut(costs, 7)
-        assert [item for first, last in pieces for item in range(first, last)] == list(range(len(costs)))
-        assert len(pieces) <= 7 and all(first < last for first, last in pieces)
+        ranges = cut(costs, 7)
+        assert [item for first, last in ranges for item in range(first, last)] == list(range(len(costs)))
+        assert len(ranges) <= 7 and all(first < last for first, last in ranges)
     assert cut(np.zeros(0)) == []

@@ -1,4 +1,4 @@
-"""Aligners of both directions: how right they are, and that what is kept is what was trained."""
+"""Tests of bidirectional aligners: link quality, saving and loading, and damaged files."""
 
 import json
 from pathlib import Path
@@ -30,14 +30,14 @@ def words_of(aligner, pairs):
     return Corpus.from_tokens(pairs, aligner.words, allow_empty=True)
 
 
-def test_error_on_the_phrasebook_is_small(trained, phrases):
+def test_alignment_error_rate_on_phrasebook_is_low(trained, phrases):
     pairs, corpus = phrases
     gold = [GoldLinks(pair.links, pair.links) for pair in pairs]
     assert alignment_score(trained.align(corpus), gold).aer < 0.15
     assert alignment_score(trained.align(corpus, "intersection"), gold).precision > 0.94
 
 
-def test_what_was_kept_aligns_new_text_to_the_link(trained, phrases, tmp_path):
+def test_loaded_aligner_gives_identical_links_on_new_text(trained, phrases, tmp_path):
     trained.save(tmp_path / "aligner")
     loaded = WordAligner.load(tmp_path / "aligner")
     assert loaded.lowercase and loaded.words == trained.words
@@ -49,14 +49,14 @@ def test_what_was_kept_aligns_new_text_to_the_link(trained, phrases, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-def test_posteriors_of_both_directions_are_their_mean(trained, phrases):
+def test_combined_posteriors_are_the_mean_of_both_directions(trained, phrases):
     corpus = phrases[1].part(0, 5)
     one, other = (list(trained.posteriors(corpus, method)) for method in ("forward", "backward"))
     for found, a, b in zip(trained.posteriors(corpus), one, other, strict=True):
         np.testing.assert_allclose(found, (a + b) / 2)
 
 
-def test_a_file_that_was_altered_or_is_missing_is_refused(phrases, tmp_path):
+def test_altered_or_missing_file_raises(phrases, tmp_path):
     folder = tmp_path / "aligner"
     train_both(phrases[1].part(0, 50), IBM1Config(), Setting(threads=1)).save(folder)
     content = (folder / "source.words").read_bytes()
@@ -70,7 +70,7 @@ def test_a_file_that_was_altered_or_is_missing_is_refused(phrases, tmp_path):
         WordAligner.load(tmp_path)
 
 
-def test_a_direction_that_was_not_trained_is_named(phrases, tmp_path):
+def test_untrained_direction_raises_with_its_name(phrases, tmp_path):
     aligner = train_both(phrases[1].part(0, 50), IBM1Config(), Setting(threads=1), directions=("forward",))
     aligner.save(tmp_path / "aligner")
     loaded = WordAligner.load(tmp_path / "aligner")
@@ -79,8 +79,8 @@ def test_a_direction_that_was_not_trained_is_named(phrases, tmp_path):
         loaded.align(phrases[1].part(0, 3), "intersection")
 
 
-@pytest.mark.skipif(not HANSARDS.exists(), reason="no ../shared/data/hansards beside the project")
-def test_the_hmm_has_far_fewer_errors_than_model_2_on_real_text():
+@pytest.mark.skipif(not HANSARDS.exists(), reason="../shared/data/hansards does not exist")
+def test_hmm_has_lower_error_rate_than_model_2_on_hansards():
     names = ["valid-2k.{}.gz", "test-3k.{}.gz", "gold-test.{}"]
     from regard.data.corpus import read_lines
 
@@ -99,7 +99,7 @@ def test_the_hmm_has_far_fewer_errors_than_model_2_on_real_text():
 
 
 def forge(folder, name, arrays):
-    """Put other arrays in the place of a direction's, checksum and all."""
+    """Replace the arrays of one direction and update the checksum to match."""
     save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, folder / name)
     about = json.loads((folder / "aligner.json").read_text())
     about["sha256"] |= seal(folder, [name])
@@ -111,28 +111,29 @@ def forge(folder, name, arrays):
     [IBM1Config(), HMMConfig(iterations=1), IBM3Config(iterations=1), BayesConfig(chains=1, effort=0.1)],
     ids=lambda config: config.kind,
 )
-def test_forged_arrays_are_refused_or_harmless(config, phrases, tmp_path):
-    """Whoever forges arrays forges their checksums, too: what counts is that no index leaves its array."""
-    folder, draw = tmp_path / "aligner", np.random.default_rng(1)
+def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
+    """An attacker can update the checksum, too. Invalid values must raise or at least stay in bounds."""
+    folder, rng = tmp_path / "aligner", np.random.default_rng(1)
     train_both(phrases[1].part(0, 60), config, Setting(threads=1)).save(folder)
-    name, new, refused = "forward.safetensors", phrases[0][60:64], 0
+    name, new, rejected = "forward.safetensors", phrases[0][60:64], 0
+    # Cases 0-9 replace one value by an extreme one. The others truncate the array.
     whole = load_file(folder / name)
     for key in whole:
         for case in range(12):
             array = whole[key].copy()
             flat = array.reshape(-1)
             worst = [-1, 2**31 - 1, 0, flat[0] + 1] if array.dtype.kind == "i" else [np.nan, np.inf, -1, 1e38]
-            flat[draw.integers(flat.size)] = worst[case % 4]
+            flat[rng.integers(flat.size)] = worst[case % 4]
             forge(folder, name, whole | {key: array[:-1] if case > 9 else array})
             try:
                 loaded = WordAligner.load(folder)
             except DataError as error:
                 assert "forward.safetensors: not the arrays" in str(error)
-                refused += 1
+                rejected += 1
             else:
                 corpus = words_of(loaded, [(pair.source, pair.target) for pair in new])
                 loaded.align(corpus, "forward", threads=1)
-    assert refused > 4 * len(whole)
+    assert rejected > 4 * len(whole)
     kept = json.loads((folder / "aligner.json").read_text())
     for wrong in ({"kind": "none"}, {"settings": {"chains": -1, "null": 7}}, {"settings": [1]}):
         (folder / "aligner.json").write_text(json.dumps(kept | {"forward": kept["forward"] | wrong}))
@@ -140,7 +141,7 @@ def test_forged_arrays_are_refused_or_harmless(config, phrases, tmp_path):
             WordAligner.load(folder)
 
 
-def test_words_that_are_not_utf_8_are_an_error_of_the_file(phrases, tmp_path):
+def test_invalid_utf8_in_word_list_raises_with_position(phrases, tmp_path):
     folder = tmp_path / "aligner"
     train_both(phrases[1].part(0, 20), IBM1Config(), Setting(threads=1)).save(folder)
     (folder / "source.words").write_bytes(b"\xff\n")
