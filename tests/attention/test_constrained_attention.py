@@ -1,4 +1,4 @@
-"""Constrained attention: bounds over a sentence, demands, and the end they force or forbid."""
+"""Tests of constrained attention: upper and lower bounds per sentence and their constraints on EOS."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def run(mechanism, memory: Memory, steps: int):
 
 
 @every
-def test_no_word_receives_more_than_its_fertility(name) -> None:
+def test_cumulative_attention_never_exceeds_fertility(name) -> None:
     upper = [[1.0, 0.5, 2.0, INF], [3.0, 0.0, 1.0, 1.0]]
     _, state, weights = run(build(name), memory(upper), 5)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 5, dtype=torch.float64))
@@ -43,13 +43,13 @@ def test_no_word_receives_more_than_its_fertility(name) -> None:
 
 
 @every
-def test_attention_that_runs_out_in_training_is_an_error_that_says_how_much_is_left(name) -> None:
+def test_exhausted_budget_in_training_raises_with_remaining_budget(name) -> None:
     with pytest.raises(InfeasibleBounds, match=r"sum to 0\.5"):
         run(build(name), memory([[1.0, 0.5, 0.0, 1.0]]), 3)
 
 
 @every
-def test_in_search_what_is_left_is_shared_out_and_the_hypothesis_must_end(name) -> None:
+def test_exhausted_budget_in_search_forces_eos_and_keeps_weights_normalized(name) -> None:
     mechanism = build(name).eval()
     prepared, state, weights = run(mechanism, memory([[1.0, 0.5, 0.0, 1.0]]), 2)
     assert mechanism.ending(prepared, state).must.tolist() == [True]
@@ -58,39 +58,39 @@ def test_in_search_what_is_left_is_shared_out_and_the_hypothesis_must_end(name) 
 
 
 @every
-def test_a_hypothesis_may_not_end_before_every_word_has_what_it_demands(name) -> None:
+def test_eos_is_forbidden_until_lower_bounds_are_reached(name) -> None:
     mechanism = build(name).eval()
-    demanding = memory([[INF, INF, INF, INF]], [[0.0, 1.0, 0.0, 0.0]])
-    prepared = mechanism.prepare(demanding)
+    bounded = memory([[INF, INF, INF, INF]], [[0.0, 1.0, 0.0, 0.0]])
+    prepared = mechanism.prepare(bounded)
     assert mechanism.ending(prepared, mechanism.start(prepared)).may.tolist() == [False]
     free = mechanism.prepare(memory([[INF, INF, INF, INF]]))
     assert mechanism.ending(free, mechanism.start(free)).may.tolist() == [True]
-    # The demand is added to the word's score, so that it is met sooner.
-    eager = build(name, demand=10.0).eval()
-    _, state, _ = run(eager, demanding, 1)
+    # The bonus raises the score of a word with an unmet lower bound, so the bound is met earlier.
+    with_bonus = build(name, demand=10.0).eval()
+    _, state, _ = run(with_bonus, bounded, 1)
     assert state.received[0, 1] > 0.9
 
 
-def test_exhaustion_prefers_words_with_much_left() -> None:
+def test_exhaustion_prefers_words_with_large_remaining_fertility() -> None:
     _, _, without = run(build("sparsemax"), memory([[0.3, 3.0, 0.3, 0.3]]), 1)
     _, _, with_it = run(build("sparsemax", exhaustion=5.0), memory([[0.3, 3.0, 0.3, 0.3]]), 1)
     assert with_it[0, 0, 1] > without[0, 0, 1]
 
 
-def test_gradients_flow_through_what_was_received() -> None:
+def test_gradients_flow_through_cumulative_attention() -> None:
     mechanism = build("sparsemax")
-    made = memory([[0.6, 0.8, 0.7, INF]])
-    states = made.states.clone().requires_grad_()
+    inputs = memory([[0.6, 0.8, 0.7, INF]])
+    states = inputs.states.clone().requires_grad_()
     queries = torch.randn(2, 1, 4, generator=torch.Generator().manual_seed(6)).double()
 
     def second(states):
-        prepared = mechanism.prepare(Memory(states, made.mask, made.upper.double()))
+        prepared = mechanism.prepare(Memory(states, inputs.mask, inputs.upper.double()))
         state = mechanism.read(queries[0], prepared, mechanism.start(prepared)).state
         return mechanism.read(queries[1], prepared, state).weights
 
     assert torch.autograd.gradcheck(second, states)
 
 
-def test_without_fertilities_it_says_what_to_set() -> None:
+def test_missing_fertilities_raise_with_the_option_to_set() -> None:
     with pytest.raises(ConfigError, match=r"data\.fertility"):
         build("softmax").prepare(Memory(torch.zeros(1, 2, 4), torch.ones(1, 2, dtype=torch.bool)))

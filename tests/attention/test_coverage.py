@@ -1,4 +1,4 @@
-"""The coverage vector: its scores are the printed formula, and its gradients those of autograd."""
+"""Tests of attention with a coverage vector: scores by the printed formula, gradients by autograd."""
 
 import pytest
 import torch
@@ -34,8 +34,8 @@ def read(mechanism: CoverageAttention, queries: torch.Tensor, memory: Memory) ->
 
 @pytest.mark.parametrize(("scorer", "scale"), [("general", 1.0), ("scaled_general", 0.5), (None, 0.5)])
 @every
-def test_weights_are_those_of_the_printed_formula(map: str, scorer: str | None, scale: float) -> None:
-    """Malaviya et al. (2018), Section 5: z_tj = s^T (W h_j + v beta_{t-1,j}); scaled, that / sqrt(4)."""
+def test_weights_match_the_printed_formula(map: str, scorer: str | None, scale: float) -> None:
+    """Malaviya et al. (2018), Section 5: z_tj = s^T (W h_j + v beta_{t-1,j}); scaled: divided by sqrt(4)."""
     mechanism, queries, given = build(map, scorer), torch.randn(2, 4, 4, dtype=torch.float64), memory()
     received = torch.zeros(2, 5, dtype=torch.float64)
     for t, weights in enumerate(read(mechanism, queries, given)):
@@ -55,7 +55,7 @@ def test_weights_are_those_of_the_printed_formula(map: str, scorer: str | None, 
 
 
 @every
-def test_gradients_flow_through_what_was_received(map: str) -> None:
+def test_gradients_flow_through_coverage(map: str) -> None:
     mechanism = build(map)
     goal = torch.randn(2, 3, 5, dtype=torch.float64)
 
@@ -65,7 +65,7 @@ def test_gradients_flow_through_what_was_received(map: str) -> None:
     queries = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
     states = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(loss, (queries, states), eps=1e-7)
-    # The first query is felt by later steps through coverage alone.
+    # The first query affects later steps through coverage alone.
     late = (torch.stack(read(mechanism, queries, memory(states.detach())), 1)[:, 1:] * goal[:, 1:]).sum()
     late.backward()
     assert queries.grad is not None and (queries.grad[:, 0] != 0).any()
@@ -73,7 +73,7 @@ def test_gradients_flow_through_what_was_received(map: str) -> None:
 
 
 @every
-def test_without_its_vector_it_is_soft_attention(map: str) -> None:
+def test_zero_coverage_vector_gives_soft_attention(map: str) -> None:
     mechanism, queries, given = build(map), torch.randn(2, 3, 4, dtype=torch.float64), memory()
     with torch.no_grad():
         mechanism.vector.zero_()
@@ -84,7 +84,7 @@ def test_without_its_vector_it_is_soft_attention(map: str) -> None:
     torch.testing.assert_close(torch.stack(read(mechanism, queries, given), 1), expected)
 
 
-def test_a_word_that_received_much_is_left_alone_where_the_vector_says_so() -> None:
+def test_negative_coverage_vector_lowers_repeated_attention() -> None:
     mechanism = build("softmax")
     with torch.no_grad():
         mechanism.scorer.weight.zero_()

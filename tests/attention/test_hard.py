@@ -1,4 +1,4 @@
-"""Hard attention: selections, what they are learned from, and what is left alone."""
+"""Tests of hard attention: selections, REINFORCE gradients, rewards and baselines."""
 
 import itertools
 
@@ -35,20 +35,20 @@ def read(mechanism: HardAttention, queries=None, states=None):
 
 
 def scores_of(mechanism: HardAttention) -> torch.Tensor:
-    """S, by the printed formula."""
+    """Return the scores S by the printed formula."""
     generator = torch.Generator().manual_seed(4)
     states = torch.randn(BATCH, WORDS, WIDTH, generator=generator, dtype=torch.float64)
     queries = torch.randn(BATCH, STEPS, WIDTH, generator=generator, dtype=torch.float64)
 
-    def through(part, x):
+    def project(part, x):
         inner = x @ part.first.weight + part.first.bias
         return torch.tanh(inner @ part.second.weight + part.second.bias)
 
-    return through(mechanism.asking, queries) @ through(mechanism.offering, states).transpose(1, 2)
+    return project(mechanism.asking, queries) @ project(mechanism.offering, states).transpose(1, 2)
 
 
 @pytest.mark.parametrize(("scale", "factor"), [(None, WIDTH**-0.5), (1.0, 1.0)])
-def test_at_test_a_word_is_selected_where_it_is_more_probable_than_not(scale, factor) -> None:
+def test_evaluation_selects_words_with_probability_above_half(scale, factor) -> None:
     mechanism = build(scale=scale).eval()
     reading, memory = read(mechanism)
     scores = factor * scores_of(mechanism)
@@ -65,7 +65,7 @@ def test_at_test_a_word_is_selected_where_it_is_more_probable_than_not(scale, fa
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_belief_is_the_probability_of_each_selection(training) -> None:
+def test_posterior_is_the_probability_of_each_selection(training) -> None:
     mechanism = build().train(training)
     reading, memory = read(mechanism)
     expected = torch.sigmoid(WIDTH**-0.5 * scores_of(mechanism)).masked_fill(~MASK[:, None], 0.0)
@@ -73,10 +73,10 @@ def test_belief_is_the_probability_of_each_selection(training) -> None:
     assert mechanism.has_posterior and not mechanism.observes
     torch.testing.assert_close(reading.state.belief[:, 0], expected[:, -1], atol=1e-12, rtol=1e-12)
     start = mechanism.start(memory)
-    assert start.belief is start.weights  # before the first step nothing was selected
+    assert start.belief is start.weights  # nothing is selected before the first step
 
 
-def test_where_nothing_is_probable_the_most_probable_word_is_read() -> None:
+def test_evaluation_selects_the_top_word_if_all_are_improbable() -> None:
     mechanism = build().eval()
     with torch.no_grad():
         mechanism.asking.second.weight.zero_()
@@ -86,7 +86,7 @@ def test_where_nothing_is_probable_the_most_probable_word_is_read() -> None:
     assert (reading.weights.sum(-1) == 1).all()
 
 
-def test_nothing_selected_in_training_reads_zeros() -> None:
+def test_empty_selection_in_training_gives_zero_context() -> None:
     mechanism = build().train()
     with torch.no_grad():
         for part in (mechanism.asking, mechanism.offering):
@@ -98,19 +98,19 @@ def test_nothing_selected_in_training_reads_zeros() -> None:
     assert torch.isfinite(reading.log_policy).all()
 
 
-def test_log_policy_and_entropy_are_sums_over_real_words() -> None:
+def test_log_policy_and_entropy_exclude_padding() -> None:
     mechanism = build(entropy=0.5, weight=2.0).train()
     reading, _ = read(mechanism)
     p = torch.sigmoid(WIDTH**-0.5 * scores_of(mechanism))
-    drawn = reading.weights[:, :, 0]
-    each = (drawn * p.log() + (1 - drawn) * (1 - p).log()) * MASK.unsqueeze(1)
+    sampled = reading.weights[:, :, 0]
+    each = (sampled * p.log() + (1 - sampled) * (1 - p).log()) * MASK.unsqueeze(1)
     torch.testing.assert_close(reading.log_policy[..., 0], each.sum(-1))
     entropy = -(p * p.log() + (1 - p) * (1 - p).log()) * MASK.unsqueeze(1)
     torch.testing.assert_close(reading.penalty, -2.0 * 0.5 * entropy.sum(-1))
     assert (reading.weights.masked_select(~MASK[:, None, None]) == 0).all()
 
 
-def test_reward_and_entropy_train_the_policys_projections_alone() -> None:
+def test_reward_and_entropy_train_only_the_policy_projections() -> None:
     mechanism = build().train()
     states = torch.randn(BATCH, WORDS, WIDTH, dtype=torch.float64, requires_grad=True)
     queries = torch.randn(BATCH, STEPS, WIDTH, dtype=torch.float64, requires_grad=True)
@@ -121,8 +121,8 @@ def test_reward_and_entropy_train_the_policys_projections_alone() -> None:
     assert mechanism.asking.first.weight.grad is not None and mechanism.offering.first.weight.grad is not None
 
 
-def test_the_gradients_mean_is_that_of_the_enumerated_expectation() -> None:
-    """One step, three words, a reward of each selection: REINFORCE with and without a baseline."""
+def test_reinforce_gradient_is_unbiased() -> None:
+    """One step, three words, one reward per selection: REINFORCE with and without a baseline."""
     mechanism = build().train()
     rewards = torch.randn(2, 2, 2, dtype=torch.float64)
     states = torch.randn(1, 3, WIDTH, dtype=torch.float64)
@@ -146,38 +146,39 @@ def test_the_gradients_mean_is_that_of_the_enumerated_expectation() -> None:
     bits = reading.weights[:, 0, 0].long()
     found = rewards[bits[:, 0], bits[:, 1], bits[:, 2]]
     direction = torch.randn(weight.shape, dtype=torch.float64)
-    # d log policy along a direction, for each of the 8 selections.
+    # Directional derivative of log policy, for each of the 8 selections.
     slopes = {}
     for one in itertools.product((0, 1), repeat=3):
         p = torch.sigmoid(scores())
         log_policy = sum((p[j] if bit else 1 - p[j]).log() for j, bit in enumerate(one))
         slopes[one] = float((torch.autograd.grad(log_policy, weight)[0] * direction).sum())
-    drawn = torch.tensor([slopes[tuple(row)] for row in bits.tolist()], dtype=torch.float64)
+    sampled = torch.tensor([slopes[tuple(row)] for row in bits.tolist()], dtype=torch.float64)
+    # The second baseline is the mean reward of the other samples.
     for baseline in (0.0, (found.sum() - found) / (count - 1)):
-        estimates = (found - baseline) * drawn
+        estimates = (found - baseline) * sampled
         error = estimates.std() / count**0.5
         assert abs(estimates.mean() - (truth * direction).sum()) < 4 * error
-    # And the mechanism's own log-policies have that gradient.
+    # The log-policies of the mechanism have the same gradient.
     (total,) = torch.autograd.grad((found * reading.log_policy[:, 0, 0]).sum(), weight)
-    torch.testing.assert_close((total * direction).sum(), (found * drawn).sum())
+    torch.testing.assert_close((total * direction).sum(), (found * sampled).sum())
 
 
-def test_draws_have_their_probability() -> None:
+def test_bernoulli_samples_have_the_right_mean() -> None:
     torch.manual_seed(3)
     odds = torch.tensor([-2.0, 0.0, 1.5], dtype=torch.float64)
-    drawn = sample_bernoulli(odds.expand(20000, -1)).double().mean(0)
+    sampled = sample_bernoulli(odds.expand(20000, -1)).double().mean(0)
     p = torch.sigmoid(odds)
-    assert ((drawn - p).abs() < 4 * (p * (1 - p) / 20000).sqrt()).all()
+    assert ((sampled - p).abs() < 4 * (p * (1 - p) / 20000).sqrt()).all()
 
 
 REFERENCE = Sequences(torch.tensor([[5, 6, 7, EOS], [8, 9, EOS, 0]]), torch.tensor([4, 3]))
-SAID = torch.tensor([[5, 5, 7, EOS], [9, UNK, EOS, 4]])
+GENERATED = torch.tensor([[5, 5, 7, EOS], [9, UNK, EOS, 4]])
 
 
-def test_returns_are_what_is_still_to_come() -> None:
-    found = returns_of(SAID, REFERENCE)
+def test_returns_are_sums_of_future_rewards() -> None:
+    found = returns_of(GENERATED, REFERENCE)
     lengths = REFERENCE.lengths.numpy()
-    scores = prefix_bleu(SAID.numpy(), lengths, REFERENCE.tokens.numpy(), lengths, EOS, UNK)
+    scores = prefix_bleu(GENERATED.numpy(), lengths, REFERENCE.tokens.numpy(), lengths, EOS, UNK)
     for b, length in enumerate((4, 3)):
         rewards = [scores[b, t] - (scores[b, t - 1] if t else 0.0) for t in range(length)]
         for t in range(length):
@@ -190,13 +191,13 @@ def outcome(expected=None) -> Outcome:
     policy = torch.tensor([[-1.0, -2.0, -0.5, -0.1], [-0.3, -0.7, -0.2, -9.0]]).unsqueeze(-1).requires_grad_()
     mask = REFERENCE.mask
     return Outcome(
-        zeros, zeros, zeros, policy, torch.zeros(2, 4), mask, (), (), likeliest=SAID, expected=expected
+        zeros, zeros, zeros, policy, torch.zeros(2, 4), mask, (), (), likeliest=GENERATED, expected=expected
     )
 
 
 @pytest.mark.parametrize("of_others", [True, False])
-def test_the_advantage_is_the_return_less_the_others_mean(of_others) -> None:
-    returns = returns_of(SAID, REFERENCE)
+def test_advantage_is_return_minus_mean_of_other_sentences(of_others) -> None:
+    returns = returns_of(GENERATED, REFERENCE)
     found = rewarded(outcome(), REFERENCE, Reward(0.5, of_others)).advantage
     baseline = returns.flip(0) * REFERENCE.mask.flip(0) if of_others else torch.zeros(2, 4)
     expected = 0.5 * (returns - baseline)
@@ -207,9 +208,9 @@ def test_the_advantage_is_the_return_less_the_others_mean(of_others) -> None:
     assert (gradient[..., 0][~REFERENCE.mask] == 0).all()
 
 
-def test_a_learned_baseline_learns_the_returns_and_nothing_else() -> None:
+def test_learned_baseline_receives_only_the_regression_gradient() -> None:
     guess = torch.tensor([[0.5, 0.2, 0.1, 0.0], [1.0, 0.3, 0.2, 7.0]], requires_grad=True)
-    returns = returns_of(SAID, REFERENCE)
+    returns = returns_of(GENERATED, REFERENCE)
     found = rewarded(outcome(guess), REFERENCE, Reward(1.0, False))
     torch.testing.assert_close(found.advantage, returns - guess.detach())
     (gradient,) = torch.autograd.grad(reinforce(found).total, guess)

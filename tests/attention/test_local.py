@@ -1,4 +1,4 @@
-"""Local attention: its weights are the printed formula, its window stays in the sentence."""
+"""Tests of local attention: weights by the printed formula, and windows that stay inside the sentence."""
 
 import math
 
@@ -39,7 +39,7 @@ def queries(steps: int = 5) -> torch.Tensor:
 
 
 def weights_of(mechanism: Attention, given: Memory, asked: torch.Tensor) -> torch.Tensor:
-    """[B, T, S], step by step."""
+    """Return the weights [B, T, S], computed one step at a time."""
     prepared = mechanism.prepare(given)
     state, found = mechanism.start(prepared), []
     for query in asked.unbind(1):
@@ -51,8 +51,8 @@ def weights_of(mechanism: Attention, given: Memory, asked: torch.Tensor) -> torc
 
 @variants
 @pytest.mark.parametrize("map", MAPS)
-def test_weights_are_those_of_the_printed_formula(variant, map) -> None:
-    """Luong et al. (2015), Eq. 9 and 10: scores within the window alone, sigma = D / 2."""
+def test_weights_match_the_printed_formula(variant, map) -> None:
+    """Luong et al. (2015), Eq. 9 and 10, with scores inside the window only and sigma = D / 2."""
     window = 2
     mechanism = build(variant, window=window, map=map, scorer="general")
     given, asked = memory(), queries()
@@ -74,20 +74,20 @@ def test_weights_are_those_of_the_printed_formula(variant, map) -> None:
             torch.testing.assert_close(found[row, t], expected)
 
 
-def test_a_window_beyond_the_sentence_stays_with_its_last_word() -> None:
+def test_window_past_the_sentence_stays_on_the_last_word() -> None:
     found = weights_of(build("monotonic", window=1), memory(), queries(9))
     for row, length in enumerate(LENGTHS):
         beyond = found[row, length + 1 :]
         assert (beyond[:, length - 1] == 1).all() and (beyond.sum(-1) == 1).all()
 
 
-def test_of_a_window_that_crosses_the_end_what_is_outside_is_left_out() -> None:
-    found = weights_of(build("monotonic", window=1), memory(), queries(3))[1, 2]  # words 1 to 3 of three
+def test_window_crossing_the_end_excludes_padding() -> None:
+    found = weights_of(build("monotonic", window=1), memory(), queries(3))[1, 2]  # positions 1 to 3, length 3
     assert found[0] == 0 and (found[1:3] > 0).all() and found.sum().item() == pytest.approx(1)
 
 
 @variants
-def test_a_sentence_of_one_word_is_attended_by_its_distance_from_the_window(variant) -> None:
+def test_one_word_sentence_is_weighted_by_distance_to_the_window_center(variant) -> None:
     mechanism, asked = build(variant, window=3), queries(4)
     found = weights_of(mechanism, memory(), asked)[2, :, 0]
     expected = torch.ones(4, dtype=torch.float64)
@@ -97,14 +97,14 @@ def test_a_sentence_of_one_word_is_attended_by_its_distance_from_the_window(vari
     torch.testing.assert_close(found, expected)
 
 
-def test_a_window_as_wide_as_the_sentence_is_soft_attention() -> None:
+def test_window_covering_the_sentence_gives_soft_attention() -> None:
     local, given, asked = build("monotonic", window=20), memory(), queries()
     soft = build_attention(SoftAttentionConfig(), 4, 3).double()
     soft.load_state_dict({"scorer.weight": local.scorer.weight})
     torch.testing.assert_close(weights_of(local, given, asked), weights_of(soft, given, asked))
 
 
-def test_rows_at_different_steps_have_windows_of_their_own() -> None:
+def test_each_row_has_its_own_window_position() -> None:
     mechanism, given, asked = build("monotonic", window=1), memory(), queries()
     prepared = mechanism.prepare(given)
     first = mechanism.start(prepared)
@@ -113,12 +113,13 @@ def test_rows_at_different_steps_have_windows_of_their_own() -> None:
     assert [row.nonzero().flatten().tolist() for row in found] == [[3, 4, 5], [0, 1, 2], [0]]
 
 
-def test_half_precision_of_products_does_not_move_the_window() -> None:
+def test_autocast_does_not_move_the_window() -> None:
     mechanism = build("predictive", window=2).float()
     states, asked = torch.randn(1, 90, 3), torch.randn(1, 100, 4)
     given = mechanism.prepare(Memory(states, torch.ones(1, 90, dtype=torch.bool)))
     assert mechanism.vector is not None
-    hidden = torch.tanh(asked.bfloat16() @ mechanism.place.bfloat16())  # the one product in half precision
+    # The projection is the only matrix multiplication in half precision.
+    hidden = torch.tanh(asked.bfloat16() @ mechanism.place.bfloat16())
     expected = (90 * torch.sigmoid(hidden.float() @ mechanism.vector)).detach()
     with torch.autocast("cpu", torch.bfloat16):
         prepared = mechanism.prepare(Memory(states, given.mask))
@@ -128,7 +129,7 @@ def test_half_precision_of_products_does_not_move_the_window() -> None:
         assert places.min() == math.ceil(middle - 2) and places.max() == math.floor(middle + 2)
 
 
-def test_gradients_are_those_of_finite_differences() -> None:
+def test_gradcheck() -> None:
     mechanism = build("predictive", window=4)
     goal = torch.randn(3, 2, 6, dtype=torch.float64)
 
@@ -156,7 +157,7 @@ def model(variant: str) -> LstmModel:
 
 
 @variants
-def test_search_finds_the_same_alone_as_among_others_and_what_forced_decoding_scores(variant) -> None:
+def test_beam_search_is_batch_invariant_and_equals_forced_decoding(variant) -> None:
     made, sentences = model(variant), [[5, 7, 6, 9, 8], [5], [9, 8, 7]]
     settings = SearchConfig(beam=3, length_penalty=0.0, max_length_extra=6)
     source = collate(sentences, None, range(3)).source

@@ -1,4 +1,4 @@
-"""The pointer stands where the steps of the target say, in training and search alike."""
+"""Tests of pointer attention: the position is the number of preceding steps, in training and search."""
 
 import pytest
 import torch
@@ -30,23 +30,23 @@ def model() -> LstmModel:
 
 SOURCES = [[6, 7, 8, 9], [6, 7]]
 TARGETS = [[6, STEP, STEP, 7, 8, STEP, 9, EOS], [6, STEP, 7, STEP, STEP, 8, EOS]]
-# Steps before each token; in the second sentence the pointer stays on the last word.
-PLACES = [[0, 0, 1, 2, 2, 2, 3, 3], [0, 0, 1, 1, 1, 1, 1, 0]]
+# Number of steps before each token. In the second sentence the pointer stops at the last word.
+POSITIONS = [[0, 0, 1, 2, 2, 2, 3, 3], [0, 0, 1, 1, 1, 1, 1, 0]]
 
 
-def test_the_pointer_stands_where_the_steps_before_say(model) -> None:
+def test_pointer_position_is_the_number_of_preceding_steps(model) -> None:
     outcome = model(collate(SOURCES, TARGETS, [0, 1]))
     weights = outcome.weights[0][:, :, 0]
     real = outcome.mask
-    assert torch.equal(weights[real].argmax(-1), torch.tensor(PLACES)[real])
+    assert torch.equal(weights[real].argmax(-1), torch.tensor(POSITIONS)[real])
     assert torch.equal(weights[real].sum(-1), torch.ones(int(real.sum())))
 
 
-def test_search_reads_what_training_read(model) -> None:
+def test_search_attends_to_the_positions_of_training(model) -> None:
     outcome = model(collate(SOURCES[:1], TARGETS[:1], [0]))
     memories, state = model.begin(collate(SOURCES[:1], None, [0]).source)
     total, before = [], BOS
-    for place, token in zip(PLACES[0], TARGETS[0], strict=True):
+    for place, token in zip(POSITIONS[0], TARGETS[0], strict=True):
         prediction = model.step(torch.tensor([before]), memories, state)
         reading = prediction.readings[0]
         assert torch.equal(reading.contexts[0, 0], memories[0].states[0, place])
@@ -56,7 +56,7 @@ def test_search_reads_what_training_read(model) -> None:
     torch.testing.assert_close(torch.stack(total), outcome.log_likelihood[0])
 
 
-def test_each_hypothesis_moves_its_own_pointer() -> None:
+def test_each_hypothesis_has_its_own_pointer() -> None:
     mechanism = PointerAttention(PointerAttentionConfig(), 4, 4)
     memory = Memory(torch.randn(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)).select(torch.tensor([0, 0]))
     state = mechanism.enter(mechanism.start(memory), torch.tensor([STEP, 7]))
@@ -66,7 +66,7 @@ def test_each_hypothesis_moves_its_own_pointer() -> None:
     assert torch.equal(reading.contexts[:, 0], memory.states[0, [0, 2]])
 
 
-def test_a_pointer_that_nothing_moves_is_refused() -> None:
+def test_pointer_attention_requires_the_actions_tokenizer() -> None:
     files = {"source": "a", "target": "b"}
     run = {"data": {"train": [files], "valid": files}, "model": {"attention": {"kind": "pointer"}}}
     with pytest.raises(ConfigError, match="'actions'"):

@@ -1,4 +1,4 @@
-"""Posterior attention against enumeration of every sequence of positions."""
+"""Tests of posterior attention against an enumeration of all sequences of source positions."""
 
 import math
 from itertools import product
@@ -50,7 +50,10 @@ def _batch() -> Batch:
 
 
 def _parts(model: LstmModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scores z_t and log p(y_t | s_t, x_j) of every word, from a decoder that is fed nothing of attention."""
+    """Return the scores z_t and log p(y_t | s_t, x_j) for every source position j.
+
+    The decoder has no input feeding, so these do not depend on attention.
+    """
     assert batch.target is not None
     memories, state = model.begin(batch.source)
     tokens, rows = torch.full((len(batch),), BOS), torch.arange(len(batch))
@@ -72,7 +75,7 @@ def _parts(model: LstmModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.mark.parametrize("readout", ["tanh", "linear"])
 @pytest.mark.parametrize("coupling", ["proximity", "monotonic", "forward"])
-def test_with_all_words_and_no_mixing_it_is_the_forward_algorithm(coupling, readout) -> None:
+def test_exact_inference_equals_the_forward_algorithm(coupling, readout) -> None:
     model, batch = _model(readout, coupling=coupling, contexts=0, mix=1.0), _batch()
     scores, emissions = _parts(model, batch)
     mask = batch.source.mask
@@ -87,7 +90,7 @@ def test_with_all_words_and_no_mixing_it_is_the_forward_algorithm(coupling, read
     expected = chain_log_likelihood(start, transitions, emissions, batch.target.mask)
     found = model(batch).log_likelihood.sum(1)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
-    # And so every sequence of positions, one after the other.
+    # An enumeration of all sequences of positions gives the same likelihood.
     for b, (words, steps) in enumerate(((3, 4), (2, 3), (1, 2))):
         total = 0.0
         for path in product(range(words), repeat=steps):
@@ -99,7 +102,7 @@ def test_with_all_words_and_no_mixing_it_is_the_forward_algorithm(coupling, read
 
 
 @pytest.mark.parametrize("readout", ["tanh", "linear"])
-def test_prior_joint_over_all_words_is_the_sum_over_all_alignments(readout) -> None:
+def test_exact_prior_joint_is_the_sum_over_all_alignments(readout) -> None:
     model, batch = _model(readout, passes="prior", contexts=0), _batch()
     scores, emissions = _parts(model, batch)
     prior = scores.masked_fill(~batch.source.mask.unsqueeze(1), -torch.inf).log_softmax(-1)
@@ -111,7 +114,7 @@ def test_prior_joint_over_all_words_is_the_sum_over_all_alignments(readout) -> N
 
 
 @pytest.mark.parametrize("coupling", ["none", "proximity", "monotonic"])
-def test_few_words_not_renormalised_never_exceed_the_exact_likelihood(coupling) -> None:
+def test_top_k_without_tail_is_a_lower_bound_on_the_likelihood(coupling) -> None:
     batch = _batch()
     settings = {"coupling": coupling, "mix": 1.0, "beyond": "drop"}
     whole, *parts = (_model(contexts=count, **settings)(batch).log_likelihood.sum(1) for count in (0, 1, 2))
@@ -121,8 +124,11 @@ def test_few_words_not_renormalised_never_exceed_the_exact_likelihood(coupling) 
 
 
 @pytest.mark.parametrize("coupling", ["none", "proximity", "monotonic"])
-def test_words_beyond_the_few_are_read_together(coupling) -> None:
-    """With the definition: the mean of the others by their prior, and Bayes' rule over K + 1 contexts."""
+def test_tail_positions_share_their_mean_context(coupling) -> None:
+    """The remaining positions share one context, their mean under the prior.
+
+    Bayes' rule is applied to these K + 1 contexts.
+    """
     model, batch = _model(coupling=coupling, contexts=1, mix=1.0, beyond="mean", feed="context"), _batch()
     (memory,), state = model.begin(batch.source)
     rows, tokens = torch.arange(3), torch.full((3,), BOS)
@@ -146,7 +152,7 @@ def test_words_beyond_the_few_are_read_together(coupling) -> None:
 
 @pytest.mark.parametrize("passes", ["prior", "posterior"])
 @pytest.mark.parametrize("beyond", BEYOND)
-def test_where_no_word_is_beyond_the_few_all_are_the_exact_likelihood(passes, beyond) -> None:
+def test_top_k_covering_the_sentence_gives_the_exact_likelihood(passes, beyond) -> None:
     batch = _batch()
     exact, found = (
         _model(passes=passes, **settings)(batch).log_likelihood.sum(1)
@@ -155,7 +161,7 @@ def test_where_no_word_is_beyond_the_few_all_are_the_exact_likelihood(passes, be
     torch.testing.assert_close(found, exact, rtol=0, atol=1e-9)
 
 
-def test_renormalised_the_few_words_have_all_of_the_prior() -> None:
+def test_renormalized_top_k_weights_sum_to_one() -> None:
     model, batch = _model(contexts=2, beyond="renormalise"), _batch()
     (memory,), state = model.begin(batch.source)
     reading = model.step(torch.full((3,), BOS), (memory,), state).readings[0]
@@ -164,14 +170,14 @@ def test_renormalised_the_few_words_have_all_of_the_prior() -> None:
     torch.testing.assert_close(reading.log_weights[0].exp(), kept / kept.sum())
 
 
-def test_unless_told_otherwise_no_prior_is_lost() -> None:
+def test_default_tail_keeps_the_total_prior_mass() -> None:
     model, batch = _model(contexts=1), _batch()
     (memory,), state = model.begin(batch.source)
     found = model.step(torch.full((3,), BOS), (memory,), state)
     torch.testing.assert_close(found.readings[0].log_weights.logsumexp(-1), torch.zeros(3).double())
 
 
-def test_bayes_rule_is_that_of_the_definition() -> None:
+def test_posterior_follows_bayes_rule() -> None:
     model, batch = _model(contexts=2, beyond="drop", feed="context"), _batch()
     memories, state = model.begin(batch.source)
     first = model.step(torch.full((3,), BOS), memories, state)
@@ -192,7 +198,7 @@ def test_bayes_rule_is_that_of_the_definition() -> None:
     torch.testing.assert_close(after.context[0], after.weights[0, 0] @ memories[0].states[0])
 
 
-def test_prior_joint_passes_on_the_expectation_of_soft_attention() -> None:
+def test_prior_joint_passes_the_soft_context_to_the_decoder() -> None:
     model, batch = _model(passes="prior", contexts=2, feed="context"), _batch()
     memories, state = model.begin(batch.source)
     first = model.step(torch.full((3,), BOS), memories, state)
@@ -203,7 +209,7 @@ def test_prior_joint_passes_on_the_expectation_of_soft_attention() -> None:
 
 
 @pytest.mark.parametrize("beyond", BEYOND)
-def test_prior_joint_without_coupling_reads_all_steps_in_parallel(beyond) -> None:
+def test_parallel_prior_joint_equals_single_steps(beyond) -> None:
     model, batch = _model(passes="prior", contexts=1, beyond=beyond), _batch()
     attention, (memory,) = _attention(model), model.begin(batch.source)[0]
     queries = torch.randn(3, 4, 6, dtype=torch.double)
@@ -223,7 +229,7 @@ def test_prior_joint_without_coupling_reads_all_steps_in_parallel(beyond) -> Non
 @pytest.mark.parametrize("contexts", [6, 1, 0])
 @pytest.mark.parametrize("beyond", BEYOND)
 @pytest.mark.parametrize("coupling", ["none", "monotonic"])
-def test_k_larger_than_the_sentence_and_a_sentence_of_one_word(coupling, contexts, beyond) -> None:
+def test_large_top_k_and_one_word_sentence_are_finite(coupling, contexts, beyond) -> None:
     settings = {"coupling": coupling, "contexts": contexts, "beyond": beyond}
     model, batch = _model(**settings, feed="attentional"), _batch()
     found = model(batch)
@@ -232,11 +238,11 @@ def test_k_larger_than_the_sentence_and_a_sentence_of_one_word(coupling, context
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
     alone = model(collate([[6]], [[7, EOS]], [2])).log_likelihood
     torch.testing.assert_close(alone[0], found.log_likelihood[2, :2])
-    # A single word is believed in, whatever the token.
+    # The posterior of the only word is 1, for any token.
     torch.testing.assert_close(found.beliefs[0][2, :, 0, 0], torch.ones(4, dtype=torch.float64))
 
 
-def test_teacher_forcing_of_its_own_translation_gives_the_score_of_search() -> None:
+def test_forced_decoding_score_equals_search_score() -> None:
     model, batch = _model(coupling="monotonic", contexts=2, feed="context", readout="linear"), _batch()
     for row, found in enumerate(beam_search(model, batch.source, SearchConfig(beam=3, length_penalty=0.0))):
         words = batch.source.tokens[row, : int(batch.source.lengths[row])].tolist()
@@ -244,14 +250,14 @@ def test_teacher_forcing_of_its_own_translation_gives_the_score_of_search() -> N
         assert forced.item() == pytest.approx(found[0].log_probability, abs=1e-9)
 
 
-def test_a_chain_that_only_goes_on_is_exact_or_refused() -> None:
+def test_forward_coupling_requires_exact_inference() -> None:
     for more in ({"contexts": 0}, {"mix": 1.0}, {"mix": 1.0, "contexts": 0, "passes": "prior"}):
         with pytest.raises(ConfigError, match="coupling 'forward' requires exact inference"):
             from_dict(PosteriorAttentionConfig, {"kind": "posterior", "coupling": "forward", **more})
 
 
 @pytest.mark.parametrize(("coupling", "parameters"), [("proximity", 5), ("monotonic", 1), ("none", 0)])
-def test_biases_are_those_of_the_couplings(coupling, parameters) -> None:
+def test_bias_matrix_matches_the_coupling(coupling, parameters) -> None:
     mechanism = _attention(_model(coupling=coupling))
     bias = mechanism.bias(6)
     distance = torch.arange(6).unsqueeze(1) - torch.arange(6)

@@ -1,4 +1,4 @@
-"""Scores are those of the papers' formulas, written out with einsum."""
+"""Tests of score functions against the papers' formulas, written with einsum."""
 
 import pytest
 import torch
@@ -9,28 +9,28 @@ from regard.errors import ConfigError
 QUERIES, STATES = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 6, dtype=torch.float64)
 
 
-def test_dot_is_luong_et_al_2015_equation_8() -> None:
+def test_dot_matches_luong_et_al_2015_equation_8() -> None:
     states = torch.randn(2, 5, 4, dtype=torch.float64)
     scorer = build_scorer("dot", 4, 4)
     expected = torch.einsum("btd,bsd->bts", QUERIES, states)
     torch.testing.assert_close(scorer(QUERIES, scorer.keys(states)), expected)
 
 
-def test_general_is_luong_et_al_2015_equation_8() -> None:
+def test_general_matches_luong_et_al_2015_equation_8() -> None:
     scorer = build_scorer("general", 4, 6).double()
     assert isinstance(scorer, GeneralScorer)
     expected = torch.einsum("btq,qd,bsd->bts", QUERIES, scorer.weight, STATES)
     torch.testing.assert_close(scorer(QUERIES, scorer.keys(STATES)), expected)
 
 
-def test_scaled_general_is_divided_by_the_root_of_the_querys_width() -> None:
+def test_scaled_general_divides_by_square_root_of_query_size() -> None:
     plain, scaled = (build_scorer(kind, 4, 6).double() for kind in ("general", "scaled_general"))
     scaled.load_state_dict(plain.state_dict())
     expected = plain(QUERIES, plain.keys(STATES)) / 2
     torch.testing.assert_close(scaled(QUERIES, scaled.keys(STATES)), expected)
 
 
-def test_additive_is_bahdanau_et_al_2015_appendix_a() -> None:
+def test_additive_matches_bahdanau_et_al_2015_appendix_a() -> None:
     scorer = build_scorer("additive", 4, 6, 7).double()
     assert isinstance(scorer, AdditiveScorer)
     words = torch.einsum("ad,bsd->bsa", scorer.memory.weight, STATES) + scorer.memory.bias
@@ -39,6 +39,6 @@ def test_additive_is_bahdanau_et_al_2015_appendix_a() -> None:
     torch.testing.assert_close(scorer(QUERIES, scorer.keys(STATES)), expected)
 
 
-def test_a_dot_product_of_different_widths_is_refused() -> None:
+def test_dot_product_requires_equal_sizes() -> None:
     with pytest.raises(ConfigError, match="widths are 4 and 6"):
         build_scorer("dot", 4, 6)

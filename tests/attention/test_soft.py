@@ -1,4 +1,4 @@
-"""Soft attention's settings."""
+"""Tests of the configuration of soft attention."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from regard.errors import ConfigError
 from regard.functional import fusedmax
 
 
-def test_the_strength_of_fusedmax_is_a_setting_and_of_no_other_map() -> None:
+def test_fusion_strength_applies_to_fusedmax_only() -> None:
     mechanism = SoftAttention(SoftAttentionConfig(map="fusedmax", fusion=0.4, scorer="dot"), 6, 6)
     memory = mechanism.prepare(Memory(torch.randn(2, 5, 6), torch.ones(2, 5, dtype=torch.bool)))
     query = torch.randn(2, 6)

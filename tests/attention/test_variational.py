@@ -1,4 +1,4 @@
-"""Variational attention: its bound against enumeration, its estimators against its bound, and search."""
+"""Tests of variational attention: bound against enumeration, estimators against the bound, and search."""
 
 import math
 from itertools import product
@@ -44,7 +44,7 @@ def reference(steps: int = 3) -> Reference:
 
 
 def outcome(reading: Reading, found: torch.Tensor) -> Outcome:
-    """What a model gives that makes one step."""
+    """Return the outcome of a model with a single step."""
     step = found.unsqueeze(1)
     mask = torch.ones_like(step[..., 0], dtype=torch.bool)
     parts = (reading.log_weights, reading.log_policy, reading.penalty)
@@ -52,7 +52,7 @@ def outcome(reading: Reading, found: torch.Tensor) -> Outcome:
 
 
 def likelihood(contexts: torch.Tensor) -> torch.Tensor:
-    """Some log p(y | context)."""
+    """Return an arbitrary log p(y | context)."""
     return torch.nn.functional.logsigmoid(contexts @ torch.tensor([2.0, -1.0, 0.5, 1.5]).to(contexts.dtype))
 
 
@@ -80,7 +80,7 @@ def batch(rows=(0, 1, 2)) -> Batch:
 # --- the bound ----------------------------------------------------------------------------------------
 
 
-def test_bound_and_marginal_are_the_sums_over_all_sequences_of_positions() -> None:
+def test_bound_and_marginal_match_enumeration() -> None:
     made, data = model(), batch()
     proposed = made.train()(data)
     exact = made.eval()(data)
@@ -102,7 +102,7 @@ def test_bound_and_marginal_are_the_sums_over_all_sequences_of_positions() -> No
     assert bound < marginal
 
 
-def test_the_bound_is_the_marginal_where_the_proposal_is_the_posterior() -> None:
+def test_bound_is_tight_if_the_proposal_is_the_posterior() -> None:
     mechanism, query = build(), torch.randn(3, 4, dtype=torch.float64)
     prepared = mechanism.prepare(memory())
     start = mechanism.start(prepared)
@@ -118,7 +118,7 @@ def test_the_bound_is_the_marginal_where_the_proposal_is_the_posterior() -> None
 
 
 @estimators
-def test_the_penalty_is_the_divergence_of_the_proposal_from_the_prior(estimator) -> None:
+def test_penalty_is_kl_divergence_from_proposal_to_prior(estimator) -> None:
     mechanism = build(estimator)
     prepared, target = mechanism.prepare(memory()), reference()
     log_q = mechanism.propose(prepared, target)[:, 0]
@@ -133,7 +133,7 @@ def test_the_penalty_is_the_divergence_of_the_proposal_from_the_prior(estimator)
         torch.testing.assert_close(reading.penalty[row], torch.distributions.kl_divergence(q, prior))
 
 
-def test_the_proposal_is_a_bilinear_softmax_that_sees_the_whole_target_and_no_padding() -> None:
+def test_proposal_is_bilinear_softmax_conditioned_on_the_target_without_padding() -> None:
     mechanism, given, target = build(), memory(), reference()
     found = mechanism.propose(given, target)
     read, _ = mechanism.reader(target.embedded, target.mask.sum(-1))
@@ -141,7 +141,7 @@ def test_the_proposal_is_a_bilinear_softmax_that_sees_the_whole_target_and_no_pa
     hidden = ~given.mask.unsqueeze(1).expand_as(scores)
     torch.testing.assert_close(found, scores.masked_fill(hidden, -torch.inf).log_softmax(-1))
     changed = target.embedded.clone()
-    changed[:, 2] += 1  # the last word of the first sentence, padding in the others
+    changed[:, 2] += 1  # the last word of the first sentence, but padding in the others
     other = mechanism.propose(given, Reference(changed, target.mask))
     assert (other[0, 0] != found[0, 0]).all() and torch.equal(other[1, :2], found[1, :2])
 
@@ -149,8 +149,11 @@ def test_the_proposal_is_a_bilinear_softmax_that_sees_the_whole_target_and_no_pa
 # --- estimators ---------------------------------------------------------------------------------------
 
 
-def drawn(estimator: str, **settings) -> tuple[Reading, torch.Tensor, torch.Tensor]:
-    """One step of many rows of one sentence; with the states that the gradient of each row comes to."""
+def sample(estimator: str, **settings) -> tuple[Reading, torch.Tensor, torch.Tensor]:
+    """Run one step of COUNT copies of a sentence.
+
+    Returns the step, the states, whose gradient has one row per sample, and the log-proposal.
+    """
     mechanism = build(estimator, **settings)
     generator = torch.Generator().manual_seed(7)
     states, embedded, query = (
@@ -167,21 +170,21 @@ def drawn(estimator: str, **settings) -> tuple[Reading, torch.Tensor, torch.Tens
 
 
 def gradients(estimator: str, **settings) -> torch.Tensor:
-    reading, states, _ = drawn(estimator, **settings)
+    reading, states, _ = sample(estimator, **settings)
     objective = "reinforce" if estimator == "reinforce" else "bound"
     loss_of(objective)(outcome(reading, likelihood(reading.contexts)), 0.0).total.backward()
     assert states.grad is not None
     return states.grad.flatten(1)
 
 
-def test_the_mean_gradient_of_reinforce_is_that_of_the_enumerated_bound() -> None:
+def test_reinforce_gradient_is_unbiased() -> None:
     expected, found = gradients("enumerate")[0], gradients("reinforce")
     assert (expected != 0).all()
     error = found.std(0) / math.sqrt(COUNT)
     assert ((found.mean(0) - expected).abs() <= 4 * error).all()
 
 
-def test_the_gradient_of_gumbel_points_where_that_of_the_enumerated_bound_does() -> None:
+def test_gumbel_gradient_is_close_in_direction_to_exact_gradient() -> None:
     expected = gradients("enumerate")[0]
     for settings in ({"temperature": 0.5}, {"straight_through": True}):
         found = gradients("gumbel", **settings).mean(0)
@@ -189,8 +192,10 @@ def test_the_gradient_of_gumbel_points_where_that_of_the_enumerated_bound_does()
 
 
 @pytest.mark.parametrize("estimator", ["reinforce", "gumbel"])
-def test_words_are_drawn_as_often_as_the_proposal_says(estimator) -> None:
-    reading, states, log_q = drawn(estimator, **({"straight_through": True} if estimator == "gumbel" else {}))
+def test_samples_follow_the_proposal(estimator) -> None:
+    reading, states, log_q = sample(
+        estimator, **({"straight_through": True} if estimator == "gumbel" else {})
+    )
     chosen = (reading.contexts[:, :1] - states).abs().sum(-1) < 1e-12  # (N, S)
     assert (chosen.sum(-1) == 1).all()
     if estimator == "reinforce":
@@ -199,8 +204,8 @@ def test_words_are_drawn_as_often_as_the_proposal_says(estimator) -> None:
     assert ((mean - expected).abs() <= 4 * (expected * (1 - expected) / COUNT).sqrt()).all()
 
 
-def test_beside_the_draw_of_reinforce_stands_the_expectation_as_a_baseline() -> None:
-    reading, states, _ = drawn("reinforce")
+def test_reinforce_uses_the_expected_context_as_baseline() -> None:
+    reading, states, _ = sample("reinforce")
     expected = (reading.weights @ states)[:, 0]
     torch.testing.assert_close(reading.contexts[:, 1], expected)
     assert (reading.log_weights == torch.tensor([0.0, -torch.inf])).all()
@@ -208,7 +213,7 @@ def test_beside_the_draw_of_reinforce_stands_the_expectation_as_a_baseline() -> 
 
 
 @estimators
-def test_training_reaches_every_parameter(estimator) -> None:
+def test_every_parameter_receives_a_gradient(estimator) -> None:
     made = model(estimator).train()
     outcome = made(batch(), average=True)
     loss_of(made.objective)(outcome, 0.1).total.backward()
@@ -219,11 +224,11 @@ def test_training_reaches_every_parameter(estimator) -> None:
 # --- in a model ---------------------------------------------------------------------------------------
 
 
-def test_each_estimator_has_its_objective() -> None:
+def test_objective_of_each_estimator() -> None:
     assert [model(name).objective for name in ESTIMATORS] == ["bound", "reinforce", "bound"]
 
 
-def test_the_recurrence_is_fed_the_expectation_of_the_prior_with_and_without_a_target() -> None:
+def test_decoder_input_is_the_prior_expectation_with_and_without_target() -> None:
     mechanism, query = build(), torch.randn(3, 4, dtype=torch.float64)
     given = mechanism.prepare(memory())
     for state in (mechanism.start(given, reference()), mechanism.start(given)):
@@ -234,7 +239,7 @@ def test_the_recurrence_is_fed_the_expectation_of_the_prior_with_and_without_a_t
     )
 
 
-def test_what_is_believed_is_the_proposal_in_training_and_the_posterior_elsewhere() -> None:
+def test_posteriors_are_the_proposal_in_training_and_exact_in_evaluation() -> None:
     made, data = model(), batch()
     trained = made.train()(data)
     torch.testing.assert_close(trained.beliefs[0][:, :, 0], trained.log_weights.exp())
@@ -247,7 +252,7 @@ def test_what_is_believed_is_the_proposal_in_training_and_the_posterior_elsewher
 
 @pytest.mark.parametrize("contexts", [0, 2, 9])
 @pytest.mark.parametrize("training", [False, True])
-def test_a_sentence_has_the_same_loss_alone_as_among_others(contexts, training) -> None:
+def test_loss_is_batch_invariant(contexts, training) -> None:
     made = model(contexts=contexts).train(training)
     together = made(batch())
     objective = loss_of("bound" if training else "marginal")
@@ -259,16 +264,16 @@ def test_a_sentence_has_the_same_loss_alone_as_among_others(contexts, training) 
         torch.testing.assert_close(one.log_likelihood[0], together.log_likelihood[row, : len(TARGETS[row])])
 
 
-def test_the_likeliest_words_share_the_weight_and_are_all_of_it_where_the_sentence_is_shorter() -> None:
+def test_top_k_weights_are_renormalized_and_exact_for_short_sentences() -> None:
     every, two = model().eval()(batch()), model(contexts=2).eval()(batch())
     best = every.weights[0][:, :, 0].topk(2, dim=-1).values
     torch.testing.assert_close(two.log_weights.exp(), best / best.sum(-1, keepdim=True))
-    torch.testing.assert_close(two.log_likelihood[1:], every.log_likelihood[1:])  # of one and two words
+    torch.testing.assert_close(two.log_likelihood[1:], every.log_likelihood[1:])  # of length 1 and 2
     torch.testing.assert_close(two.weights, every.weights)
 
 
 @pytest.mark.parametrize("contexts", [0, 2])
-def test_teacher_forcing_equals_the_steps_of_search(contexts) -> None:
+def test_teacher_forcing_equals_stepwise_decoding(contexts) -> None:
     made, data = model(contexts=contexts).eval(), batch()
     assert data.target is not None
     expected = made(data)
@@ -284,7 +289,7 @@ def test_teacher_forcing_equals_the_steps_of_search(contexts) -> None:
 
 
 @pytest.mark.parametrize("contexts", [0, 2])
-def test_search_marginalises_and_finds_the_same_alone_as_among_others(contexts) -> None:
+def test_beam_search_marginalizes_and_is_batch_invariant(contexts) -> None:
     made = model(contexts=contexts).float().eval()
     settings = SearchConfig(beam=3, length_penalty=0.0, max_length_extra=4)
     together = beam_search(made, batch().source, settings)
@@ -296,7 +301,7 @@ def test_search_marginalises_and_finds_the_same_alone_as_among_others(contexts) 
         assert forced.log_likelihood.sum().item() == pytest.approx(found.score, abs=1e-4)
 
 
-def test_a_linear_readout_has_the_same_bound_as_the_slow_way() -> None:
+def test_linear_readout_shortcut_equals_the_general_path() -> None:
     made = model(readout="linear").train()
     fast = made(batch(), average=True)
     made.attention.reads_words = False
@@ -310,7 +315,7 @@ def test_a_linear_readout_has_the_same_bound_as_the_slow_way() -> None:
 
 
 @estimators
-def test_a_few_updates_lower_the_loss_and_the_perplexity(estimator) -> None:
+def test_a_few_steps_lower_loss_and_perplexity(estimator) -> None:
     made, data = model(estimator), batch()
     loss = loss_of(made.objective)
     optimizer = torch.optim.Adam(made.parameters(), 0.02)
@@ -325,17 +330,17 @@ def test_a_few_updates_lower_the_loss_and_the_perplexity(estimator) -> None:
         totals.append(float(found.total.detach()))
     after = made.eval()(data).log_likelihood.sum().item()
     assert after > before + 1
-    if estimator != "reinforce":  # whose value is that of a draw, and of a surrogate
+    if estimator != "reinforce":  # its value depends on the sample, and it is a surrogate loss
         assert totals[-1] < totals[0] - 1
 
 
-def test_a_width_that_two_directions_cannot_share_is_refused() -> None:
+def test_inference_size_must_be_even() -> None:
     with pytest.raises(ConfigError, match="even"):
         from_dict(VariationalAttentionConfig, {"inference": 7})
 
 
 @pytest.mark.parametrize("setting", [{"temperature": 0.5}, {"straight_through": True}])
-def test_settings_of_relaxed_draws_are_refused_where_none_is_made(setting) -> None:
+def test_relaxation_options_require_the_gumbel_estimator(setting) -> None:
     for estimator in ("enumerate", "reinforce"):
         with pytest.raises(ConfigError, match=f"{next(iter(setting))} = .* relaxed samples"):
             from_dict(VariationalAttentionConfig, {"estimator": estimator, **setting})
