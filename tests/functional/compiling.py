@@ -1,6 +1,7 @@
-"""Compiles and exports every map in a process of its own, where no shape checks stand in the compiler's way.
+"""Compile and export every transformation, in a subprocess without shape checks.
 
-Prints the name of what was equal to its eager self, in value and gradients.
+The runtime shape checks would interfere with the compiler. The script prints the name of each function whose
+value and gradients equal those of eager execution.
 """
 
 import sys
@@ -27,7 +28,7 @@ Tensor = torch.Tensor
 
 
 class Wrapped(torch.nn.Module):
-    """A function as a module, which is what `torch.export` takes."""
+    """Wrap a function in a module, as `torch.export` requires."""
 
     def __init__(self, function: Any) -> None:
         super().__init__()
@@ -61,14 +62,14 @@ def main(version: str) -> None:
     mask = torch.ones(2, 1, 6, dtype=torch.bool)
     mask[1, 0, 4:] = False
     fertility = torch.tensor([[1.0, 0.5, 1.0, 1.0, 1.0, torch.inf]] * 2)
-    # Nothing can be raised or left to the reference: the kernel answers for these itself.
-    far = torch.tensor([0.3, 0.1, torch.finfo(torch.float32).min, torch.finfo(torch.float32).min])
+    # The kernel must handle these extreme scores: compiled code cannot raise or fall back to the reference.
+    extreme = torch.tensor([0.3, 0.1, torch.finfo(torch.float32).min, torch.finfo(torch.float32).min])
     targets = torch.tensor([[1, 2, -100], [0, 5, 1]])
-    maps = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}
+    transformations = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}
     bounded = {"constrained_softmax": constrained_softmax, "constrained_sparsemax": constrained_sparsemax}
     scans = {"softmax_scan": constrained_softmax_scan, "sparsemax_scan": constrained_sparsemax_scan}
     with using(version):
-        for name, each in maps.items():
+        for name, each in transformations.items():
             check(name, lambda z, m, each=each: each(z, mask=m), [scores, mask])
         check("entmax", lambda z, a, m: entmax(z, a, mask=m), [scores, torch.tensor(1.3), mask])
         check("fusedmax", lambda z, m: fusedmax(z, 0.2, mask=m), [scores, mask])
@@ -77,7 +78,7 @@ def main(version: str) -> None:
             check(
                 f"{name} lower", lambda z, u, low, each=each: each(z, u, low, dim=-1), [scores, upper, lower]
             )
-            check(f"{name} far", lambda z, each=each: each(z, 0.4), [far])
+            check(f"{name} extreme", lambda z, each=each: each(z, 0.4), [extreme])
         for name, each in scans.items():
             check(name, lambda z, f, each=each: each(z, f, exhaustion=0.2), [scores, fertility])
         for each in (sparsemax_loss, entmax15_loss):

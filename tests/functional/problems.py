@@ -1,4 +1,7 @@
-"""Problems for the laws of the maps: hypothesis draws shapes and kinds, a seeded generator the numbers."""
+"""Hypothesis strategies that sample arguments of the transformations.
+
+Hypothesis chooses shapes and kinds. The numbers come from a seeded generator.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +21,7 @@ from regard.functional import (
 
 
 def masked_softmax(scores: torch.Tensor, *, mask: torch.Tensor | None = None, dim: int = -1) -> torch.Tensor:
-    """Softmax, which wants a mask where a row has nothing but -inf."""
+    """Softmax that masks scores of -inf, because it requires a mask if a row has only -inf."""
     there = scores != -torch.inf
     return softmax(scores, mask=there if mask is None else there & mask, dim=dim)
 
@@ -37,7 +40,7 @@ Tensor = torch.Tensor
 
 @dataclass(frozen=True)
 class Problem:
-    """The arguments of a map: scores [R, S], and bounds and a mask of their shape or none."""
+    """The arguments of a transformation: scores [R, S], with optional bounds and mask of this shape."""
 
     scores: Tensor
     upper: Tensor | None = None
@@ -49,7 +52,7 @@ class Problem:
         return function(self.scores if scores is None else scores, *bounds, mask=self.mask)
 
     def each(self, change: Any) -> "Problem":
-        """The problem with every operand changed."""
+        """Return the problem with `change` applied to every operand."""
         operands = ("scores", "upper", "lower", "mask")
         return replace(
             self, **{n: change(getattr(self, n)) for n in operands if getattr(self, n) is not None}
@@ -64,7 +67,7 @@ class Problem:
         return there if self.mask is None else there & self.mask
 
 
-def drawn_scores(draw: Any, rows: int, size: int, generator: torch.Generator) -> Tensor:
+def random_scores(draw: Any, rows: int, size: int, generator: torch.Generator) -> Tensor:
     scores = torch.randn(rows, size, generator=generator, dtype=torch.float64)
     scores = scores * draw(st.sampled_from([0.01, 1.0, 1.0, 3.0, 1e4]))
     if draw(st.booleans()):
@@ -76,10 +79,10 @@ def drawn_scores(draw: Any, rows: int, size: int, generator: torch.Generator) ->
 
 @st.composite
 def free_problems(draw: Any) -> Problem:
-    """Scores and a mask; rows may have nothing to attend."""
+    """Sample scores and a mask. Rows may be fully masked."""
     rows, size = draw(st.integers(1, 11)), draw(st.integers(1, 19))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
-    scores = drawn_scores(draw, rows, size, generator)
+    scores = random_scores(draw, rows, size, generator)
     share = draw(st.sampled_from([0.3, 0.8, 1.0, None]))
     mask = None if share is None else torch.rand(rows, size, generator=generator) < share
     return Problem(scores, mask=mask)
@@ -87,7 +90,7 @@ def free_problems(draw: Any) -> Problem:
 
 @st.composite
 def bounded_problems(draw: Any) -> Problem:
-    """Scores, bounds between which a distribution fits, and a mask."""
+    """Sample scores, feasible bounds and a mask."""
     base = draw(free_problems())
     rows, size = base.scores.shape
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
@@ -100,6 +103,7 @@ def bounded_problems(draw: Any) -> Problem:
         st.sampled_from(["tight", "wide", "fertility", "zeros", "infinite", "one free", "all at bound"])
     )
     count = usable.sum(-1, keepdim=True).clamp_min(1)
+    # The kinds cover budgets near the minimum, loose bounds, whole numbers, zeros and unbounded positions.
     if kind == "tight":
         upper = random() * 4 / count
     elif kind == "wide":
@@ -115,38 +119,40 @@ def bounded_problems(draw: Any) -> Problem:
         upper[:, draw(st.integers(0, size - 1))] = 2.0
     else:
         upper = (1.0 / count).expand(rows, size).clone()
+    # Scale the bounds up wherever they sum to less than 1, so that the problem is feasible.
     total = (upper * usable).masked_fill(~usable, 0).sum(-1, keepdim=True)
     upper = torch.where(total > 0, upper, 1.0)
     total = upper.masked_fill(~usable, 0).sum(-1, keepdim=True).clamp_min(1e-300)
-    wanted = 1.0 if kind == "all at bound" else draw(st.sampled_from([1.02, 1.5]))
-    upper = torch.where(total < wanted, upper * (wanted / total), upper).float().double()
+    required = 1.0 if kind == "all at bound" else draw(st.sampled_from([1.02, 1.5]))
+    upper = torch.where(total < required, upper * (required / total), upper).float().double()
     lower = None
     if draw(st.sampled_from([False, False, True])):
         lower = torch.minimum(upper, random().masked_fill(random() < 0.4, 0))
-        least = lower.masked_fill(~usable, 0).sum(-1, keepdim=True)
-        lower = lower * (draw(st.sampled_from([0.0, 0.5, 0.97])) / least.clamp_min(1))
+        lower_sum = lower.masked_fill(~usable, 0).sum(-1, keepdim=True)
+        lower = lower * (draw(st.sampled_from([0.0, 0.5, 0.97])) / lower_sum.clamp_min(1))
         lower = lower.float().double()
     return Problem(base.scores, upper, lower, base.mask)
 
 
-GREATEST = torch.finfo(torch.float32).max
-MAGNITUDES = [0.0, 1.0, 1e4, 1e10, 1e16, 1e20, GREATEST / 2, GREATEST]
-within_float32 = st.floats(-GREATEST, GREATEST, width=32, allow_subnormal=False)
+LARGEST = torch.finfo(torch.float32).max
+MAGNITUDES = [0.0, 1.0, 1e4, 1e10, 1e16, 1e20, LARGEST / 2, LARGEST]
+within_float32 = st.floats(-LARGEST, LARGEST, width=32, allow_subnormal=False)
 
 
 @st.composite
 def extreme_problems(draw: Any, *, bounds: bool = True, rows: int = 3) -> Problem:
-    """Float32 scores of any magnitude, any mask, and feasible bounds or none."""
+    """Sample float32 scores of any magnitude, an optional mask, and optional feasible bounds."""
     size = draw(st.integers(1, 9))
-    centres = st.sampled_from([sign * magnitude for magnitude in MAGNITUDES for sign in (1, -1)])
-    near = st.builds(lambda centre, by: min(max(centre + by, -GREATEST), GREATEST), centres, st.floats(-2, 2))
-    score = st.one_of(st.sampled_from([-GREATEST, GREATEST, 0.5]), near, within_float32)
+    centers = st.sampled_from([sign * magnitude for magnitude in MAGNITUDES for sign in (1, -1)])
+    near = st.builds(lambda center, by: min(max(center + by, -LARGEST), LARGEST), centers, st.floats(-2, 2))
+    score = st.one_of(st.sampled_from([-LARGEST, LARGEST, 0.5]), near, within_float32)
     scores = torch.tensor([draw(st.lists(score, min_size=size, max_size=size)) for _ in range(rows)])
     row = st.lists(st.booleans(), min_size=size, max_size=size)
     mask = torch.tensor([draw(row) for _ in range(rows)]) if draw(st.booleans()) else None
     if not bounds:
         return Problem(scores, mask=mask)
-    # None so near 0 that two count as one: which of them leaves its bound first is then a matter of taste.
+    # Bounds are 0 or at least 2**-8. With smaller ones, rounding decides which of two ties leaves its
+    # bound first.
     bound = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 1.0, torch.inf]), st.floats(2**-8, 3, width=32))
     upper = torch.tensor([draw(st.lists(bound, min_size=size, max_size=size)) for _ in range(rows)])
     usable = torch.ones_like(upper, dtype=torch.bool) if mask is None else mask
@@ -162,7 +168,7 @@ def extreme_problems(draw: Any, *, bounds: bool = True, rows: int = 3) -> Proble
 
 
 def assert_distributions(problem: Problem, weights: Tensor, near: float = 2e-6) -> None:
-    """Rows sum to 1 within the bounds, those with nothing to attend to 0."""
+    """Assert that rows sum to 1 within the bounds and that fully masked rows sum to 0."""
     usable = problem.usable
     torch.testing.assert_close(weights.double().sum(-1), usable.any(-1).double(), atol=near, rtol=0)
     assert (weights >= 0).all()

@@ -1,4 +1,4 @@
-"""What the maps take and refuse, as a user meets it: without the suite's shape checks."""
+"""Tests of valid and invalid arguments of the transformations, without the suite's shape checks."""
 
 import inspect
 import json
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import torch
-from drawn import BOUNDED, FREE
+from problems import BOUNDED, FREE
 
 import regard.functional as functional
 import regard.nn as modules
@@ -30,7 +30,7 @@ PLAIN = [softmax, sparsemax, entmax15, entmax, fusedmax]
 WITH_BOUNDS = [constrained_softmax, constrained_sparsemax]
 SCANS = [constrained_softmax_scan, constrained_sparsemax_scan]
 
-REFUSALS = """
+INVALID_CALLS = """
 import json
 import torch
 from regard.functional import *
@@ -85,10 +85,10 @@ MESSAGES = {
 }
 
 
-def test_what_is_no_argument_is_refused_by_name_on_every_backend() -> None:
+def test_invalid_arguments_raise_with_their_name_on_every_backend() -> None:
     environment = {**os.environ, "REGARD_NO_SHAPE_CHECKS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", REFUSALS], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", INVALID_CALLS], env=environment, capture_output=True, text=True, check=True
     )
     found = json.loads(done.stdout)
     assert {what for _, what, *_ in found} == set(MESSAGES)
@@ -99,27 +99,27 @@ def test_what_is_no_argument_is_refused_by_name_on_every_backend() -> None:
 
 @pytest.mark.parametrize("alpha", [1.0, 0.5, -1.0, 4.1, torch.nan])
 @pytest.mark.parametrize("shape", [(), (3, 1)])
-def test_a_tensor_alpha_out_of_range_is_refused(alpha: float, shape: tuple[int, ...]) -> None:
+def test_tensor_alpha_out_of_range_raises(alpha: float, shape: tuple[int, ...]) -> None:
     alphas = torch.full(shape, 1.5)
     alphas.view(-1)[-1] = alpha
     with pytest.raises(ValueError, match=r"alpha is .*, but entmax requires alpha in \(1, 4\]"):
         entmax(torch.randn(3, 5), alphas)
     rows = torch.func.vmap(entmax, in_dims=(0, None))(torch.randn(2, 3, 5), alphas)
-    assert rows[:, -1].isnan().all()  # where nothing can be raised
+    assert rows[:, -1].isnan().all()  # vmap cannot raise on values
 
 
-def test_a_number_alpha_keeps_its_digits() -> None:
+def test_scalar_alpha_keeps_double_precision() -> None:
     scores = torch.randn(20, 7, dtype=torch.float64) * 3
     exact = entmax(scores, torch.tensor(1.7, dtype=torch.float64))
     torch.testing.assert_close(entmax(scores, 1.7), exact, atol=1e-15, rtol=0)
-    # Rounded to float32 it would be 1, where the formula divides by alpha - 1.
+    # Rounded to float32, alpha would be 1, and the formula divides by alpha - 1.
     for dtype, near in ((torch.float32, 1e-6), (torch.float64, 1e-8)):
         found = entmax(scores.to(dtype), 1 + 1e-9)
         torch.testing.assert_close(found, torch.softmax(scores, -1).to(dtype), atol=near, rtol=0)
 
 
 @pytest.mark.parametrize("function", PLAIN)
-def test_dim_is_positional_as_in_torch(function) -> None:
+def test_dim_is_positional_as_in_pytorch(function) -> None:
     scores = torch.randn(3, 4, 5)
     others = {entmax: (1.7,), fusedmax: (0.3,)}.get(function, ())
     for dim in (0, 1, 2, -3):
@@ -135,7 +135,7 @@ def test_dim_is_positional_as_in_torch(function) -> None:
     check_bounds(torch.full((4, 2), 0.3), 0.1, 0)
 
 
-def test_modules_take_dim_where_functions_do() -> None:
+def test_modules_accept_dim_like_functions() -> None:
     scores = torch.randn(3, 4, 5)
     for made in (
         modules.Softmax(1),
@@ -152,7 +152,7 @@ def test_modules_take_dim_where_functions_do() -> None:
 @pytest.mark.parametrize("name", BOUNDED)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("version", ["numba", "reference"])
-def test_a_number_may_bound_every_position(name, dtype, version) -> None:
+def test_scalar_bound_applies_to_every_position(name, dtype, version) -> None:
     scores = torch.randn(6, 5).to(dtype)
     exact = dtype if dtype == torch.float64 else torch.float32
     with using(version):
@@ -164,14 +164,14 @@ def test_a_number_may_bound_every_position(name, dtype, version) -> None:
 
 
 @pytest.mark.parametrize("scan", SCANS)
-def test_a_number_may_be_every_words_fertility(scan) -> None:
+def test_scalar_fertility_applies_to_every_word(scan) -> None:
     scores = torch.randn(2, 4, 5)
     assert torch.equal(scan(scores, 2), scan(scores, torch.full((2, 5), 2.0)))
     assert torch.equal(scan(scores[0], 2.0), scan(scores, 2)[0])
 
 
 @pytest.mark.parametrize("name", [*FREE, *BOUNDED])
-def test_a_lone_score_takes_everything(name) -> None:
+def test_scalar_score_gets_weight_one(name) -> None:
     scores = torch.tensor(0.3, requires_grad=True)
     for version in ("numba", "reference"):
         with using(version):

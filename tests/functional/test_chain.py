@@ -1,4 +1,4 @@
-"""The chain over source positions against enumeration of all sequences of positions."""
+"""Tests of the Markov chain over source positions against an enumeration of all sequences of positions."""
 
 from itertools import product
 
@@ -12,10 +12,10 @@ MASK = torch.tensor([[True, True, True], [True, True, False], [True, False, Fals
 
 
 def _numbers(seed: int = 0, scale: float = 1.0):
-    draw = torch.Generator().manual_seed(seed)
-    scores = scale * torch.randn(BATCH, STEPS, WORDS, dtype=torch.float64, generator=draw)
-    bias = torch.randn(WORDS, WORDS, dtype=torch.float64, generator=draw)
-    emissions = torch.randn(BATCH, STEPS, WORDS, dtype=torch.float64, generator=draw) - 2
+    generator = torch.Generator().manual_seed(seed)
+    scores = scale * torch.randn(BATCH, STEPS, WORDS, dtype=torch.float64, generator=generator)
+    bias = torch.randn(WORDS, WORDS, dtype=torch.float64, generator=generator)
+    emissions = torch.randn(BATCH, STEPS, WORDS, dtype=torch.float64, generator=generator) - 2
     return scores, bias, emissions
 
 
@@ -23,13 +23,13 @@ def _start(scores: torch.Tensor) -> torch.Tensor:
     return scores[:, 0].masked_fill(~MASK, -torch.inf).log_softmax(-1)
 
 
-ONWARD = torch.zeros(WORDS, WORDS, dtype=torch.float64).masked_fill(
+FORWARD_ONLY = torch.zeros(WORDS, WORDS, dtype=torch.float64).masked_fill(
     ~torch.ones(WORDS, WORDS).tril().bool(), -torch.inf
 )
 
 
 def _enumerated(start, transitions, emissions) -> torch.Tensor:
-    """The sum over all sequences of positions, sentence by sentence."""
+    """Return the log-sum over all sequences of positions, per sentence."""
     found = []
     for b in range(BATCH):
         total = torch.tensor(0.0, dtype=torch.float64)
@@ -43,18 +43,18 @@ def _enumerated(start, transitions, emissions) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("onward", [False, True])
-def test_the_forward_algorithm_is_the_sum_over_all_alignments(onward) -> None:
+def test_forward_algorithm_is_the_sum_over_all_alignments(onward) -> None:
     scores, bias, emissions = _numbers()
-    transitions = chain_transitions(scores, ONWARD if onward else bias, MASK)
+    transitions = chain_transitions(scores, FORWARD_ONLY if onward else bias, MASK)
     start = _start(scores)
     found = chain_log_likelihood(start, transitions, emissions)
     torch.testing.assert_close(found, _enumerated(start, transitions, emissions), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("onward", [False, True])
-def test_bayes_rule_at_every_step_is_the_forward_algorithm(onward) -> None:
+def test_stepwise_bayes_rule_equals_the_forward_algorithm(onward) -> None:
     scores, bias, emissions = _numbers(1)
-    chosen = ONWARD if onward else bias
+    chosen = FORWARD_ONLY if onward else bias
     total, passed = torch.zeros(BATCH, dtype=torch.float64), None
     for t in range(STEPS):
         if passed is None:
@@ -71,13 +71,13 @@ def test_bayes_rule_at_every_step_is_the_forward_algorithm(onward) -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 300.0])
-def test_priors_are_those_of_the_transitions_written_out(scale) -> None:
+def test_priors_match_explicit_transitions(scale) -> None:
     scores, bias, _ = _numbers(2, scale)
     passed = torch.rand(BATCH, WORDS, dtype=torch.float64).masked_fill(~MASK, 0)
     passed = passed / passed.sum(-1, keepdim=True)
     for chosen, found in (
         (bias, chain_prior(scores[:, 1], passed, bias, MASK)),
-        (ONWARD, forward_prior(scores[:, 1], passed, MASK)),
+        (FORWARD_ONLY, forward_prior(scores[:, 1], passed, MASK)),
     ):
         transitions = chain_transitions(scores, chosen, MASK)[:, 1]
         expected = (transitions + passed.log().unsqueeze(1)).logsumexp(-1)
@@ -86,7 +86,7 @@ def test_priors_are_those_of_the_transitions_written_out(scale) -> None:
 
 
 @pytest.mark.parametrize("onward", [False, True])
-def test_gradients_are_those_of_finite_differences(onward) -> None:
+def test_gradcheck(onward) -> None:
     scores, bias, _ = _numbers(3)
     passed = torch.softmax(torch.randn(BATCH, WORDS, dtype=torch.float64), -1).masked_fill(~MASK, 0)
     passed = passed / passed.sum(-1, keepdim=True)
@@ -97,14 +97,14 @@ def test_gradients_are_those_of_finite_differences(onward) -> None:
         return (found.exp() * weights).sum()
 
     given = [x.clone().requires_grad_() for x in (scores[:, 1], passed, bias)]
-    # A belief of zero is on the border: no finite difference there.
+    # A posterior of zero is on the boundary, where finite differences do not exist.
     given[1] = given[1].detach().clamp_min(0.05 * MASK).requires_grad_()
     torch.autograd.gradcheck(lambda z, b: loss(z, given[1].detach(), b), (given[0], given[2]))
     if not onward:
         torch.autograd.gradcheck(lambda p: loss(given[0].detach(), p, given[2].detach()), (given[1],))
 
 
-def test_gaps_of_ten_thousand_make_no_nan() -> None:
+def test_score_gaps_of_ten_thousand_give_no_nan() -> None:
     scores = torch.tensor([[0.0, 1e4, -1e4]], requires_grad=True)
     passed = torch.tensor([[1.0, 0.0, 0.0]])
     for found in (chain_prior(scores, passed, torch.eye(3)), forward_prior(scores, passed)):
@@ -113,14 +113,14 @@ def test_gaps_of_ten_thousand_make_no_nan() -> None:
         assert gradient.isfinite().all()
 
 
-def test_a_chain_that_only_goes_on_never_believes_in_what_is_behind() -> None:
+def test_forward_prior_gives_earlier_positions_zero() -> None:
     passed = torch.tensor([[0.0, 0.4, 0.6]], dtype=torch.float64)
     found = forward_prior(torch.zeros(1, 3, dtype=torch.float64), passed)
-    # From word 1 to 1 or 2 alike, from word 2 to itself.
+    # Uniform from position 1 to 1 or 2, and from position 2 only to itself.
     torch.testing.assert_close(found.exp(), torch.tensor([[0.0, 0.2, 0.8]], dtype=torch.float64))
 
 
-def test_the_forward_algorithms_gradient_is_that_of_the_sum_over_all_alignments() -> None:
+def test_forward_algorithm_gradient_matches_enumeration() -> None:
     scores, bias, emissions = _numbers(5)
     found = []
     for total in (chain_log_likelihood, _enumerated):
@@ -131,17 +131,17 @@ def test_the_forward_algorithms_gradient_is_that_of_the_sum_over_all_alignments(
         torch.testing.assert_close(ours, truth, rtol=0, atol=1e-12)
 
 
-def test_half_precision_of_products_does_not_touch_the_prior() -> None:
-    draw = torch.Generator().manual_seed(6)
-    scores, bias = torch.randn(2, 12, generator=draw), torch.randn(12, 12, generator=draw)
-    passed = torch.rand(2, 12, generator=draw).softmax(-1)
+def test_autocast_does_not_change_the_prior() -> None:
+    generator = torch.Generator().manual_seed(6)
+    scores, bias = torch.randn(2, 12, generator=generator), torch.randn(12, 12, generator=generator)
+    passed = torch.rand(2, 12, generator=generator).softmax(-1)
     with torch.autocast("cpu", torch.bfloat16):
         found = chain_prior(scores, passed, bias)
     torch.testing.assert_close(found, chain_prior(scores, passed, bias), rtol=0, atol=1e-6)
     torch.testing.assert_close(found.exp().sum(-1), torch.ones(2))
 
 
-def test_padding_of_the_target_counts_for_nothing() -> None:
+def test_target_padding_is_ignored() -> None:
     scores, bias, emissions = _numbers(4)
     transitions, start = chain_transitions(scores, bias, MASK), _start(scores)
     mask = torch.tensor([[True] * 4, [True] * 2 + [False] * 2, [True] + [False] * 3])

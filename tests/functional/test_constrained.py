@@ -1,9 +1,9 @@
-"""Laws of the maps with bounds: what they solve, and when they refuse."""
+"""Tests of the transformations with bounds: optimality, invariances and infeasible problems."""
 
 import pytest
 import torch
-from drawn import BOUNDED, FREE, Problem, bounded_problems
 from hypothesis import given, settings
+from problems import BOUNDED, FREE, Problem, bounded_problems
 
 from regard.errors import InfeasibleBounds
 from regard.functional import check_bounds
@@ -13,13 +13,13 @@ DOUBLE = torch.float64
 INF = torch.inf
 every = pytest.mark.parametrize("name", BOUNDED)
 versions = pytest.mark.parametrize("version", ["auto", "reference"])
-drawn = settings(max_examples=40, deadline=None)
+many = settings(max_examples=40, deadline=None)
 few = settings(max_examples=15, deadline=None)
 FORM = {"constrained_softmax": lambda x: x.clamp_max(700).exp(), "constrained_sparsemax": lambda x: x}
 
 
 def bisected(name: str, problem: Problem) -> torch.Tensor:
-    """The solution clip(form(z - level), l, u) with the level bisected: another way to solve either."""
+    """Solve clip(form(z - level), l, u) for the level by bisection, as an independent oracle."""
     usable = problem.usable
     z = problem.scores.masked_fill(~usable, 0)
     upper = problem.upper.clamp_max(1).masked_fill(~usable, 0)
@@ -38,8 +38,8 @@ def bisected(name: str, problem: Problem) -> torch.Tensor:
 
 @every
 @given(problem=bounded_problems())
-@drawn
-def test_rows_are_distributions_between_the_bounds(name, problem) -> None:
+@many
+def test_rows_are_distributions_within_the_bounds(name, problem) -> None:
     usable = problem.usable
     single = problem.to(torch.float32)
     weights = single.apply(BOUNDED[name])
@@ -52,12 +52,13 @@ def test_rows_are_distributions_between_the_bounds(name, problem) -> None:
 @every
 @versions
 @given(problem=bounded_problems())
-@drawn
-def test_no_mass_would_rather_be_elsewhere(name, version, problem) -> None:
-    # Karush-Kuhn-Tucker: the objective's derivative is no less where p could rise than where it could fall.
+@many
+def test_kkt_conditions_hold(name, version, problem) -> None:
+    # Karush-Kuhn-Tucker conditions: the derivative of the objective at positions that can increase is not
+    # # below that at positions that can decrease.
     with using(version):
         p = problem.apply(BOUNDED[name])
-    # Less than exp(-100) may have become 0.
+    # Weights below exp(-100) may have underflowed to 0.
     slope = p.log().clamp_min(-100) if name == "constrained_softmax" else p
     slope = slope - problem.scores
     lower = 0 if problem.lower is None else problem.lower
@@ -71,7 +72,7 @@ def test_no_mass_would_rather_be_elsewhere(name, version, problem) -> None:
 @versions
 @given(problem=bounded_problems())
 @few
-def test_it_equals_its_definition_solved_by_bisection(name, version, problem) -> None:
+def test_solution_equals_bisection(name, version, problem) -> None:
     with using(version):
         p = problem.apply(BOUNDED[name])
     expected = bisected(name, problem)
@@ -81,7 +82,7 @@ def test_it_equals_its_definition_solved_by_bisection(name, version, problem) ->
 
 @every
 @given(problem=bounded_problems())
-@drawn
+@many
 def test_masked_equals_shortened_and_batch_equals_single(name, problem) -> None:
     weights, usable = problem.apply(BOUNDED[name]), problem.usable
     for row, keep in enumerate(usable):
@@ -93,8 +94,8 @@ def test_masked_equals_shortened_and_batch_equals_single(name, problem) -> None:
 
 @every
 @given(problem=bounded_problems())
-@drawn
-def test_shifts_change_nothing_and_permutations_commute(name, problem) -> None:
+@many
+def test_shift_invariance_and_permutation_equivariance(name, problem) -> None:
     weights = problem.apply(BOUNDED[name])
     shifted = problem.apply(BOUNDED[name], problem.scores + 3)
     torch.testing.assert_close(shifted, weights, atol=1e-10, rtol=0)
@@ -107,7 +108,7 @@ def test_shifts_change_nothing_and_permutations_commute(name, problem) -> None:
 @versions
 @given(problem=bounded_problems())
 @few
-def test_loose_bounds_equal_the_map_without(name, version, problem) -> None:
+def test_loose_bounds_give_the_unconstrained_transformation(name, version, problem) -> None:
     for loose in (1.0, 7.0, INF):
         z = problem.scores.clone().requires_grad_()
         u = torch.full_like(z, loose).requires_grad_()
@@ -122,7 +123,7 @@ def test_loose_bounds_equal_the_map_without(name, version, problem) -> None:
         assert (by_u.abs() <= 1e-10).all()
 
 
-def test_bounds_met_exactly_by_gaps_that_exponentials_do_not_reach() -> None:
+def test_gaps_beyond_the_range_of_exp_meet_bounds_exactly() -> None:
     scores = torch.tensor([[1e4, 0.0, -1e4], [1e4, 5e3, 0.0], [0.0, -650.0, -1400.0], [0.0, -300.0, -2e4]])
     upper = torch.tensor([[0.0, 0.25, 2.0], [0.0, 0.0, 1.0], [0.5, 1.0, 1.0], [0.5, 0.25, INF]])
     expected = torch.tensor([[0.0, 0.25, 0.75], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0], [0.5, 0.25, 0.25]])
@@ -132,7 +133,7 @@ def test_bounds_met_exactly_by_gaps_that_exponentials_do_not_reach() -> None:
                 with using(version):
                     found = BOUNDED[name](scores.to(dtype), upper.to(dtype))
                 torch.testing.assert_close(found, expected.to(dtype))
-    # Shares within a far group are those of the softmax over it.
+    # Within a group of low scores, the weights are those of a softmax over the group.
     scores = torch.tensor([1e4, 1.0, 0.0, 1e4], dtype=DOUBLE)
     found = BOUNDED["constrained_softmax"](scores, torch.tensor([0.25, 1.0, 1.0, 0.0], dtype=DOUBLE))
     share = 0.75 * torch.softmax(scores[1:3], 0)
@@ -141,7 +142,7 @@ def test_bounds_met_exactly_by_gaps_that_exponentials_do_not_reach() -> None:
 
 @every
 @versions
-def test_infeasible_bounds_raise_and_name_the_row(name, version) -> None:
+def test_infeasible_bounds_raise_with_the_row(name, version) -> None:
     scores = torch.randn(2, 3, 4)
     upper = torch.ones(2, 3, 4)
     upper[1, 0] = 0.2
@@ -168,7 +169,7 @@ def test_infeasible_bounds_raise_and_name_the_row(name, version) -> None:
 
 @every
 @versions
-def test_a_row_with_nothing_to_attend_is_never_infeasible(name, version) -> None:
+def test_fully_masked_row_is_feasible(name, version) -> None:
     scores = torch.randn(3, 4, requires_grad=True)
     upper = torch.full((3, 4), 0.3).index_fill(0, torch.tensor([1]), 0.0).requires_grad_()
     mask = torch.tensor([[True], [False], [True]])
@@ -183,7 +184,7 @@ def test_a_row_with_nothing_to_attend_is_never_infeasible(name, version) -> None
 
 @every
 @versions
-def test_within_the_slack_the_bounds_are_the_answer_rescaled(name, version) -> None:
+def test_bounds_within_tolerance_of_feasible_are_rescaled(name, version) -> None:
     for dtype, short in ((torch.float32, 5e-5), (DOUBLE, 5e-10)):
         upper = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=dtype) * (1 - short)
         scores = torch.tensor([-1.0, 5.0, 2.0, 9.0], dtype=dtype, requires_grad=True)
@@ -200,7 +201,7 @@ def test_within_the_slack_the_bounds_are_the_answer_rescaled(name, version) -> N
 
 @every
 @versions
-def test_not_a_number_stays_in_its_row(name, version) -> None:
+def test_nan_stays_in_its_row(name, version) -> None:
     scores, upper = torch.randn(20, 5), torch.full((20, 5), 0.5)
     scores[2, 1], scores[5, 0], upper[11, 3] = torch.nan, INF, torch.nan
     bad = torch.zeros(20, dtype=torch.bool)
@@ -214,7 +215,7 @@ def test_not_a_number_stays_in_its_row(name, version) -> None:
         assert BOUNDED[name](torch.full((3, 4), torch.nan), torch.ones(4)).isnan().all()
 
 
-def test_check_bounds_raises_on_request() -> None:
+def test_check_bounds_raises_with_the_row() -> None:
     upper = torch.full((2, 4), 0.3)
     check_bounds(upper)
     check_bounds(upper.T, dim=0)
@@ -224,13 +225,13 @@ def test_check_bounds_raises_on_request() -> None:
         check_bounds(upper, torch.tensor(0.3))
 
 
-def test_constrained_maps_of_malaviya_et_al_2018_figure_1_and_a_lower_bound() -> None:
-    # Round one of the figure, where the bounds are 1 and hold nothing back.
+def test_constrained_sparsemax_of_malaviya_et_al_2018_figure_1_and_a_lower_bound() -> None:
+    # The first round of the figure, where all bounds are 1 and inactive.
     first = torch.tensor([1.2, 0.8, -0.2], dtype=DOUBLE)
     ones = torch.ones(3, dtype=DOUBLE)
     expected = torch.tensor([0.7, 0.3, 0.0], dtype=DOUBLE)
     torch.testing.assert_close(BOUNDED["constrained_sparsemax"](first, ones), expected)
-    # By hand: the last holds its 0.2, the others share 0.8 with tau = (2 - 0.8) / 2.
+    # Worked out: the last keeps its 0.2, and the others share 0.8 with tau = (2 - 0.8) / 2.
     lower = torch.tensor([0.0, 0.0, 0.2], dtype=DOUBLE)
     expected = torch.tensor([0.6, 0.2, 0.2], dtype=DOUBLE)
     torch.testing.assert_close(BOUNDED["constrained_sparsemax"](first, ones, lower), expected)

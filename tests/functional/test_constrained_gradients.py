@@ -1,9 +1,9 @@
-"""Gradients of the maps with bounds: in scores and in both bounds, at kinks too."""
+"""Tests of the gradients of transformations with bounds, in scores and bounds, including kinks."""
 
 import pytest
 import torch
-from drawn import BOUNDED, Problem, bounded_problems
 from hypothesis import given, settings
+from problems import BOUNDED, Problem, bounded_problems
 from torch.autograd import gradcheck, gradgradcheck
 
 from regard.kernels.versions import using
@@ -11,11 +11,14 @@ from regard.kernels.versions import using
 DOUBLE = torch.float64
 every = pytest.mark.parametrize("name", BOUNDED)
 versions = pytest.mark.parametrize("version", ["auto", "reference"])
-drawn = settings(max_examples=30, deadline=None)
+many = settings(max_examples=30, deadline=None)
 
 
 def smooth() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Scores, upper and lower bounds and a mask with positions at either bound and free, none near a kink."""
+    """Return scores, upper bounds, lower bounds and a mask.
+
+    Some positions are at either bound, some are free and none is near a kink.
+    """
     scores, upper = torch.randn(4, 6, dtype=DOUBLE) * 2, 0.15 + 0.4 * torch.rand(4, 6, dtype=DOUBLE)
     lower = 0.06 * torch.rand(4, 6, dtype=DOUBLE)
     mask = torch.rand(4, 6) < 0.8
@@ -26,7 +29,7 @@ def smooth() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 
 @every
 @versions
-def test_first_and_second_derivatives_are_those_of_finite_differences(name, version) -> None:
+def test_gradcheck_and_gradgradcheck(name, version) -> None:
     scores, upper, lower, mask = smooth()
     with using(version):
         assert gradcheck(lambda z, u, low: BOUNDED[name](z, u, low, mask=mask), (scores, upper, lower))
@@ -37,7 +40,7 @@ def test_first_and_second_derivatives_are_those_of_finite_differences(name, vers
 
 @every
 @versions
-def test_bounds_that_broadcast_get_the_sum_of_their_gradients(name, version) -> None:
+def test_broadcast_bounds_receive_summed_gradients(name, version) -> None:
     scores = torch.randn(2, 3, 4, 5, dtype=DOUBLE, requires_grad=True)
     for shape in [(5,), (), (1,), (4, 1), (2, 1, 1, 5), (3, 1, 5), (2, 1, 4, 5), (2, 3, 1, 1)]:
         upper = (0.3 + 0.1 * torch.rand(shape, dtype=DOUBLE)).requires_grad_()
@@ -55,8 +58,8 @@ def test_bounds_that_broadcast_get_the_sum_of_their_gradients(name, version) -> 
 @every
 @versions
 @given(problem=bounded_problems())
-@drawn
-def test_a_constant_added_to_the_gradient_changes_nothing(name, version, problem) -> None:
+@many
+def test_constant_upstream_gradient_gives_zero(name, version, problem) -> None:
     problem = problem.each(lambda one: one if one.dtype == torch.bool else one.clone().requires_grad_())
     inputs = [each for each in (problem.scores, problem.upper, problem.lower) if each is not None]
     with using(version):
@@ -69,8 +72,8 @@ def test_a_constant_added_to_the_gradient_changes_nothing(name, version, problem
 @every
 @versions
 @given(problem=bounded_problems())
-@drawn
-def test_what_may_not_be_attended_has_no_gradient(name, version, problem) -> None:
+@many
+def test_masked_positions_have_zero_gradient(name, version, problem) -> None:
     problem = problem.each(lambda one: one if one.dtype == torch.bool else one.clone().requires_grad_())
     inputs = [each for each in (problem.scores, problem.upper, problem.lower) if each is not None]
     with using(version):
@@ -81,8 +84,8 @@ def test_what_may_not_be_attended_has_no_gradient(name, version, problem) -> Non
         assert (gradient[~problem.usable] == 0).all()
 
 
-def loosened(name: str, problem: Problem, step: float, direction: torch.Tensor) -> torch.Tensor:
-    """The one-sided difference quotient of the weights as the upper bounds rise."""
+def difference_quotient(name: str, problem: Problem, step: float, direction: torch.Tensor) -> torch.Tensor:
+    """Return the one-sided difference quotient of the weights as the upper bounds increase."""
     before = problem.apply(BOUNDED[name])
     after = Problem(problem.scores, problem.upper + step * direction).apply(BOUNDED[name])
     return (after - before) / step
@@ -93,14 +96,14 @@ def loosened(name: str, problem: Problem, step: float, direction: torch.Tensor) 
 @pytest.mark.parametrize(
     "upper",
     [
-        [0.2, 0.3, 0.5],  # the bounds are the answer
-        [0.5, 0.5, 0.7],  # two suffice, the last is far below
+        [0.2, 0.3, 0.5],  # the weights equal the bounds
+        [0.5, 0.5, 0.7],  # the first two suffice, and the last score is far below
         [1.0, 1.0, 1.0],
-        [0.0, 1.0, 1.0],  # exhausted words at the top
+        [0.0, 1.0, 1.0],  # exhausted positions with the highest scores
         [0.0, 0.75, 0.25],
     ],
 )
-def test_with_nobody_free_the_gradient_is_the_derivative_for_loosened_bounds(name, version, upper) -> None:
+def test_gradient_without_free_positions_is_the_one_sided_derivative(name, version, upper) -> None:
     gap = 100.0 if name == "constrained_softmax" else 3.0
     scores = torch.tensor([[2.0, 1.1, -gap]] * 4, dtype=DOUBLE, requires_grad=True)
     bounds = torch.tensor([upper] * 4, dtype=DOUBLE, requires_grad=True)
@@ -110,15 +113,16 @@ def test_with_nobody_free_the_gradient_is_the_derivative_for_loosened_bounds(nam
     with using(version):
         weights = BOUNDED[name](scores, bounds)
         by_scores, by_upper = torch.autograd.grad(weights, (scores, bounds), upstream)
-        change = loosened(name, Problem(scores.detach(), bounds.detach()), 1e-7, direction)
+        change = difference_quotient(name, Problem(scores.detach(), bounds.detach()), 1e-7, direction)
     torch.testing.assert_close(by_scores, torch.zeros_like(by_scores))
     torch.testing.assert_close((by_upper * direction).sum(-1), (change * upstream).sum(-1), atol=1e-5, rtol=0)
 
 
 @every
 @versions
-def test_an_exhausted_position_has_its_one_sided_derivative(name, version) -> None:
-    # In constrained sparsemax one that would get nothing anyway has none; exp(z) > 0 always wants more.
+def test_exhausted_position_has_the_one_sided_derivative(name, version) -> None:
+    # In constrained sparsemax, an exhausted position with weight 0 has derivative 0. In constrained softmax,
+    # # exp(z) > 0 always exceeds a bound of 0.
     scores = torch.tensor([[3.0, 0.5, 0.1, -9.0]], dtype=DOUBLE, requires_grad=True)
     upper = torch.tensor([[0.0, 0.9, 0.9, 0.0]], dtype=DOUBLE, requires_grad=True)
     upstream = torch.randn(1, 4, dtype=DOUBLE)
@@ -128,12 +132,12 @@ def test_an_exhausted_position_has_its_one_sided_derivative(name, version) -> No
         problem = Problem(scores.detach(), upper.detach())
         for i in range(4):
             direction = torch.nn.functional.one_hot(torch.tensor([i]), 4).double()
-            change = (loosened(name, problem, 1e-7, direction) * upstream).sum()
+            change = (difference_quotient(name, problem, 1e-7, direction) * upstream).sum()
             torch.testing.assert_close(by_upper[0, i], change, atol=1e-5, rtol=0)
 
 
 @every
-def test_a_position_meeting_its_bound_exactly_is_free(name) -> None:
+def test_position_exactly_at_its_bound_is_free(name) -> None:
     scores = torch.tensor([0.5, 0.25, 0.25], dtype=DOUBLE)
     if name == "constrained_softmax":
         scores = scores.log()

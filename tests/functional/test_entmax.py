@@ -1,22 +1,22 @@
-"""Entmax against the `entmax` package (Peters et al. 2019) and in its alpha."""
+"""Tests of entmax against the `entmax` package (Peters et al. 2019), and of its alpha."""
 
 import entmax as entmax_package
 import pytest
 import torch
-from drawn import free_problems
 from hypothesis import given, settings
+from problems import free_problems
 from torch.autograd import gradcheck, gradgradcheck
 
 from regard.functional import entmax, entmax15, softmax, sparsemax
 
 DOUBLE = torch.float64
-drawn = settings(max_examples=40, deadline=None)
+many = settings(max_examples=40, deadline=None)
 OURS = {"sparsemax": sparsemax, "entmax15": entmax15}
 
 
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
-def test_value_and_gradient_equal_those_of_the_entmax_package(name, dtype) -> None:
+def test_value_and_gradient_match_the_entmax_package(name, dtype) -> None:
     for scale in (0.1, 1, 10):
         scores = (torch.randn(30, 40, dtype=dtype) * scale).requires_grad_()
         ours, theirs = OURS[name](scores), getattr(entmax_package, name)(scores, dim=-1)
@@ -27,7 +27,7 @@ def test_value_and_gradient_equal_those_of_the_entmax_package(name, dtype) -> No
 
 
 @pytest.mark.parametrize("alpha", [1.05, 1.3, 1.5, 1.9, 2.0, 2.7, 4.0])
-def test_any_alpha_equals_the_bisection_of_the_entmax_package(alpha) -> None:
+def test_alpha_matches_bisection_of_the_entmax_package(alpha) -> None:
     scores = torch.randn(30, 12, dtype=DOUBLE, requires_grad=True)
     powers = torch.full((), alpha, dtype=DOUBLE)
     ours, theirs = entmax(scores, powers), entmax_package.entmax_bisect(scores, alpha, n_iter=60)
@@ -38,21 +38,21 @@ def test_any_alpha_equals_the_bisection_of_the_entmax_package(alpha) -> None:
 
 
 @given(problem=free_problems())
-@drawn
-def test_alpha_2_is_sparsemax_and_alpha_15_is_entmax15(problem) -> None:
+@many
+def test_alpha_2_is_sparsemax_and_alpha_1_5_is_entmax15(problem) -> None:
     for alpha, exact in ((2.0, sparsemax), (1.5, entmax15)):
         power = torch.tensor(alpha, dtype=DOUBLE)
         found = problem.apply(lambda z, power=power, **k: entmax(z, power, **k))
         torch.testing.assert_close(found, problem.apply(exact), atol=1e-9, rtol=0)
 
 
-def test_near_alpha_1_it_is_nearly_softmax() -> None:
+def test_alpha_near_1_approximates_softmax() -> None:
     scores = torch.randn(9, 7)
     torch.testing.assert_close(entmax(scores, 1.001), softmax(scores), atol=2e-3, rtol=0)
 
 
 @pytest.mark.parametrize("alpha", [1.1, 1.4, 2.3, 3.5])
-def test_derivatives_in_scores_and_alpha_are_those_of_finite_differences(alpha) -> None:
+def test_gradcheck_in_scores_and_alpha(alpha) -> None:
     scores = torch.randn(4, 6, dtype=DOUBLE, requires_grad=True)
     mask = torch.rand(4, 6) < 0.8
     power = torch.tensor(alpha, dtype=DOUBLE, requires_grad=True)
@@ -63,9 +63,9 @@ def test_derivatives_in_scores_and_alpha_are_those_of_finite_differences(alpha) 
     assert gradgradcheck(entmax, (smooth, power), atol=1e-4)
 
 
-def test_alpha_broadcasts_over_rows_and_follows_the_dimension() -> None:
+def test_alpha_broadcasts_over_rows_for_any_dim() -> None:
     scores = torch.randn(2, 3, 5, 4, dtype=DOUBLE)
-    alphas = 1 + torch.rand(3, 1, 1, dtype=DOUBLE)  # one a head
+    alphas = 1 + torch.rand(3, 1, 1, dtype=DOUBLE)  # one alpha per head
     found = entmax(scores, alphas)
     for head in range(3):
         torch.testing.assert_close(found[:, head], entmax(scores[:, head], alphas[head, 0, 0]))
@@ -74,11 +74,11 @@ def test_alpha_broadcasts_over_rows_and_follows_the_dimension() -> None:
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.5, 4.1])
-def test_a_number_out_of_range_is_refused(alpha) -> None:
+def test_scalar_alpha_out_of_range_raises(alpha) -> None:
     with pytest.raises(ValueError, match="alpha is"):
         entmax(torch.zeros(2, 3), alpha)
 
 
-def test_an_alpha_that_varies_along_the_row_is_refused() -> None:
+def test_alpha_must_be_constant_along_the_row() -> None:
     with pytest.raises(ValueError, match="alpha has 3 values along dim -1"):
         entmax(torch.zeros(2, 3), torch.full((3,), 1.5))

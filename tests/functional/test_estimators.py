@@ -1,4 +1,4 @@
-"""Estimators of an expectation's gradient against the enumerated one; draws against probabilities."""
+"""Tests of gradient estimators against enumerated gradients, and of samples against their probabilities."""
 
 import pytest
 import torch
@@ -17,31 +17,31 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 
 def log_q(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scores, a row each, whose gradients are then one draw's each; and log q."""
+    """Return scores, one row per sample so that gradients are per sample, and log q."""
     scores = SCORES.expand(rows, -1).clone().requires_grad_()
     return scores, scores.log_softmax(-1)
 
 
 def enumerated() -> torch.Tensor:
-    """The gradient of E_q f, summed over all choices."""
+    """Return the gradient of E_q f, summed over all choices."""
     scores, log_probs = log_q(1)
     (log_probs.exp() * REWARD).sum().backward()
     assert scores.grad is not None
     return scores.grad[0]
 
 
-def near(draws: torch.Tensor, mean: torch.Tensor) -> bool:
-    """Whether the mean of the draws, one a row, is within four standard errors."""
-    error = draws.std(0) / len(draws) ** 0.5
-    return bool(((draws.mean(0) - mean).abs() <= 4 * error + 1e-12).all())
+def near(samples: torch.Tensor, mean: torch.Tensor) -> bool:
+    """Return whether the mean of the samples (one per row) is within four standard errors of `mean`."""
+    error = samples.std(0) / len(samples) ** 0.5
+    return bool(((samples.mean(0) - mean).abs() <= 4 * error + 1e-12).all())
 
 
-def drawn_gradients(baseline) -> torch.Tensor:
-    """REINFORCE's gradients, one for each group of four draws."""
+def sampled_gradients(baseline) -> torch.Tensor:
+    """Return the gradients of REINFORCE, one per group of four samples."""
     scores, log_probs = log_q(COUNT)
-    drawn = sample_categorical(log_probs, generator=seeded())
-    log_policy = log_probs.gather(1, drawn.unsqueeze(1)).view(-1, 4)
-    reward = REWARD[drawn].view(-1, 4)
+    sampled = sample_categorical(log_probs, generator=seeded())
+    log_policy = log_probs.gather(1, sampled.unsqueeze(1)).view(-1, 4)
+    reward = REWARD[sampled].view(-1, 4)
     reinforce(log_policy, reward, baseline(reward)).sum().backward()
     assert scores.grad is not None
     return scores.grad.view(-1, 4, 5).mean(1)
@@ -55,24 +55,24 @@ BASELINES = {
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_the_mean_of_reinforce_is_the_enumerated_gradient(name) -> None:
-    assert near(drawn_gradients(BASELINES[name]), enumerated())
+def test_reinforce_is_unbiased(name) -> None:
+    assert near(sampled_gradients(BASELINES[name]), enumerated())
 
 
-def test_a_baseline_that_includes_the_draw_shortens_the_gradient() -> None:
-    found = drawn_gradients(lambda reward: reward.mean(1, keepdim=True))
+def test_baseline_that_includes_the_sample_scales_the_gradient_down() -> None:
+    found = sampled_gradients(lambda reward: reward.mean(1, keepdim=True))
     assert near(found, 0.75 * enumerated()) and not near(found, enumerated())
 
 
-def test_a_good_baseline_lessens_the_variance() -> None:
+def test_expected_reward_as_baseline_reduces_variance() -> None:
     expected = (SCORES.softmax(-1) * REWARD).sum()
-    found = drawn_gradients(lambda reward: expected)
+    found = sampled_gradients(lambda reward: expected)
     assert near(found, enumerated())
-    # -10: as if every reward were greater by 10, and there were no baseline.
-    assert found.var(0)[REAL].sum() < 0.1 * drawn_gradients(lambda reward: -10.0).var(0)[REAL].sum()
+    # A baseline of -10 has the effect of adding 10 to every reward without a baseline.
+    assert found.var(0)[REAL].sum() < 0.1 * sampled_gradients(lambda reward: -10.0).var(0)[REAL].sum()
 
 
-def test_no_gradient_flows_through_reward_or_baseline() -> None:
+def test_reward_and_baseline_receive_no_gradient() -> None:
     reward, baseline = (torch.randn(3, dtype=torch.float64, requires_grad=True) for _ in range(2))
     log_policy = torch.randn(3, dtype=torch.float64, requires_grad=True)
     reinforce(log_policy, reward, baseline).sum().backward()
@@ -80,7 +80,7 @@ def test_no_gradient_flows_through_reward_or_baseline() -> None:
     torch.testing.assert_close(log_policy.grad, (reward - baseline).detach())
 
 
-def test_leave_one_out_is_the_mean_of_the_others() -> None:
+def test_leave_one_out_is_the_mean_of_the_other_rewards() -> None:
     rewards = torch.randn(4, 3, dtype=torch.float64, generator=seeded())
     mask = torch.tensor([[True, True, False], [True, False, False], [True, True, True], [True, False, False]])
     found = leave_one_out(rewards, mask)
@@ -93,13 +93,13 @@ def test_leave_one_out_is_the_mean_of_the_others() -> None:
     torch.testing.assert_close(leave_one_out(rewards), (rewards.sum(0) - rewards) / 3)
 
 
-def test_gumbel_max_draws_each_choice_as_often_as_its_probability_says() -> None:
-    drawn = sample_categorical(SCORES.expand(COUNT, -1), generator=seeded())
-    assert near(torch.nn.functional.one_hot(drawn, 5).double(), SCORES.softmax(-1))
-    assert not (drawn == 3).any()
+def test_gumbel_max_samples_follow_the_softmax() -> None:
+    sampled = sample_categorical(SCORES.expand(COUNT, -1), generator=seeded())
+    assert near(torch.nn.functional.one_hot(sampled, 5).double(), SCORES.softmax(-1))
+    assert not (sampled == 3).any()
 
 
-def test_straight_through_is_the_choice_of_gumbel_max_with_the_relaxed_gradient() -> None:
+def test_straight_through_has_gumbel_max_value_and_relaxed_gradient() -> None:
     scores = SCORES.expand(COUNT, -1)
     hard = gumbel_softmax(scores, 0.7, hard=True, generator=seeded())
     chosen = sample_categorical(scores, generator=seeded())
@@ -112,7 +112,7 @@ def test_straight_through_is_the_choice_of_gumbel_max_with_the_relaxed_gradient(
     torch.testing.assert_close(*gradients)
 
 
-def test_a_relaxed_draw_is_a_distribution_and_goes_to_the_choice_as_it_cools() -> None:
+def test_relaxed_sample_converges_to_the_choice_at_low_temperature() -> None:
     scores = SCORES.expand(50, -1)
     chosen = sample_categorical(scores, generator=seeded())
     for temperature in (5.0, 0.5, 1e-6):
@@ -122,7 +122,7 @@ def test_a_relaxed_draw_is_a_distribution_and_goes_to_the_choice_as_it_cools() -
     torch.testing.assert_close(relaxed, torch.nn.functional.one_hot(chosen, 5).double())
 
 
-def test_the_relaxed_gradient_is_biased_and_goes_to_the_enumerated_one_as_it_cools() -> None:
+def test_bias_of_relaxed_gradient_vanishes_at_low_temperature() -> None:
     def gradients(temperature: float) -> torch.Tensor:
         scores, log_probs = log_q(COUNT)
         reward = REWARD.masked_fill(~REAL, 0.0)
@@ -137,7 +137,7 @@ def test_the_relaxed_gradient_is_biased_and_goes_to_the_enumerated_one_as_it_coo
     assert warm.var(0)[REAL].mean() < cold.var(0)[REAL].mean()
 
 
-def test_draws_are_seeded_keep_the_dtype_and_touch_nothing() -> None:
+def test_samples_are_seeded_keep_the_dtype_and_leave_inputs_unchanged() -> None:
     scores = SCORES.to(torch.bfloat16).expand(6, -1).clone()
     before = scores.clone()
     relaxed = gumbel_softmax(scores, generator=seeded(4))
@@ -147,6 +147,6 @@ def test_draws_are_seeded_keep_the_dtype_and_touch_nothing() -> None:
     assert torch.equal(relaxed, gumbel_softmax(scores))
 
 
-def test_a_temperature_of_zero_is_refused() -> None:
+def test_zero_temperature_raises() -> None:
     with pytest.raises(ValueError, match=r"temperature is 0\.0, but must be positive"):
         gumbel_softmax(SCORES, 0.0)

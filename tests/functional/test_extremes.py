@@ -1,19 +1,19 @@
-"""Scores of any finite magnitude, such as the least number that other code masks with."""
+"""Tests of scores of any finite magnitude, such as the minimum of a dtype used in place of a mask."""
 
 from fractions import Fraction
 
 import pytest
 import torch
-from drawn import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problems import (
     BOUNDED,
     FREE,
-    GREATEST,
+    LARGEST,
     Problem,
     assert_distributions,
     extreme_problems,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from regard.attention.words import masked_log_softmax
 from regard.functional import (
@@ -26,16 +26,16 @@ from regard.functional import (
 )
 from regard.kernels.versions import using
 
-MAPS = {**FREE, **BOUNDED}
+NORMALIZERS = {**FREE, **BOUNDED}
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 bounded = pytest.mark.parametrize("name", BOUNDED)
-every = pytest.mark.parametrize("name", MAPS)
+every = pytest.mark.parametrize("name", NORMALIZERS)
 versions = pytest.mark.parametrize("version", ["numba", "reference"])
-drawn = settings(max_examples=60, deadline=None)
+many = settings(max_examples=60, deadline=None)
 
 
 def solved(problem: Problem) -> torch.Tensor:
-    """Constrained sparsemax in rational numbers, which round nothing."""
+    """Solve constrained sparsemax in rational numbers, without rounding."""
     assert problem.upper is not None
     rows = []
     for row in range(len(problem.scores)):
@@ -50,7 +50,7 @@ def solved(problem: Problem) -> torch.Tensor:
 
 
 def _solved(z: list[Fraction], upper: list[Fraction], lower: list[Fraction]) -> list[float]:
-    """A row: the sum is straight between the levels at which a position joins or leaves a bound."""
+    """Solve one row: between breakpoints the sum of the weights is linear in the threshold."""
     if not z or sum(upper) <= 1:
         return [float(u / sum(upper)) for u in upper]
     rows = list(zip(z, upper, lower, strict=True))
@@ -62,20 +62,20 @@ def _solved(z: list[Fraction], upper: list[Fraction], lower: list[Fraction]) -> 
     reached = max(level for level in levels if sum(at(level)) >= 1)
     higher = [level for level in levels if level > reached]
     if higher and sum(at(reached)) > 1:
-        most, least = sum(at(reached)), sum(at(higher[0]))
-        reached += (higher[0] - reached) * (most - 1) / (most - least)
+        high_sum, low_sum = sum(at(reached)), sum(at(higher[0]))
+        reached += (higher[0] - reached) * (high_sum - 1) / (high_sum - low_sum)
     return [float(p) for p in at(reached)]
 
 
 @every
 @versions
 @given(data=st.data())
-@drawn
-def test_rows_of_any_finite_scores_are_distributions_with_finite_gradients(name, version, data) -> None:
+@many
+def test_finite_scores_give_distributions_and_finite_gradients(name, version, data) -> None:
     problem = data.draw(extreme_problems(bounds=name in BOUNDED))
     scores = problem.scores.clone().requires_grad_()
     with using(version):
-        weights = problem.apply(MAPS[name], scores)
+        weights = problem.apply(NORMALIZERS[name], scores)
         (gradient,) = torch.autograd.grad(weights, scores, torch.randn(weights.shape))
     assert_distributions(problem, weights.detach())
     assert gradient.isfinite().all()
@@ -83,8 +83,8 @@ def test_rows_of_any_finite_scores_are_distributions_with_finite_gradients(name,
 
 @bounded
 @given(problem=extreme_problems())
-@drawn
-def test_compiled_and_reference_agree_at_any_magnitude(name, problem) -> None:
+@many
+def test_kernel_equals_reference_at_any_magnitude(name, problem) -> None:
     found = []
     for version in ("numba", "reference"):
         made = problem.each(lambda one: one if one.dtype == torch.bool else one.clone().requires_grad_())
@@ -98,8 +98,8 @@ def test_compiled_and_reference_agree_at_any_magnitude(name, problem) -> None:
 
 @versions
 @given(problem=extreme_problems())
-@drawn
-def test_constrained_sparsemax_is_what_rational_numbers_give(version, problem) -> None:
+@many
+def test_constrained_sparsemax_matches_exact_rational_solution(version, problem) -> None:
     with using(version):
         weights = problem.apply(constrained_sparsemax)
     torch.testing.assert_close(weights.double(), solved(problem), atol=1e-6, rtol=0)
@@ -108,7 +108,7 @@ def test_constrained_sparsemax_is_what_rational_numbers_give(version, problem) -
 @bounded
 @versions
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_least_number_of_a_dtype_masks_where_others_have_room(name, version, dtype) -> None:
+def test_dtype_minimum_acts_as_a_mask_if_feasible(name, version, dtype) -> None:
     scores = torch.randn(40, 12).to(dtype)
     hidden = torch.rand(40, 12) < 0.4
     hidden[:, :3] = False
@@ -121,9 +121,9 @@ def test_the_least_number_of_a_dtype_masks_where_others_have_room(name, version,
 
 @bounded
 @versions
-@pytest.mark.parametrize("least", [-1e16, -GREATEST])
-def test_what_the_bounds_leave_goes_to_scores_however_low(name, version, least) -> None:
-    scores = torch.tensor([0.3, 0.1, -0.2, least, least, least], requires_grad=True)
+@pytest.mark.parametrize("minimum", [-1e16, -LARGEST])
+def test_mass_beyond_the_bounds_goes_to_arbitrarily_low_scores(name, version, minimum) -> None:
+    scores = torch.tensor([0.3, 0.1, -0.2, minimum, minimum, minimum], requires_grad=True)
     upper = torch.tensor([0.3, 0.3, 0.25, 0.4, 0.4, 0.4])
     with using(version):
         weights = BOUNDED[name](scores, upper)
@@ -136,7 +136,7 @@ def test_what_the_bounds_leave_goes_to_scores_however_low(name, version, least) 
 
 @bounded
 @versions
-def test_a_score_far_above_blurs_no_difference_below_it(name, version) -> None:
+def test_huge_score_keeps_precision_of_lower_scores(name, version) -> None:
     low = torch.tensor([0.3, 0.1, -0.2])
     scores = torch.cat([torch.tensor([1e20]), low])
     plain = FREE[name.removeprefix("constrained_")]
@@ -148,9 +148,9 @@ def test_a_score_far_above_blurs_no_difference_below_it(name, version) -> None:
 
 @bounded
 @versions
-def test_the_first_to_leave_its_bound_is_found_among_scores_far_above(name, version) -> None:
-    """Every position rests on a bound: the gradient of a bound is measured at the one that moves first."""
-    scores = torch.tensor([0.3, 0.5, -1e20, GREATEST])
+def test_first_position_to_leave_its_bound_is_found_next_to_huge_scores(name, version) -> None:
+    """Every position is at a bound. The gradient of a bound refers to the position that would move first."""
+    scores = torch.tensor([0.3, 0.5, -1e20, LARGEST])
     upper = torch.tensor([0.3, 0.3, 0.5, 0.4], requires_grad=True)
     with using(version):
         weights = BOUNDED[name](scores, upper, mask=torch.tensor([True, True, False, True]))
@@ -161,7 +161,7 @@ def test_the_first_to_leave_its_bound_is_found_among_scores_far_above(name, vers
 
 @bounded
 @versions
-def test_doubles_may_be_as_far_apart_as_they_can(name, version) -> None:
+def test_float64_extremes_are_handled(name, version) -> None:
     greatest = torch.finfo(torch.float64).max
     scores = torch.tensor([greatest, -greatest, -greatest, 0.0], dtype=torch.float64)
     upper = torch.tensor([0.25, 1.0, 1.0, 0.25], dtype=torch.float64)
@@ -174,7 +174,7 @@ def test_doubles_may_be_as_far_apart_as_they_can(name, version) -> None:
 @pytest.mark.parametrize("scan", [constrained_softmax_scan, constrained_sparsemax_scan])
 @given(data=st.data())
 @settings(max_examples=30, deadline=None)
-def test_scans_of_any_finite_scores_are_distributions_with_finite_gradients(scan, version, data) -> None:
+def test_scans_of_finite_scores_give_distributions_and_finite_gradients(scan, version, data) -> None:
     problem = data.draw(extreme_problems(rows=4))
     scores, fertility = problem.scores.unsqueeze(0), problem.upper[:1].clone()
     fertility[..., 0] = torch.inf  # a sink
@@ -191,13 +191,13 @@ def test_scans_of_any_finite_scores_are_distributions_with_finite_gradients(scan
 @pytest.mark.parametrize("loss", [sparsemax_loss, entmax15_loss])
 @given(problem=extreme_problems(bounds=False))
 @settings(max_examples=30, deadline=None)
-def test_losses_of_any_finite_scores_have_finite_gradients(loss, version, problem) -> None:
+def test_losses_of_finite_scores_have_finite_gradients(loss, version, problem) -> None:
     scores = problem.scores.clone().requires_grad_()
     targets = torch.randint(scores.shape[-1], (len(scores),))
     with using(version):
         losses = loss(scores, targets, reduction="none")
         (gradient,) = torch.autograd.grad(losses.sum(), scores)
-    assert (losses >= 0).all()  # infinite where the difference of two scores is beyond float32
+    assert (losses >= 0).all()  # infinite where the difference of two scores exceeds float32
     assert gradient.isfinite().all()
     torch.testing.assert_close(gradient.sum(-1), torch.zeros(len(scores)), atol=2e-6, rtol=0)
 
@@ -205,7 +205,7 @@ def test_losses_of_any_finite_scores_have_finite_gradients(loss, version, proble
 @pytest.mark.parametrize("alpha", [1.00001, 1.2, 2.5, 4.0])
 @given(problem=extreme_problems(bounds=False))
 @settings(max_examples=30, deadline=None)
-def test_any_alpha_has_finite_first_and_second_derivatives(alpha, problem) -> None:
+def test_entmax_has_finite_first_and_second_derivatives(alpha, problem) -> None:
     scores, power = problem.scores.clone().requires_grad_(), torch.tensor(alpha, requires_grad=True)
     weights = problem.apply(lambda z, mask: entmax(z, power, mask=mask), scores)
     assert_distributions(problem, weights.detach())
@@ -215,8 +215,8 @@ def test_any_alpha_has_finite_first_and_second_derivatives(alpha, problem) -> No
     assert second is None or second.isfinite().all()
 
 
-def test_a_masked_softmax_and_its_logarithm_share_nothing_with_masked_positions() -> None:
-    scores = torch.tensor([[-GREATEST, 1.0, 2.0], [-GREATEST, -GREATEST, 0.0]])
+def test_masked_softmax_and_log_softmax_give_masked_positions_zero() -> None:
+    scores = torch.tensor([[-LARGEST, 1.0, 2.0], [-LARGEST, -LARGEST, 0.0]])
     mask = torch.tensor([[True, False, False], [True, True, False]])
     expected = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
     torch.testing.assert_close(FREE["softmax"](scores, mask=mask), expected)

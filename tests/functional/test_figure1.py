@@ -1,6 +1,7 @@
-"""Three words, unit fertilities, three rounds: Malaviya et al. (2018), Figure 1, to four digits.
+"""Tests of the example of Malaviya et al. (2018), Figure 1: three words, unit fertilities, three rounds.
 
-The paper prints no numbers; these were computed by bisection of its definitions.
+The paper plots the values without numbers. The four-digit values below were computed by bisection of its
+definitions.
 """
 
 import pytest
@@ -22,7 +23,7 @@ SCORES = torch.tensor([[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]], dty
 ROUNDS = {
     "softmax": [[0.5217, 0.3497, 0.1286], [0.3610, 0.4409, 0.1981], [0.1820, 0.2714, 0.5466]],
     "sparsemax": [[0.7, 0.3, 0], [0.4, 0.6, 0], [0, 0.15, 0.85]],
-    # What the first two rounds leave of the last word is 0.673246.
+    # After two rounds, 0.673246 of the last word's fertility is left.
     "constrained_softmax": [[0.5217, 0.3497, 0.1286], [0.3610, 0.4409, 0.1981], [0.1173, 0.2094, 0.6732]],
     "constrained_sparsemax": [[0.7, 0.3, 0], [0.3, 0.7, 0], [0, 0, 1]],
 }
@@ -37,9 +38,9 @@ STEP = {"constrained_softmax": constrained_softmax, "constrained_sparsemax": con
 SCAN = {"constrained_softmax": constrained_softmax_scan, "constrained_sparsemax": constrained_sparsemax_scan}
 
 versions = pytest.mark.parametrize("version", ["reference", "auto"])
-# Where every word is at a bound, by the paper's figure: map and round.
-HELD = [("constrained_sparsemax", 1), ("constrained_sparsemax", 2), ("constrained_softmax", 2)]
-held = pytest.mark.parametrize(("name", "round"), HELD)
+# Transformation and round in which every word is at a bound.
+BOUND = [("constrained_sparsemax", 1), ("constrained_sparsemax", 2), ("constrained_softmax", 2)]
+at_bound = pytest.mark.parametrize(("name", "round"), BOUND)
 
 
 def rounds(name: str) -> torch.Tensor:
@@ -56,7 +57,7 @@ def close(found: torch.Tensor, printed: list) -> None:
 
 @versions
 @pytest.mark.parametrize("name", ROUNDS)
-def test_rounds_and_their_sum_are_those_of_the_figure(name, version) -> None:
+def test_rounds_and_their_sum_match_the_figure(name, version) -> None:
     with using(version):
         found = rounds(name)
     close(found, ROUNDS[name])
@@ -66,7 +67,7 @@ def test_rounds_and_their_sum_are_those_of_the_figure(name, version) -> None:
 
 @versions
 @pytest.mark.parametrize("name", STEP)
-def test_single_steps_and_the_scan_give_the_same_rounds(name, version) -> None:
+def test_single_steps_equal_the_scan(name, version) -> None:
     received = torch.zeros(3, dtype=DOUBLE)
     with using(version):
         for t, scores in enumerate(SCORES):
@@ -76,8 +77,8 @@ def test_single_steps_and_the_scan_give_the_same_rounds(name, version) -> None:
 
 
 @versions
-@held
-def test_where_no_word_is_free_the_scores_get_no_gradient(name, round, version) -> None:
+@at_bound
+def test_scores_have_zero_gradient_without_free_words(name, round, version) -> None:
     scores = SCORES[round].clone().requires_grad_()
     gradient = torch.tensor([0.3, -1.7, 0.9], dtype=DOUBLE)
     with using(version):
@@ -86,8 +87,8 @@ def test_where_no_word_is_free_the_scores_get_no_gradient(name, round, version) 
 
 
 @versions
-@held
-def test_where_no_word_is_free_a_constant_gradient_gives_the_bounds_none(name, round, version) -> None:
+@at_bound
+def test_bounds_have_zero_gradient_for_constant_upstream_without_free_words(name, round, version) -> None:
     bounds = bounds_of(name, round).requires_grad_()
     with using(version):
         STEP[name](SCORES[round], bounds).backward(torch.full((3,), 0.7, dtype=DOUBLE))
@@ -96,7 +97,7 @@ def test_where_no_word_is_free_a_constant_gradient_gives_the_bounds_none(name, r
 
 @versions
 @pytest.mark.parametrize(("name", "first"), [("constrained_sparsemax", 1), ("constrained_softmax", 2)])
-def test_in_the_scan_the_rounds_without_a_free_word_get_no_gradient(name, first, version) -> None:
+def test_scan_rounds_without_free_words_have_zero_gradient(name, first, version) -> None:
     scores = SCORES.clone().requires_grad_()
     gradient = torch.tensor([[0.2, -0.4, 1.1], [0.8, 0.1, -0.6], [-0.9, 0.5, 0.3]], dtype=DOUBLE)
     with using(version):

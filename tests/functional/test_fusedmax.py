@@ -1,10 +1,10 @@
-"""Fusedmax: what it minimises, in value and gradient, and that kernel and path find the same groups."""
+"""Tests of fusedmax: optimality, gradients, and agreement of kernel and reference."""
 
 import pytest
 import torch
-from drawn import free_problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from problems import free_problems
 from torch.autograd import gradcheck
 
 from regard.functional import fusedmax, sparsemax
@@ -13,22 +13,22 @@ from regard.kernels.versions import using
 from regard.nn import Fusedmax
 
 DOUBLE = torch.float64
-drawn = settings(max_examples=60, deadline=None)
+many = settings(max_examples=60, deadline=None)
 strengths = st.sampled_from([0.0, 0.05, 0.1, 0.5, 2.0])
 
 
 @pytest.mark.parametrize("version", ["auto", "reference"])
-def test_the_example_of_the_authors_package(version) -> None:
-    """The README of torchsparseattn (Niculae & Blondel 2017): Fusedmax(alpha=.1) of (1, 2.1, 1.9)."""
+def test_example_of_torchsparseattn(version) -> None:
+    """The README of torchsparseattn (Niculae & Blondel 2017) has Fusedmax(alpha=.1) of (1, 2.1, 1.9)."""
     with using(version):
         found = fusedmax(torch.tensor([1.0, 2.1, 1.9], dtype=DOUBLE), 0.1)
     torch.testing.assert_close(found, torch.tensor([0.0, 0.5, 0.5], dtype=DOUBLE))
 
 
 @given(problem=free_problems(), strength=strengths)
-@drawn
-def test_total_variation_is_lowered_as_its_optimality_conditions_say(problem, strength) -> None:
-    """x is optimal if a u with |u| <= lambda, u = lambda sign(x_{j+1} - x_j), has z - x = -D^T u."""
+@many
+def test_total_variation_solution_meets_optimality_conditions(problem, strength) -> None:
+    """x is optimal if some u with |u| <= lambda, u = lambda sign(x_{j+1} - x_j), satisfies z - x = -D^T u."""
     usable = problem.usable
     scores = problem.scores.masked_fill(~usable, 0)
     scale = 1 + scores.abs().max()
@@ -38,23 +38,23 @@ def test_total_variation_is_lowered_as_its_optimality_conditions_say(problem, st
         for z, x, keep in zip(scores, found, usable, strict=True):
             if not keep.any():
                 continue
-            dual = (x[keep] - z[keep]).cumsum(-1)  # the string less the running sums
+            dual = (x[keep] - z[keep]).cumsum(-1)  # the taut string minus the running sums
             assert abs(float(dual[-1])) <= 1e-9 * scale
             steps = x[keep].diff()
             assert (dual.abs() <= strength + 1e-9 * scale).all()
             apart = steps.abs() > 1e-9 * scale
-            wanted = strength * steps.sign()
-            torch.testing.assert_close(dual[:-1][apart], wanted[apart], atol=1e-8 * float(scale), rtol=0)
+            expected = strength * steps.sign()
+            torch.testing.assert_close(dual[:-1][apart], expected[apart], atol=1e-8 * float(scale), rtol=0)
 
 
 @given(problem=free_problems(), strength=strengths)
-@drawn
-def test_no_distribution_near_by_or_far_away_is_better(problem, strength) -> None:
+@many
+def test_no_other_distribution_has_lower_cost(problem, strength) -> None:
     usable = problem.usable
     weights = fusedmax(problem.scores, strength, mask=problem.mask)
     generator = torch.Generator().manual_seed(0)
     for z, p, keep in zip(problem.scores, weights, usable, strict=True):
-        if not keep.any() or z[keep].abs().max() > 100:  # what is compared below drowns in such scores
+        if not keep.any() or z[keep].abs().max() > 100:  # rounding errors would exceed the tolerance below
             continue
         z, p = z[keep], p[keep]
 
@@ -67,19 +67,19 @@ def test_no_distribution_near_by_or_far_away_is_better(problem, strength) -> Non
 
 
 @given(problem=free_problems())
-@drawn
-def test_strength_0_is_sparsemax_and_much_strength_gives_all_the_same(problem) -> None:
-    none = problem.apply(lambda z, mask: fusedmax(z, 0.0, mask=mask))
-    torch.testing.assert_close(none, problem.apply(sparsemax), atol=1e-9, rtol=0)
+@many
+def test_zero_strength_is_sparsemax_and_large_strength_is_uniform(problem) -> None:
+    zero = problem.apply(lambda z, mask: fusedmax(z, 0.0, mask=mask))
+    torch.testing.assert_close(zero, problem.apply(sparsemax), atol=1e-9, rtol=0)
     usable = problem.usable
-    same = usable.to(DOUBLE) / usable.sum(-1, keepdim=True).clamp_min(1)
-    much = problem.apply(lambda z, mask: fusedmax(z, 1e6, mask=mask))
-    torch.testing.assert_close(much, same, atol=1e-9, rtol=0)
+    uniform = usable.to(DOUBLE) / usable.sum(-1, keepdim=True).clamp_min(1)
+    large = problem.apply(lambda z, mask: fusedmax(z, 1e6, mask=mask))
+    torch.testing.assert_close(large, uniform, atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize("strength", [0.05, 0.3])
 @pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
-def test_kernel_and_reference_agree_in_value_and_gradient(strength, dtype) -> None:
+def test_kernel_equals_reference_in_value_and_gradient(strength, dtype) -> None:
     scores = torch.randn(200, 23, dtype=dtype, requires_grad=True)
     mask, upstream = torch.rand(200, 23) < 0.8, torch.randn(200, 23, dtype=dtype)
     results = []
@@ -92,12 +92,12 @@ def test_kernel_and_reference_agree_in_value_and_gradient(strength, dtype) -> No
 
 
 @pytest.mark.parametrize("strength", [0.05, 0.3])
-def test_derivatives_are_those_of_finite_differences(strength) -> None:
+def test_gradcheck(strength) -> None:
     scores = torch.randn(6, 9, dtype=DOUBLE, requires_grad=True)
     assert gradcheck(lambda z: fusedmax(z, strength), scores)
 
 
-def test_neighbours_share_their_weight_and_what_is_masked_parts_nobody() -> None:
+def test_neighbors_are_fused_across_masked_positions() -> None:
     scores = torch.tensor([1.0, 2.1, 9.0, 1.9])
     weights = fusedmax(scores, mask=torch.tensor([True, True, False, True]))
     torch.testing.assert_close(weights, torch.tensor([0.0, 0.5, 0.0, 0.5]))
@@ -106,7 +106,7 @@ def test_neighbours_share_their_weight_and_what_is_masked_parts_nobody() -> None
 
 
 @pytest.mark.parametrize("version", ["numba", "reference"])
-def test_a_score_far_below_the_others_takes_nothing_from_what_follows(version) -> None:
+def test_very_low_score_does_not_change_other_weights(version) -> None:
     scores = torch.tensor([1.0, 0.0, 2.0, 1.5, 0.0, 1.9], dtype=DOUBLE)
     results = []
     for lowest in (-1e6, -1e17, -1e30):
@@ -119,7 +119,7 @@ def test_a_score_far_below_the_others_takes_nothing_from_what_follows(version) -
 
 
 @pytest.mark.parametrize("strength", [-0.1, float("nan"), float("inf")])
-def test_a_strength_below_0_or_without_end_is_refused(strength) -> None:
+def test_invalid_strength_raises(strength) -> None:
     for refuse in (lambda: fusedmax(torch.zeros(3), strength), lambda: Fusedmax(strength)):
         with pytest.raises(ValueError, match="at least 0"):
             refuse()

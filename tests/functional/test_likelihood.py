@@ -1,3 +1,5 @@
+"""Tests of the fused log-likelihood of a linear output layer against log_softmax."""
+
 import math
 import subprocess
 import sys
@@ -17,7 +19,7 @@ def plain(hidden, weight, bias, targets):
 
 
 @pytest.mark.parametrize("budget", [1 << 20, 22, 1])
-def test_values_and_gradients_are_those_of_log_softmax(budget) -> None:
+def test_values_and_gradients_match_log_softmax(budget) -> None:
     inputs = [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in ((7, 5), (11, 5), (11,))]
     targets = torch.randint(11, (7,))
     ours = linear_log_likelihood(*inputs, targets, average=True, budget=budget)
@@ -32,7 +34,7 @@ def test_values_and_gradients_are_those_of_log_softmax(budget) -> None:
 
 
 @pytest.mark.parametrize("hold", [True, False])
-def test_rows_taken_a_few_at_a_time_give_the_same(hold, monkeypatch) -> None:
+def test_chunking_rows_does_not_change_the_result(hold, monkeypatch) -> None:
     inputs = [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in ((7, 5), (11, 5), (11,))]
     targets = torch.randint(11, (7,))
 
@@ -47,28 +49,28 @@ def test_rows_taken_a_few_at_a_time_give_the_same(hold, monkeypatch) -> None:
         torch.testing.assert_close(a, b)
 
 
-def test_without_the_average_only_the_target_counts() -> None:
+def test_gradcheck_without_average() -> None:
     inputs = [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in ((4, 3), (6, 3), (6,))]
     targets = torch.randint(6, (4,))
     assert torch.autograd.gradcheck(lambda *x: linear_log_likelihood(*x, targets)[0], inputs)
 
 
 @pytest.mark.parametrize("fused", [True, False])
-def test_scores_of_ten_thousand_neither_overflow_nor_vanish(fused) -> None:
+def test_logits_of_ten_thousand_neither_overflow_nor_underflow(fused) -> None:
     hidden = torch.tensor([[1e4], [-1e4]], requires_grad=fused)
     weight, bias = torch.tensor([[1.0], [-1.0]]), torch.zeros(2)
     found, _ = linear_log_likelihood(hidden, weight, bias, torch.tensor([0, 0]))
     torch.testing.assert_close(found.detach(), torch.tensor([0.0, -2e4]))
 
 
-def test_no_tokens_give_no_values_and_zero_gradients() -> None:
+def test_empty_batch_gives_zero_gradients() -> None:
     hidden, weight, bias = torch.zeros(0, 3), torch.randn(5, 3, requires_grad=True), torch.zeros(5)
     found, _ = linear_log_likelihood(hidden.requires_grad_(), weight, bias, torch.zeros(0, dtype=torch.int64))
     found.sum().backward()
     assert found.shape == (0,) and torch.equal(weight.grad, torch.zeros_like(weight))
 
 
-def test_a_second_backward_pass_gives_the_same_gradient() -> None:
+def test_second_backward_pass_gives_the_same_gradient() -> None:
     inputs = [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in ((4, 3), (6, 3), (6,))]
     value = linear_log_likelihood(*inputs, torch.randint(6, (4,)))[0].sum()
     first = torch.autograd.grad(value, inputs, retain_graph=True)
@@ -76,7 +78,7 @@ def test_a_second_backward_pass_gives_the_same_gradient() -> None:
         torch.testing.assert_close(a, b)
 
 
-def test_targets_may_be_of_any_integer_type() -> None:
+def test_targets_may_have_any_integer_dtype() -> None:
     hidden, weight, bias = (torch.randn(s, requires_grad=True) for s in ((7, 5), (11, 5), (11,)))
     targets = torch.randint(11, (7,))
     by = [
@@ -87,7 +89,7 @@ def test_targets_may_be_of_any_integer_type() -> None:
         assert torch.equal(a, b)
 
 
-def test_under_autocast_gradients_have_the_precision_of_the_weights() -> None:
+def test_autocast_gradients_have_the_dtype_of_the_weights() -> None:
     inputs = [torch.randn(s, requires_grad=True) for s in ((7, 5), (11, 5), (11,))]
     targets = torch.randint(11, (7,))
     with torch.autocast("cpu", torch.bfloat16):
@@ -110,7 +112,7 @@ print("numba" in sys.modules)
 """
 
 
-def test_without_a_gradient_no_compiler_is_imported() -> None:
+def test_inference_does_not_import_numba() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_GRADIENT], capture_output=True, text=True, check=True
     )
@@ -119,25 +121,25 @@ def test_without_a_gradient_no_compiler_is_imported() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 1024, 1025, 2600])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_kernels_make_what_the_reference_makes(size, dtype) -> None:
+def test_kernels_match_log_softmax(size, dtype) -> None:
     torch.manual_seed(size)
     inputs = [torch.randn(s).to(dtype).requires_grad_() for s in ((40, 6), (size, 6), (size,))]
     targets, goal = torch.randint(size, (40,)), torch.randn(2, 40)
     exact = [x.detach().double().requires_grad_() for x in inputs]
     found = linear_log_likelihood(*inputs, targets, average=True)
     expected = plain(*exact, targets)
-    # The logits are rounded to bfloat16 before they come to the kernels, and their gradients after.
-    wide = {"rtol": 1e-5, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 5e-2}
+    # The logits are rounded to bfloat16 before the kernels, and their gradients after them.
+    tolerance = {"rtol": 1e-5, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 5e-2}
     for a, b in zip(found, expected, strict=True):
         assert a.dtype == torch.float32
-        torch.testing.assert_close(a.double(), b, **wide)
+        torch.testing.assert_close(a.double(), b, **tolerance)
     by_found = torch.autograd.grad((found[0] * goal[0] + found[1] * goal[1]).sum(), inputs)
     by_exact = torch.autograd.grad((expected[0] * goal[0] + expected[1] * goal[1]).sum(), exact)
     for a, b in zip(by_found, by_exact, strict=True):
-        torch.testing.assert_close(a.double(), b, **wide)
+        torch.testing.assert_close(a.double(), b, **tolerance)
 
 
-def test_threads_do_not_change_the_exponentials() -> None:
+def test_exponentials_do_not_depend_on_threads() -> None:
     torch.manual_seed(0)
     logits, before, answers = torch.randn(300, 400), torch.get_num_threads(), []
     expected = logits.double()
@@ -159,7 +161,7 @@ def test_threads_do_not_change_the_exponentials() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_far_below_the_top_is_nothing_and_no_number_stays_none(dtype) -> None:
+def test_exponentials_underflow_to_zero_and_propagate_nan(dtype) -> None:
     logits = torch.tensor([[0.0, -100.0, -torch.inf, -86.0], [1.0, torch.nan, 2.0, 3.0]]).to(dtype)
     tops, _, sums = exponentials(logits)
     assert tops[0] == 0 and sums[0] == 1
@@ -172,7 +174,7 @@ def test_far_below_the_top_is_nothing_and_no_number_stays_none(dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("shape", [(1, 1, 3), (7, 1, 1025), (5, 3, 2100)])
-def test_all_log_probabilities_are_those_of_log_softmax(shape, dtype):
+def test_linear_log_softmax_matches_log_softmax(shape, dtype):
     rows, contexts, size = shape
     hidden, weight, bias = torch.randn(rows, contexts, 8), torch.randn(size, 8), 5 * torch.randn(size)
     bias[0] = -torch.inf
@@ -183,7 +185,7 @@ def test_all_log_probabilities_are_those_of_log_softmax(shape, dtype):
         found = linear_log_softmax(hidden, weight, bias)
     assert found.shape == (rows, contexts, size)
     assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-    # Logits reach 100 and are known to so many units of their last place.
+    # Logits reach 100, so their error is a number of units in the last place of 100.
     unit = 64 * 2 * torch.finfo(dtype).eps
     torch.testing.assert_close(found.double(), expected, rtol=unit, atol=100 * unit)
     recorded = linear_log_softmax(hidden.requires_grad_(), weight, bias)
@@ -191,21 +193,21 @@ def test_all_log_probabilities_are_those_of_log_softmax(shape, dtype):
     torch.testing.assert_close(recorded.detach().double(), expected, rtol=unit, atol=100 * unit)
 
 
-def test_no_rows_have_no_log_probabilities():
+def test_empty_input_gives_empty_log_probabilities():
     weight, bias = torch.ones(5, 3), torch.ones(5)
     for shape in ((0, 1, 3), (0, 3)):
         with torch.inference_mode():
             assert linear_log_softmax(torch.ones(shape), weight, bias).shape == (*shape[:-1], 5)
 
 
-def test_log_probabilities_go_through_transforms():
+def test_linear_log_softmax_supports_vmap():
     hidden, weight, bias = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5)
     with torch.no_grad():
         found = torch.func.vmap(lambda x: linear_log_softmax(x, weight, bias))(hidden)
         torch.testing.assert_close(found, linear_log_softmax(hidden, weight, bias))
 
 
-def test_log_probabilities_of_what_is_no_number_are_none():
+def test_nan_and_inf_inputs_give_nan():
     weight = torch.eye(3)
     with torch.inference_mode():
         found = linear_log_softmax(

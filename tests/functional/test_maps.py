@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from drawn import FREE, Problem, free_problems
 from hypothesis import given, settings
+from problems import FREE, Problem, free_problems
 from torch.autograd import gradcheck, gradgradcheck
 
 from regard.functional import softmax, sparsemax

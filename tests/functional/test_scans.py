@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from drawn import BOUNDED
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from problems import BOUNDED
 from torch.autograd import gradcheck, gradgradcheck
 
 from regard.errors import InfeasibleBounds

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from drawn import BOUNDED, FREE
+from problems import BOUNDED, FREE
 from torch.func import grad, jacrev, vmap
 
 from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan
@@ -14,7 +14,7 @@ from regard.functional import constrained_softmax_scan, constrained_sparsemax_sc
 MAPS = {**FREE, **BOUNDED}
 SCANS = {"softmax": constrained_softmax_scan, "sparsemax": constrained_sparsemax_scan}
 DOUBLE = torch.float64
-EVERY = [*FREE, *(f"{name}{kind}" for name in BOUNDED for kind in ("", " lower", " far"))]
+EVERY = [*FREE, *(f"{name}{kind}" for name in BOUNDED for kind in ("", " lower", " extreme"))]
 EVERY += ["softmax_scan", "sparsemax_scan", "sparsemax_loss", "entmax15_loss"]
 
 

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from drawn import BOUNDED, COMPILED, FREE, Problem, bounded_problems, free_problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from problems import BOUNDED, COMPILED, FREE, Problem, bounded_problems, free_problems
 
 from regard.kernels.versions import using
 
