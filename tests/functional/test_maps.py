@@ -1,4 +1,4 @@
-"""Laws of the maps from scores to distributions that have no bounds."""
+"""Tests of the transformations without bounds, from scores to distributions."""
 
 import pytest
 import torch
@@ -11,13 +11,13 @@ from regard.kernels.versions import using
 
 DOUBLE = torch.float64
 every = pytest.mark.parametrize("name", FREE)
-drawn = settings(max_examples=40, deadline=None)
+many = settings(max_examples=40, deadline=None)
 
 
 @every
 @given(problem=free_problems())
-@drawn
-def test_rows_are_distributions_over_what_may_be_attended(name, problem) -> None:
+@many
+def test_rows_are_distributions_over_unmasked_positions(name, problem) -> None:
     usable = problem.usable
     weights = problem.to(torch.float32).apply(FREE[name])
     assert (weights >= 0).all()
@@ -27,7 +27,7 @@ def test_rows_are_distributions_over_what_may_be_attended(name, problem) -> None
 
 @every
 @given(problem=free_problems())
-@drawn
+@many
 def test_masked_equals_shortened_and_batch_equals_single(name, problem) -> None:
     weights = problem.apply(FREE[name])
     for row, keep, found in zip(problem.scores, problem.usable, weights, strict=True):
@@ -37,12 +37,12 @@ def test_masked_equals_shortened_and_batch_equals_single(name, problem) -> None:
 
 @every
 @given(problem=free_problems())
-@drawn
-def test_shifts_change_nothing_and_permutations_commute(name, problem) -> None:
+@many
+def test_shift_invariance_and_permutation_equivariance(name, problem) -> None:
     weights = problem.apply(FREE[name])
     shifted = problem.apply(FREE[name], problem.scores + 3)
     torch.testing.assert_close(shifted, weights, atol=1e-10, rtol=0)
-    if name == "fusedmax":  # which knows who stands beside whom
+    if name == "fusedmax":  # depends on the order of the positions
         return
     order = torch.randperm(weights.shape[-1])
     permuted = problem.each(lambda one: one[:, order]).apply(FREE[name])
@@ -51,8 +51,8 @@ def test_shifts_change_nothing_and_permutations_commute(name, problem) -> None:
 
 @every
 @given(problem=free_problems())
-@drawn
-def test_a_constant_added_to_the_gradient_changes_nothing(name, problem) -> None:
+@many
+def test_constant_upstream_gradient_gives_zero(name, problem) -> None:
     scores = problem.scores.clone().requires_grad_()
     weights = problem.apply(FREE[name], scores)
     (gradient,) = torch.autograd.grad(weights, scores, torch.full_like(weights, 3.0))
@@ -61,7 +61,7 @@ def test_a_constant_added_to_the_gradient_changes_nothing(name, problem) -> None
 
 @every
 @pytest.mark.parametrize("version", ["auto", "reference"])
-def test_first_and_second_derivatives_are_those_of_finite_differences(name, version) -> None:
+def test_gradcheck_and_gradgradcheck(name, version) -> None:
     scores = torch.randn(5, 6, dtype=DOUBLE, requires_grad=True)
     mask = torch.rand(5, 6) < 0.8
     with using(version):
@@ -70,7 +70,7 @@ def test_first_and_second_derivatives_are_those_of_finite_differences(name, vers
 
 
 @every
-def test_masked_scores_get_no_gradient_and_empty_rows_no_nan(name) -> None:
+def test_masked_scores_have_zero_gradient_and_empty_rows_no_nan(name) -> None:
     scores = (
         (torch.randn(3, 3) / 5)
         .masked_fill(torch.tensor([[False], [False], [True]]), -torch.inf)
@@ -87,7 +87,7 @@ def test_masked_scores_get_no_gradient_and_empty_rows_no_nan(name) -> None:
 
 
 @every
-def test_not_a_number_stays_in_its_row(name) -> None:
+def test_nan_stays_in_its_row(name) -> None:
     scores = torch.randn(20, 5)
     scores[2, 1], scores[11, 3] = torch.nan, torch.inf
     weights = FREE[name](scores)
@@ -100,14 +100,14 @@ def test_not_a_number_stays_in_its_row(name) -> None:
 
 
 @every
-def test_any_dimension_and_half_precision(name) -> None:
+def test_any_dim_and_half_precision(name) -> None:
     scores = torch.randn(3, 4, 5)
     mask = torch.rand(4, 1) < 0.7
     for dim in (0, 1, -2, -3):
-        moved = FREE[name](scores.movedim(dim, -1), mask=mask.expand(3, 4, 5).movedim(dim, -1)).movedim(
+        transposed = FREE[name](scores.movedim(dim, -1), mask=mask.expand(3, 4, 5).movedim(dim, -1)).movedim(
             -1, dim
         )
-        torch.testing.assert_close(FREE[name](scores, mask=mask, dim=dim), moved)
+        torch.testing.assert_close(FREE[name](scores, mask=mask, dim=dim), transposed)
     for dtype, atol in ((torch.bfloat16, 4e-3), (torch.float16, 5e-4)):
         half = scores.to(dtype).requires_grad_()
         weights = FREE[name](half)
@@ -127,7 +127,7 @@ def test_empty_tensors_stay_empty(name, shape) -> None:
 
 
 @every
-def test_the_callers_tensors_are_not_written(name) -> None:
+def test_inputs_are_not_modified(name) -> None:
     problem = Problem(torch.randn(4, 5), mask=torch.rand(4, 5) < 0.5)
     before = problem.each(torch.clone)
     problem.apply(FREE[name])
@@ -144,7 +144,7 @@ def test_sparsemax_and_softmax_of_malaviya_et_al_2018_figure_1() -> None:
 
 
 @given(problem=free_problems())
-@drawn
+@many
 def test_sparsemax_is_the_projection_onto_the_simplex(problem) -> None:
     # Optimality (Martins & Astudillo 2016, Prop. 1): p_i = z_i - tau on the support, z_i <= tau off it.
     weights, usable = problem.apply(sparsemax), problem.usable

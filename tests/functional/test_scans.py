@@ -1,4 +1,4 @@
-"""Scans over steps against the loop of single steps (Malaviya et al. 2018, Eq. 5)."""
+"""Tests of scans over time steps against a loop of single steps (Malaviya et al. 2018, Eq. 5)."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ versions = pytest.mark.parametrize("version", ["auto", "reference"])
 
 
 def loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Tensor:
-    """Step after step: bound, exhaustion, map; the mask is [B, T, S]."""
+    """Compute the weights one step at a time: bound, exhaustion, transformation. The mask is [B, T, S]."""
     received, steps = torch.zeros_like(fertility), []
     for t in range(scores.shape[-2]):
         bound = remaining(fertility, received)
@@ -31,7 +31,7 @@ def loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Tensor:
 
 @st.composite
 def sentences(draw):
-    """Scores, fertilities with a sink, a mask that leaves the sink, and the exhaustion's strength."""
+    """Sample scores, fertilities with a sink, a mask that keeps the sink, and the exhaustion strength."""
     batch, steps, size = draw(st.integers(1, 10)), draw(st.integers(1, 7)), draw(st.integers(1, 11))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
     scores = torch.randn(batch, steps, size, generator=generator, dtype=DOUBLE)
@@ -58,7 +58,7 @@ def answers(function, scores, fertility, *rest):
 @versions
 @given(sentence=sentences())
 @settings(max_examples=40, deadline=None)
-def test_it_equals_the_loop_in_value_and_gradients(name, version, sentence) -> None:
+def test_scan_equals_the_loop_in_value_and_gradients(name, version, sentence) -> None:
     scores, fertility, mask, exhaustion = sentence
 
     def scan(z, f):
@@ -74,7 +74,7 @@ def test_it_equals_the_loop_in_value_and_gradients(name, version, sentence) -> N
 @every
 @given(sentence=sentences())
 @settings(max_examples=40, deadline=None)
-def test_no_word_gets_more_than_its_fertility(name, sentence) -> None:
+def test_cumulative_attention_never_exceeds_fertility(name, sentence) -> None:
     scores, fertility, mask, exhaustion = sentence
     weights = SCANS[name](scores.float(), fertility.float(), exhaustion=exhaustion, mask=mask)
     torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:2]), atol=1e-6, rtol=0)
@@ -86,7 +86,7 @@ def test_no_word_gets_more_than_its_fertility(name, sentence) -> None:
 @every
 @given(sentence=sentences())
 @settings(max_examples=40, deadline=None)
-def test_the_kernel_in_float32_equals_the_reference_in_float64(name, sentence) -> None:
+def test_float32_kernel_equals_float64_reference(name, sentence) -> None:
     scores, fertility, mask, exhaustion = sentence
 
     def scan(z, f):
@@ -95,16 +95,16 @@ def test_the_kernel_in_float32_equals_the_reference_in_float64(name, sentence) -
     with using("numba"):
         found = answers(scan, scores.float(), fertility.float())
     with using("reference"):
-        # In float64: in float32 the reference's own bounds, f - beta, may cancel.
+        # The bounds f - beta of the reference cancel in float32, so it runs in float64.
         expected = answers(scan, scores.float().double(), fertility.float().double())
     torch.testing.assert_close(found[0].double(), expected[0], atol=1e-5, rtol=0)
-    if name == "constrained_softmax" and float(scores.abs().max()) < 10:  # smooth: rounding moves no tie
+    if name == "constrained_softmax" and float(scores.abs().max()) < 10:  # smooth: rounding breaks no ties
         torch.testing.assert_close(found[1].double(), expected[1], atol=1e-4, rtol=1e-4)
 
 
 @every
 @versions
-def test_first_and_second_derivatives_are_those_of_finite_differences(name, version) -> None:
+def test_gradcheck_and_gradgradcheck(name, version) -> None:
     scores = torch.randn(2, 3, 4, dtype=DOUBLE, requires_grad=True)
     fertility = (0.6 + 0.9 * torch.rand(2, 4, dtype=DOUBLE)).requires_grad_()
     with using(version):
@@ -114,28 +114,28 @@ def test_first_and_second_derivatives_are_those_of_finite_differences(name, vers
 
 @every
 @versions
-def test_masks_of_words_and_of_steps_and_leading_dimensions(name, version) -> None:
+def test_masks_per_word_and_per_step_with_leading_dimensions(name, version) -> None:
     scores, fertility = torch.randn(2, 3, 4, 6, dtype=DOUBLE), torch.full((2, 1, 6), 0.9, dtype=DOUBLE)
     words = torch.rand(2, 1, 6) < 0.8
     words[..., :4] = True
     steps = words.unsqueeze(-2) & (torch.rand(2, 3, 4, 6) < 0.9)
     steps[..., :5] = words.unsqueeze(-2)[..., :5]
-    wide = words.unsqueeze(-2).expand(2, 3, 4, 6)
+    per_step = words.unsqueeze(-2).expand(2, 3, 4, 6)
     with using(version):
-        plain = loop(name, scores, fertility.expand(2, 3, 6), 0.3, wide)
-        for mask in (words.expand(2, 3, 6), words, wide):
-            torch.testing.assert_close(SCANS[name](scores, fertility, exhaustion=0.3, mask=mask), plain)
+        expected = loop(name, scores, fertility.expand(2, 3, 6), 0.3, per_step)
+        for mask in (words.expand(2, 3, 6), words, per_step):
+            torch.testing.assert_close(SCANS[name](scores, fertility, exhaustion=0.3, mask=mask), expected)
         found = SCANS[name](scores, fertility, mask=steps)
         torch.testing.assert_close(found, loop(name, scores, fertility.expand(2, 3, 6), 0.0, steps))
         single = SCANS[name](scores[0, 0], fertility[0, 0], mask=words[0, 0])
-        torch.testing.assert_close(single, loop(name, scores[0, 0], fertility[0, 0], 0.0, wide[0, 0]))
+        torch.testing.assert_close(single, loop(name, scores[0, 0], fertility[0, 0], 0.0, per_step[0, 0]))
 
 
 @every
 @versions
-def test_a_step_without_enough_left_is_named(name, version) -> None:
+def test_infeasible_step_raises_with_its_number(name, version) -> None:
     scores, fertility = torch.randn(3, 4, 5), torch.full((3, 5), 10.0)
-    fertility[1] = 0.5  # 2.5 in all: steps 0 and 1 have enough
+    fertility[1] = 0.5  # 2.5 in total, enough for steps 0 and 1
     with (
         using(version),
         pytest.raises(InfeasibleBounds, match=r"step 2: .*row \[1\] of \[3\]: .* sum to 0\.5"),
@@ -144,7 +144,7 @@ def test_a_step_without_enough_left_is_named(name, version) -> None:
 
 
 @every
-def test_half_precision_empty_and_broadcast_fertility(name) -> None:
+def test_half_precision_empty_input_and_broadcast_fertility(name) -> None:
     scores = torch.randn(2, 3, 4).bfloat16().requires_grad_()
     fertility = torch.tensor([1.0, 1.0, 1.0, torch.inf], requires_grad=True)
     weights = SCANS[name](scores, fertility)
@@ -160,7 +160,7 @@ def test_half_precision_empty_and_broadcast_fertility(name) -> None:
 
 
 def shared_loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Tensor:
-    """Step after step, what words received being the mean of the heads: scores [B, H, T, S]."""
+    """Compute the weights one step at a time, accumulating the mean of the heads. Scores: [B, H, T, S]."""
     received, steps = torch.zeros_like(scores[:, :, 0]), []
     for t in range(scores.shape[2]):
         bound = remaining(fertility.unsqueeze(1).expand(received.shape), received)
@@ -174,7 +174,7 @@ def shared_loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Ten
 @pytest.mark.parametrize("heads", [1, 2, 3, 4, 8])
 @given(sentence=sentences())
 @settings(max_examples=15, deadline=None)
-def test_heads_share_a_fertility(name, version, heads, sentence) -> None:
+def test_shared_fertility_bounds_the_mean_of_the_heads(name, version, heads, sentence) -> None:
     scores, fertility, mask, exhaustion = sentence
     generator = torch.Generator().manual_seed(5)
     scores = torch.stack(
@@ -195,7 +195,7 @@ def test_heads_share_a_fertility(name, version, heads, sentence) -> None:
 
 @every
 @versions
-def test_derivatives_of_shared_fertilities_are_those_of_finite_differences(name, version) -> None:
+def test_gradcheck_and_gradgradcheck_with_shared_fertility(name, version) -> None:
     scores = torch.randn(2, 2, 3, 4, dtype=DOUBLE, requires_grad=True)
     fertility = (0.7 + 0.9 * torch.rand(2, 1, 4, dtype=DOUBLE)).requires_grad_()
 
@@ -207,6 +207,6 @@ def test_derivatives_of_shared_fertilities_are_those_of_finite_differences(name,
         assert gradgradcheck(scan, (scores, fertility), fast_mode=True)
 
 
-def test_sharing_needs_an_axis_of_heads() -> None:
+def test_shared_fertility_requires_a_head_dimension() -> None:
     with pytest.raises(ValueError, match="heads"):
         constrained_softmax_scan(torch.zeros(2, 3), torch.ones(3), shared=True)

@@ -1,4 +1,4 @@
-"""Maps under PyTorch's transforms: compiled, exported, and under `torch.func`."""
+"""Tests of the transformations under torch.compile, torch.export and torch.func."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from torch.func import grad, jacrev, vmap
 
 from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan
 
-MAPS = {**FREE, **BOUNDED}
+NORMALIZERS = {**FREE, **BOUNDED}
 SCANS = {"softmax": constrained_softmax_scan, "sparsemax": constrained_sparsemax_scan}
 DOUBLE = torch.float64
 EVERY = [*FREE, *(f"{name}{kind}" for name in BOUNDED for kind in ("", " lower", " extreme"))]
@@ -19,7 +19,7 @@ EVERY += ["softmax_scan", "sparsemax_scan", "sparsemax_loss", "entmax15_loss"]
 
 
 @pytest.mark.parametrize("version", ["auto", pytest.param("reference", marks=pytest.mark.slow)])
-def test_compiled_and_exported_they_equal_themselves(version) -> None:
+def test_compiled_and_exported_functions_equal_eager_execution(version) -> None:
     script = str(Path(__file__).with_name("compiling.py"))
     done = subprocess.run([sys.executable, script, version], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -31,31 +31,31 @@ def arguments(name: str) -> list[torch.Tensor]:
     return [scores] if name in FREE else [scores, 0.2 + torch.rand(5, 6, dtype=DOUBLE)]
 
 
-@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("name", NORMALIZERS)
 def test_vmap_equals_the_loop(name) -> None:
     inputs = arguments(name)
-    expected = MAPS[name](*inputs)
-    torch.testing.assert_close(vmap(MAPS[name])(*inputs), expected)
+    expected = NORMALIZERS[name](*inputs)
+    torch.testing.assert_close(vmap(NORMALIZERS[name])(*inputs), expected)
     torch.testing.assert_close(
-        vmap(MAPS[name], in_dims=1, out_dims=1)(*(one.T for one in inputs)), expected.T
+        vmap(NORMALIZERS[name], in_dims=1, out_dims=1)(*(one.T for one in inputs)), expected.T
     )
 
 
-@pytest.mark.parametrize("name", MAPS)
-def test_gradients_of_rows_and_jacobians_equal_those_of_autograd(name) -> None:
+@pytest.mark.parametrize("name", NORMALIZERS)
+def test_per_row_gradients_and_jacobians_equal_autograd(name) -> None:
     inputs = arguments(name)
     weight = torch.randn(6, dtype=DOUBLE)
     for i in range(len(inputs)):
         leaves = [one.clone().requires_grad_() for one in inputs]
-        (expected,) = torch.autograd.grad((MAPS[name](*leaves) * weight).sum(), leaves[i])
-        found = vmap(grad(lambda *row: (MAPS[name](*row) * weight).sum(), argnums=i))(*inputs)
+        (expected,) = torch.autograd.grad((NORMALIZERS[name](*leaves) * weight).sum(), leaves[i])
+        found = vmap(grad(lambda *row: (NORMALIZERS[name](*row) * weight).sum(), argnums=i))(*inputs)
         torch.testing.assert_close(found, expected)
         rows = [one[0] for one in inputs]
-        jacobian = jacrev(MAPS[name], argnums=i)(*rows)
+        jacobian = jacrev(NORMALIZERS[name], argnums=i)(*rows)
         torch.testing.assert_close(weight @ jacobian, expected[0])
 
 
 @pytest.mark.parametrize("name", SCANS)
-def test_scans_under_vmap_equal_the_loop(name) -> None:
+def test_vmap_of_scans_equals_the_batch(name) -> None:
     scores, fertility = torch.randn(3, 2, 4, 5, dtype=DOUBLE), torch.full((3, 2, 5), 0.9, dtype=DOUBLE)
     torch.testing.assert_close(vmap(SCANS[name])(scores, fertility), SCANS[name](scores, fertility))

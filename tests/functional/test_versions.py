@@ -1,4 +1,4 @@
-"""The compiled kernels against the reference, and as guests in a process: threads, forks, imports."""
+"""Tests of the compiled kernels against the reference, and with threads, forks and imports."""
 
 import multiprocessing
 import os
@@ -15,7 +15,7 @@ from problems import BOUNDED, COMPILED, FREE, Problem, bounded_problems, free_pr
 from regard.kernels.versions import using
 
 INF = torch.inf
-MAPS = {**FREE, **BOUNDED}
+NORMALIZERS = {**FREE, **BOUNDED}
 SHAPES = [
     (),
     (1,),
@@ -35,11 +35,11 @@ bounded = pytest.mark.parametrize("name", BOUNDED)
 
 
 def answers(name: str, problem: Problem, version: str) -> list[torch.Tensor]:
-    """Weights, and the gradients of scores and bounds for one output gradient."""
+    """Return the weights and the gradients of scores and bounds for a fixed upstream gradient."""
     problem = problem.each(lambda one: one if one.dtype == torch.bool else one.detach().requires_grad_())
     inputs = [one for one in (problem.scores, problem.upper, problem.lower) if one is not None]
     with using(version):
-        weights = problem.apply(MAPS[name])
+        weights = problem.apply(NORMALIZERS[name])
         generator = torch.Generator().manual_seed(7)
         upstream = torch.randn(weights.shape, generator=generator, dtype=torch.float64).to(weights.dtype)
         return [weights.detach(), *torch.autograd.grad(weights, inputs, upstream)]
@@ -63,7 +63,7 @@ def test_value_and_gradients_equal_the_reference(name, data) -> None:
 
 @bounded
 @pytest.mark.parametrize("shape", SHAPES)
-def test_operands_may_broadcast_in_every_way(name, shape) -> None:
+def test_operands_broadcast(name, shape) -> None:
     scores = torch.randn(2, 4, 3, 5)
     upper, lower = 0.25 + 0.2 * torch.rand(shape), 0.1 * torch.rand(shape)
     mask = torch.rand(shape) < 2.0
@@ -79,8 +79,8 @@ def test_operands_may_broadcast_in_every_way(name, shape) -> None:
 
 
 @every
-def test_tensors_need_not_be_contiguous(name) -> None:
-    def strange(one: torch.Tensor) -> torch.Tensor:
+def test_noncontiguous_tensors_give_the_same_result(name) -> None:
+    def strided(one: torch.Tensor) -> torch.Tensor:
         wide = torch.zeros(7, 12, 3).to(one.dtype)
         wide.transpose(0, 1)[::2, :5] = one
         return wide.transpose(0, 1)[::2, :5]
@@ -88,20 +88,22 @@ def test_tensors_need_not_be_contiguous(name) -> None:
     problem = Problem(torch.randn(6, 5, 3), mask=torch.ones(6, 5, 3, dtype=torch.bool))
     if name in BOUNDED:
         problem = Problem(problem.scores, torch.rand(6, 5, 3) + 0.3, None, problem.mask)
-    turned = problem.each(strange)
-    assert not turned.scores.is_contiguous()
-    for one, other in zip(answers(name, turned, "numba"), answers(name, problem, "numba"), strict=True):
+    noncontiguous = problem.each(strided)
+    assert not noncontiguous.scores.is_contiguous()
+    for one, other in zip(
+        answers(name, noncontiguous, "numba"), answers(name, problem, "numba"), strict=True
+    ):
         assert torch.equal(one, other)
     scores = problem.scores.clone().requires_grad_()
-    weights = Problem(scores, problem.upper).apply(MAPS[name])
-    (gradient,) = torch.autograd.grad(weights[..., 1].sum(), scores)  # an expanded output gradient
-    weights = Problem(scores, problem.upper).apply(MAPS[name])
+    weights = Problem(scores, problem.upper).apply(NORMALIZERS[name])
+    (gradient,) = torch.autograd.grad(weights[..., 1].sum(), scores)  # an expanded upstream gradient
+    weights = Problem(scores, problem.upper).apply(NORMALIZERS[name])
     (expected,) = torch.autograd.grad(weights, scores, torch.eye(3)[1].expand(6, 5, 3).contiguous())
     assert torch.equal(gradient, expected)
 
 
 @bounded
-def test_any_dimension(name) -> None:
+def test_any_dim(name) -> None:
     scores, upper = torch.randn(3, 4, 5), torch.rand(4, 1) + 0.4
     mask = torch.rand(3, 4, 5) < 2.0
     for dim in (0, 1, 2, -2, -3):
@@ -114,7 +116,7 @@ def test_any_dimension(name) -> None:
 
 @bounded
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precisions_are_computed_in_float32(name, dtype) -> None:
+def test_half_precision_is_computed_in_float32(name, dtype) -> None:
     scores, upper = torch.randn(9, 6).to(dtype), (0.3 + 0.2 * torch.rand(9, 6)).to(dtype)
     found = answers(name, Problem(scores, upper), "numba")
     exact = Problem(scores.float(), upper.float())
@@ -138,7 +140,7 @@ def test_empty_tensors_stay_empty(name, shape) -> None:
 
 @every
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 63, 1000])
-def test_rows_of_any_length_and_number(name, size) -> None:
+def test_any_number_and_length_of_rows(name, size) -> None:
     for rows in (1, 3, 8, 17, 300):
         scores = torch.randn(rows, size) * 3
         upper = None if name in FREE else torch.rand(rows, size) * 4 / size + 1 / size
@@ -146,7 +148,7 @@ def test_rows_of_any_length_and_number(name, size) -> None:
 
 
 @every
-def test_several_threads_may_call_at_once(name) -> None:
+def test_concurrent_calls_from_threads_are_correct(name) -> None:
     def problem(seed: int) -> Problem:
         generator = torch.Generator().manual_seed(seed)
         scores = torch.randn(300, 40, generator=generator)
@@ -170,9 +172,9 @@ def _in_child(name: str, problem: Problem, queue) -> None:
 
 
 @every
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork is not available")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
-def test_the_child_of_a_fork_answers_too(name) -> None:
+def test_kernels_work_in_a_forked_process(name) -> None:
     scores = torch.randn(300, 40)
     problem = Problem(scores, None if name in FREE else 0.1 + torch.rand(300, 40))
     expected = answers(name, problem, "numba")
@@ -187,7 +189,7 @@ def test_the_child_of_a_fork_answers_too(name) -> None:
         assert torch.equal(torch.from_numpy(one), other)
 
 
-def test_importing_the_functions_imports_no_compiler() -> None:
+def test_import_loads_no_heavy_packages() -> None:
     code = (
         "import sys; import regard.functional, regard.nn\n"
         "heavy = {'numba', 'llvmlite', 'triton', 'pydantic', 'sentencepiece', 'sacrebleu', 'torch._dynamo'}\n"
