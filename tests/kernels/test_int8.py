@@ -1,4 +1,4 @@
-"""Products with weights kept in eight bits."""
+"""Tests of matrix multiplication with weights quantized to int8."""
 
 import gc
 
@@ -22,7 +22,7 @@ def version(request):
 
 
 def _by_definition(x: torch.Tensor, matrix: torch.Tensor) -> np.ndarray:
-    """As the module's docstring has it, in float64."""
+    """Compute the product of the rounded operands in float64, as defined in the module docstring."""
     x, matrix = x.double().numpy(), matrix.double().numpy()
     rows, columns = np.abs(x).max(1, keepdims=True) / 127, np.abs(matrix).max(0, keepdims=True) / 127
     rows, columns = (np.where(scales > 0, scales, 1) for scales in (rows, columns))
@@ -30,13 +30,13 @@ def _by_definition(x: torch.Tensor, matrix: torch.Tensor) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", [(1, 16, 16), (7, 33, 50), (40, 256, 1500), (3, 1500, 20)])
-def test_it_is_the_product_of_rounded_operands(shape, version) -> None:
+def test_product_equals_the_definition(shape, version) -> None:
     rows, inner, columns = shape
     x, matrix, bias = torch.randn(rows, inner), torch.randn(inner, columns), torch.randn(columns)
     x[0] *= 1e-3
     matrix[:, 0] = 0
     keep_int8([matrix])
-    # An operand halfway between two integers may be rounded either way in float32: a share of the entries.
+    # float32 may round an operand halfway between two integers either way, which affects some entries.
     expected = _by_definition(x, matrix)
     step = (x.abs().amax(1, keepdim=True) / 127 * matrix.abs().amax(0)).numpy()
     found = product(x, matrix).double().numpy()
@@ -46,7 +46,7 @@ def test_it_is_the_product_of_rounded_operands(shape, version) -> None:
     torch.testing.assert_close(product(x, matrix, bias), product(x, matrix) + bias)
 
 
-def test_the_error_is_at_most_half_a_step_of_each_operand(version) -> None:
+def test_error_is_at_most_half_a_quantization_step_per_operand(version) -> None:
     x, matrix = torch.randn(20, 64, dtype=torch.float64), torch.randn(64, 48, dtype=torch.float64)
     keep_int8([single := matrix.float()])
     half_x, half = x.abs().amax(1, keepdim=True) / 254, matrix.abs().amax(0, keepdim=True) / 254
@@ -55,7 +55,7 @@ def test_the_error_is_at_most_half_a_step_of_each_operand(version) -> None:
     assert (error <= bound + 1e-4).all() and error.max() > 0
 
 
-def test_a_row_gives_the_same_alone(version) -> None:
+def test_product_is_batch_invariant(version) -> None:
     x, matrix = torch.randn(9, 5, 64), torch.randn(64, 70)
     keep_int8([matrix])
     together = product(x, matrix)
@@ -65,7 +65,7 @@ def test_a_row_gives_the_same_alone(version) -> None:
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
-def test_what_is_no_number_stays_in_its_row(bad, version) -> None:
+def test_nan_and_inf_stay_in_their_row(bad, version) -> None:
     x, matrix, bias = torch.randn(3, 32), torch.randn(32, 16), torch.randn(16)
     x[1, 7], x[2] = bad, 0
     keep_int8([matrix])
@@ -73,7 +73,7 @@ def test_what_is_no_number_stays_in_its_row(bad, version) -> None:
     assert found[1].isnan().all() and found[0].isfinite().all() and torch.equal(found[2], bias)
 
 
-def test_views_of_a_kept_matrix_are_kept_and_nothing_else_is() -> None:
+def test_views_of_a_quantized_matrix_are_quantized_and_others_are_not() -> None:
     weight, other = torch.nn.Parameter(torch.randn(40, 30)), torch.randn(40, 30)
     keep_int8([weight])
     x, y = torch.randn(4, 40), torch.randn(4, 30)
@@ -85,7 +85,7 @@ def test_views_of_a_kept_matrix_are_kept_and_nothing_else_is() -> None:
         assert int8_matrix(x.double(), weight) is None
 
 
-def test_a_matrix_that_changed_is_rounded_again() -> None:
+def test_modified_matrix_is_quantized_again() -> None:
     matrix, x = torch.randn(20, 20), torch.randn(2, 20)
     keep_int8([matrix])
     before = product(x, matrix)
@@ -93,7 +93,7 @@ def test_a_matrix_that_changed_is_rounded_again() -> None:
     torch.testing.assert_close(product(x, matrix), 2 * before)
 
 
-def test_nothing_is_kept_of_a_matrix_that_is_gone() -> None:
+def test_deleted_matrix_is_freed() -> None:
     gc.collect()
     before = len(int8._kept)
     matrix = torch.randn(20, 20)
@@ -106,14 +106,14 @@ def test_nothing_is_kept_of_a_matrix_that_is_gone() -> None:
     assert len(int8._kept) == before
 
 
-def test_a_gpu_is_refused() -> None:
-    with pytest.raises(DeviceError, match="int8: not supported on cuda, only on a CPU"):
+def test_gpu_raises() -> None:
+    with pytest.raises(DeviceError, match="int8: not on cuda: expected a CPU"):
         check_int8(torch.device("cuda"))
 
 
-def test_products_that_are_not_exact_are_refused(monkeypatch) -> None:
+def test_processor_with_inexact_int8_products_raises(monkeypatch) -> None:
     exact = torch.ops.aten._int_mm
-    # Pairs summed in 16 bits, as by processors without VNNI.
+    # Emulate processors without VNNI, which sum pairs in 16 bits with saturation.
     monkeypatch.setattr(torch.ops.aten, "_int_mm", lambda x, y: exact(x, y).clamp(-32768, 32767))
     check_int8.cache_clear()
     with pytest.raises(DeviceError, match="no exact products of 8-bit integers"):

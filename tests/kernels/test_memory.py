@@ -1,7 +1,7 @@
-"""Kernels work in memory of their own, which must live until they end.
+"""Test that kernels keep their temporary memory alive until they return.
 
-Memory freed too soon mostly still holds what was written there. Where malloc takes every piece from the
-system and gives it back at once, touching it ends the process.
+Memory that was freed too early usually still holds its content. With a low MALLOC_MMAP_THRESHOLD_, malloc
+maps every block and unmaps it when it is freed, so that a late access crashes the process.
 """
 
 import os
@@ -35,8 +35,8 @@ with using("numba"):
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
-def test_kernels_touch_no_memory_that_was_given_back() -> None:
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="requires the malloc of glibc")
+def test_kernels_do_not_access_freed_memory() -> None:
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1024"}
     command = [sys.executable, "-X", "faulthandler", "-c", EVERY_KERNEL]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

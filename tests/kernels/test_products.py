@@ -1,3 +1,5 @@
+"""Tests of matrix multiplication: precision, dispatch by processor, gradients and environment variables."""
+
 import os
 
 import pytest
@@ -16,7 +18,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shapes", SHAPES)
-def test_a_float32_product_is_the_float64_one_to_float32_precision(shapes) -> None:
+def test_float32_product_matches_float64(shapes) -> None:
     x, matrix = (torch.randn(shape) for shape in shapes)
     bias = torch.randn(shapes[1][-1])
     exact = x.double() @ matrix.double() + bias.double()
@@ -24,19 +26,19 @@ def test_a_float32_product_is_the_float64_one_to_float32_precision(shapes) -> No
     torch.testing.assert_close(product(x, matrix), (exact - bias).float(), rtol=1e-5, atol=1e-5)
 
 
-def test_a_transposed_operand_is_no_different() -> None:
+def test_transposed_operands_are_accepted() -> None:
     x, matrix = torch.randn(40, 30), torch.randn(50, 40)
     torch.testing.assert_close(product(x.t(), matrix.t()), x.t() @ matrix.t(), rtol=1e-5, atol=1e-5)
 
 
-def test_another_precision_is_pytorchs_own() -> None:
+def test_float64_product_is_that_of_pytorch() -> None:
     x, matrix = torch.randn(3, 4, dtype=torch.float64), torch.randn(4, 5, dtype=torch.float64)
     assert torch.equal(product(x, matrix), x @ matrix)
 
 
 @pytest.mark.parametrize("slow", [True, False])
 @pytest.mark.parametrize("shapes", SHAPES)
-def test_a_bfloat16_product_is_the_exact_one_rounded(shapes, slow, monkeypatch) -> None:
+def test_bfloat16_product_is_the_rounded_exact_product(shapes, slow, monkeypatch) -> None:
     monkeypatch.setattr(products, "_SLOW_HALVES", slow)
     x, matrix, bias = (torch.randn(shape).bfloat16() for shape in (*shapes, shapes[1][-1:]))
     exact = x.double() @ matrix.double() + bias.double()
@@ -59,11 +61,11 @@ FLAGS = "vendor_id : {}\nflags\t\t: fpu avx512f {}\nvendor_id : {}\n"
         ("arm", False),
     ],
 )
-def test_where_bfloat16_is_slow_is_read_from_the_processors_flags(processor, slow) -> None:
+def test_slow_bfloat16_is_detected_from_processor_flags(processor, slow) -> None:
     assert products._slow_halves(processor) == slow
 
 
-def test_without_onednn_the_answer_is_the_same(monkeypatch) -> None:
+def test_product_without_onednn_is_the_same(monkeypatch) -> None:
     monkeypatch.setattr(products, "_LINEAR", products._onednn())
     x, matrix, bias = torch.randn(6, 4), torch.randn(4, 5), torch.randn(5)
     with_it = product(x, matrix, bias)
@@ -71,14 +73,14 @@ def test_without_onednn_the_answer_is_the_same(monkeypatch) -> None:
     torch.testing.assert_close(product(x, matrix, bias), with_it, rtol=1e-5, atol=1e-5)
 
 
-def test_the_gradient_of_a_linear_map_is_that_of_finite_differences() -> None:
+def test_gradcheck_of_linear() -> None:
     inputs = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((2, 3, 4), (4, 5), (5,))]
     assert torch.autograd.gradcheck(linear, inputs)
     assert torch.autograd.gradcheck(lambda x, m: linear(x, m), inputs[:2])
 
 
 @pytest.mark.parametrize("name", ["ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"])
-def test_the_environment_goes_before_our_bound(name, monkeypatch) -> None:
+def test_environment_variable_overrides_the_default_cache_size(name, monkeypatch) -> None:
     monkeypatch.setattr(os, "environ", {name: "7"})
     products.bound_memory()
     assert os.environ[name] == "7"

@@ -1,4 +1,4 @@
-"""The Triton kernels against the reference: in Triton's interpreter without CUDA, on the device with it."""
+"""Tests of the Triton kernels against the reference, on the GPU or else in the Triton interpreter."""
 
 import os
 import subprocess
@@ -36,37 +36,38 @@ devices = pytest.mark.parametrize(
             marks=pytest.mark.skipif(not INTERPRETED, reason="Triton was imported without its interpreter"),
         ),
         pytest.param(
-            "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not ON_DEVICE, reason="needs a CUDA device")]
+            "cuda",
+            marks=[pytest.mark.gpu, pytest.mark.skipif(not ON_DEVICE, reason="requires a CUDA device")],
         ),
     ],
 )
 
 
-# On a device 0 / 0 and log 0 pass in silence; NumPy, which the interpreter computes with, warns.
+# A GPU computes 0 / 0 and log 0 silently. NumPy, which the interpreter uses, warns.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 def answers(version: str, device: str, map: Callable[..., torch.Tensor], operands: tuple, options: dict):
-    """The weights and the gradients of all floating-point operands, on the CPU."""
+    """Return the weights and the gradients of all operands, on the CPU."""
     made = [one.detach().to(device).requires_grad_() for one in operands]
     options = {key: one.to(device) if isinstance(one, torch.Tensor) else one for key, one in options.items()}
     with using(version):  # pyright: ignore[reportArgumentType]
         weights = map(*made, **options)
-        pull = torch.randn(weights.shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
-        found = torch.autograd.grad(weights, made, pull.to(weights))
+        upstream = torch.randn(weights.shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+        found = torch.autograd.grad(weights, made, upstream.to(weights))
     return [each.detach().cpu() for each in (weights, *found)]
 
 
-def same(device: str, map: Callable[..., torch.Tensor], *operands: torch.Tensor, **options: object) -> None:
-    """The kernels answer as the reference does, whose own answer is computed on the CPU."""
+def check(device: str, map: Callable[..., torch.Tensor], *operands: torch.Tensor, **options: object) -> None:
+    """Assert that the kernels on the device agree with the reference on the CPU."""
     expected = answers("reference", "cpu", map, operands, options)
     tolerance = 1e-12 if operands[0].dtype == torch.float64 else 1e-6
-    for got, wanted in zip(answers("triton", device, map, operands, options), expected, strict=True):
-        torch.testing.assert_close(got, wanted, atol=tolerance, rtol=tolerance)
+    for actual, reference in zip(answers("triton", device, map, operands, options), expected, strict=True):
+        torch.testing.assert_close(actual, reference, atol=tolerance, rtol=tolerance)
 
 
-def suited(bounds: torch.Tensor, least: float = 1.02) -> torch.Tensor:
-    """The bounds, raised where they sum to less than `least`."""
+def feasible(bounds: torch.Tensor, least: float = 1.02) -> torch.Tensor:
+    """Return the bounds, scaled up where they sum to less than `least`."""
     return bounds * (least / bounds.sum(-1, keepdim=True)).clamp_min(1)
 
 
@@ -74,40 +75,40 @@ def suited(bounds: torch.Tensor, least: float = 1.02) -> torch.Tensor:
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 @pytest.mark.parametrize("size", [1, 5, 50])
 @pytest.mark.parametrize("map", FREE)
-def test_maps_without_bounds_equal_the_reference(device: str, map, size: int, scale: float) -> None:
+def test_unconstrained_transformations_equal_the_reference(device: str, map, size: int, scale: float) -> None:
     scores = torch.randn(3, 5, size)
-    same(device, map, scores * scale)
+    check(device, map, scores * scale)
     mask = torch.rand(5, size) > 0.3
     mask[0] = False
-    same(device, map, scores * scale, mask=mask)
+    check(device, map, scores * scale, mask=mask)
 
 
 @devices
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 @pytest.mark.parametrize("size", [1, 5, 50])
 @pytest.mark.parametrize("map", BOUNDED)
-def test_maps_with_bounds_equal_the_reference(device: str, map, size: int, scale: float) -> None:
+def test_constrained_transformations_equal_the_reference(device: str, map, size: int, scale: float) -> None:
     scores = torch.randn(2, 4, size) * scale
-    tight = suited(torch.rand(2, 4, size) * 4 / size)
-    same(device, map, scores, tight)
-    loose = suited(torch.rand(2, 4, size) * 3 * (torch.rand(2, 4, size) > 0.3) + 1e-3)
-    same(device, map, scores, loose)
-    same(device, map, scores, tight, 0.7 * tight * torch.rand(2, 4, size) / tight.sum(-1, keepdim=True))
+    tight = feasible(torch.rand(2, 4, size) * 4 / size)
+    check(device, map, scores, tight)
+    loose = feasible(torch.rand(2, 4, size) * 3 * (torch.rand(2, 4, size) > 0.3) + 1e-3)
+    check(device, map, scores, loose)
+    check(device, map, scores, tight, 0.7 * tight * torch.rand(2, 4, size) / tight.sum(-1, keepdim=True))
 
 
 @devices
 @pytest.mark.parametrize("map", [*FREE, *BOUNDED])
 def test_long_rows_equal_the_reference(device: str, map) -> None:
     scores = torch.randn(2, 600) * 10
-    same(device, map, scores, *(() if map in FREE else (suited(torch.rand(2, 600) / 200),)))
+    check(device, map, scores, *(() if map in FREE else (feasible(torch.rand(2, 600) / 200),)))
 
 
 @devices
 @pytest.mark.parametrize("map", [*FREE, *BOUNDED])
-def test_double_precision_keeps_its_digits(device: str, map) -> None:
+def test_float64_equals_the_reference(device: str, map) -> None:
     scores = torch.randn(6, 20, dtype=torch.float64) * 3
-    bounds = () if map in FREE else (suited(torch.rand(6, 20, dtype=torch.float64) / 5),)
-    same(device, map, scores, *bounds)
+    bounds = () if map in FREE else (feasible(torch.rand(6, 20, dtype=torch.float64) / 5),)
+    check(device, map, scores, *bounds)
 
 
 @devices
@@ -117,10 +118,10 @@ def test_masks_and_broadcast_bounds_equal_the_reference(device: str, map) -> Non
     mask = torch.rand(2, 1, 1, 7) > 0.4
     mask[..., 0] = True
     ample = torch.rand(2, 1, 1, 7) + 1
-    same(device, map, scores, ample, mask=mask)
-    same(device, map, scores, torch.rand(3, 1, 7) + 0.3)
-    same(device, map, scores, torch.tensor(0.4), torch.rand(2, 3, 1, 7) / 7)
-    same(device, map, scores, torch.rand(2, 1, 4, 7) + 0.3, torch.tensor(0.1))
+    check(device, map, scores, ample, mask=mask)
+    check(device, map, scores, torch.rand(3, 1, 7) + 0.3)
+    check(device, map, scores, torch.tensor(0.4), torch.rand(2, 3, 1, 7) / 7)
+    check(device, map, scores, torch.rand(2, 1, 4, 7) + 0.3, torch.tensor(0.1))
 
 
 @devices
@@ -130,64 +131,65 @@ def test_zero_and_infinite_bounds_equal_the_reference(device: str, map) -> None:
     upper = torch.where(torch.rand(8, 9) > 0.5, torch.inf, torch.rand(8, 9) / 4)
     upper[torch.rand(8, 9) > 0.8] = 0
     upper[:, 3] = torch.inf
-    same(device, map, scores, upper)
+    check(device, map, scores, upper)
     scores[:, 5] = -torch.inf
-    same(device, map, scores, upper)
+    check(device, map, scores, upper)
 
 
 @devices
 @pytest.mark.parametrize("map", [*FREE, *BOUNDED])
-def test_ties_take_the_same_element_of_the_subdifferential(device: str, map) -> None:
+def test_ties_use_the_same_subgradient(device: str, map) -> None:
     scores = torch.randint(-2, 3, (16, 6)) / 4
     if map in FREE:
-        # At a multiple of 1/4 a level meets scores exactly; 1.5-entmax meets them only by chance.
-        same(device, map, torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, -0.25], [0, 0, 0]]))
+        # At multiples of 1/4 the threshold of sparsemax equals some scores exactly.
+        # # For 1.5-entmax this happens only by chance.
+        check(device, map, torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, -0.25], [0, 0, 0]]))
         return
     upper = (torch.randint(0, 4, (16, 6)) / 4).index_fill(-1, torch.tensor([2]), 1.0)
-    same(device, map, scores, upper)
-    same(device, map, scores, torch.full((16, 6), 0.25))
-    same(device, map, scores * 4e4, torch.full((16, 6), 0.25))
-    same(device, map, scores, torch.full((16, 6), 0.5), torch.full((16, 6), 0.125))
+    check(device, map, scores, upper)
+    check(device, map, scores, torch.full((16, 6), 0.25))
+    check(device, map, scores * 4e4, torch.full((16, 6), 0.25))
+    check(device, map, scores, torch.full((16, 6), 0.5), torch.full((16, 6), 0.125))
 
 
 @devices
 @pytest.mark.parametrize("map", BOUNDED)
-def test_rows_that_bounds_alone_decide_equal_the_reference(device: str, map) -> None:
+def test_rows_without_free_positions_equal_the_reference(device: str, map) -> None:
     scores = torch.randn(4, 5)
     exact = torch.tensor([0.5, 0.25, 0.125, 0.125, 0.0])
-    same(device, map, scores, exact)
-    same(device, map, scores, exact * (1 - 5e-5))
-    same(device, map, scores, exact + 0.5, exact)
-    # Nobody is free: the first two take all, far above the others.
+    check(device, map, scores, exact)
+    check(device, map, scores, exact * (1 - 5e-5))
+    check(device, map, scores, exact + 0.5, exact)
+    # No position is free: the first two, far above the others, take all of the mass.
     spread = torch.tensor([[9e3, 8e3, 1.0, 0.0, -7e3]]) + torch.randn(4, 5)
-    same(device, map, spread, torch.full((5,), 0.5))
-    same(device, map, spread, torch.tensor([0.7, 0.2, 0.1, 1.0, 1.0]))
+    check(device, map, spread, torch.full((5,), 0.5))
+    check(device, map, spread, torch.tensor([0.7, 0.2, 0.1, 1.0, 1.0]))
 
 
 @devices
 @pytest.mark.parametrize("map", BOUNDED)
-def test_scores_far_apart_equal_the_reference(device: str, map) -> None:
-    """Small bounds at the top: the level lies thousands below the greatest score."""
+def test_large_score_gaps_equal_the_reference(device: str, map) -> None:
+    """With small bounds on the top scores, the threshold lies thousands below the maximum."""
     scores = torch.tensor([[1e4, 0.0, 0.3, -0.4], [1e4, 9e3, -1e4, -1e4 + 0.25], [1e4, 1e4, 0.0, -1e4]])
-    same(device, map, scores, torch.tensor([0.1, 0.6, 0.6, 0.5]))
-    same(device, map, scores, torch.tensor([0.0, 0.05, 0.9, 0.9]))
-    same(device, map, 1e4 * torch.arange(30.0).flip(0).repeat(2, 1), torch.full((30,), 0.07))
+    check(device, map, scores, torch.tensor([0.1, 0.6, 0.6, 0.5]))
+    check(device, map, scores, torch.tensor([0.0, 0.05, 0.9, 0.9]))
+    check(device, map, 1e4 * torch.arange(30.0).flip(0).repeat(2, 1), torch.full((30,), 0.07))
 
 
-GREATEST = torch.finfo(torch.float32).max
-MAGNITUDES = torch.tensor([0.0, 1.0, -1.0, 1e5, -1e5, 1e10, -1e16, 1e20, -1e20, GREATEST, -GREATEST])
+LARGEST = torch.finfo(torch.float32).max
+MAGNITUDES = torch.tensor([0.0, 1.0, -1.0, 1e5, -1e5, 1e10, -1e16, 1e20, -1e20, LARGEST, -LARGEST])
 
 
 @devices
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("map", [*FREE, *BOUNDED])
-def test_rows_of_any_finite_scores_equal_the_reference(device: str, map, dtype: torch.dtype) -> None:
+def test_any_finite_scores_equal_the_reference(device: str, map, dtype: torch.dtype) -> None:
     chosen = MAGNITUDES[torch.randint(len(MAGNITUDES), (40, 6))]
-    scores = (chosen + torch.randn(40, 6)).clamp(-GREATEST, GREATEST).to(dtype)
-    upper = suited(torch.rand(40, 6) * (torch.rand(40, 6) > 0.2) + 0.01).to(dtype)
+    scores = (chosen + torch.randn(40, 6)).clamp(-LARGEST, LARGEST).to(dtype)
+    upper = feasible(torch.rand(40, 6) * (torch.rand(40, 6) > 0.2) + 0.01).to(dtype)
     lower = 0.5 * upper * torch.rand(40, 6).to(dtype) / upper.sum(-1, keepdim=True)
     for bounds in [()] if map in FREE else [(upper,), (upper, lower), (torch.full_like(upper, 0.25),)]:
-        same(device, map, scores, *bounds)
+        check(device, map, scores, *bounds)
         with using("triton"):
             weights = map(scores.to(device), *(one.to(device) for one in bounds)).cpu()
         torch.testing.assert_close(weights.double().sum(-1), torch.ones(40).double(), atol=2e-6, rtol=0)
@@ -195,25 +197,25 @@ def test_rows_of_any_finite_scores_equal_the_reference(device: str, map, dtype: 
 
 @devices
 @pytest.mark.parametrize("map", BOUNDED)
-def test_the_first_to_leave_its_bound_is_found_among_scores_far_above(device: str, map) -> None:
-    scores = torch.tensor([[0.3, 0.5, -1e20, GREATEST], [0.3, 0.5, -1e20, -GREATEST], [0.3, 0.5, 0.1, -0.2]])
+def test_first_position_to_leave_its_bound_is_found_next_to_huge_scores(device: str, map) -> None:
+    scores = torch.tensor([[0.3, 0.5, -1e20, LARGEST], [0.3, 0.5, -1e20, -LARGEST], [0.3, 0.5, 0.1, -0.2]])
     upper = torch.tensor([[0.3, 0.3, 0.0, 0.4], [0.25, 0.75, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5]])
-    same(device, map, scores, upper)
+    check(device, map, scores, upper)
 
 
 @devices
 @pytest.mark.parametrize("map", SCANS)
 def test_scans_of_any_finite_scores_equal_the_reference(device: str, map) -> None:
     chosen = MAGNITUDES[torch.randint(len(MAGNITUDES), (3, 5, 6))]
-    scores = (chosen + torch.randn(3, 5, 6)).clamp(-GREATEST, GREATEST)
+    scores = (chosen + torch.randn(3, 5, 6)).clamp(-LARGEST, LARGEST)
     fertility = torch.rand(3, 6) * 2
     fertility[:, 5] = torch.inf
-    same(device, map, scores, fertility)
+    check(device, map, scores, fertility)
 
 
 @devices
 @pytest.mark.parametrize("map", [*FREE, *BOUNDED])
-def test_empty_rows_are_zeros_and_sick_ones_are_nan(device: str, map) -> None:
+def test_fully_masked_rows_are_zero_and_nan_scores_give_nan(device: str, map) -> None:
     scores = torch.randn(4, 6)
     scores[1, 2] = torch.nan
     mask = torch.ones(4, 6, dtype=torch.bool)
@@ -229,7 +231,7 @@ def test_empty_rows_are_zeros_and_sick_ones_are_nan(device: str, map) -> None:
 
 @devices
 @pytest.mark.parametrize("map", BOUNDED)
-def test_infeasible_rows_are_nan_and_leave_the_others_alone(device: str, map) -> None:
+def test_infeasible_rows_are_nan_and_do_not_affect_others(device: str, map) -> None:
     scores = torch.randn(5, 4)
     upper = torch.ones(5, 4)
     lower = torch.zeros(5, 4)
@@ -250,26 +252,29 @@ def test_scans_equal_the_reference(device: str, map, exhaustion: float) -> None:
     scores = torch.randn(2, 5, 5)
     fertility = torch.rand(2, 5) * 2
     fertility[:, 4] = torch.inf
-    same(device, map, scores, fertility, exhaustion=exhaustion)
-    same(device, map, scores * 3e3, fertility, exhaustion=exhaustion)
+    check(device, map, scores, fertility, exhaustion=exhaustion)
+    check(device, map, scores * 3e3, fertility, exhaustion=exhaustion)
     mask = torch.rand(2, 1, 5) > 0.3
     mask[..., 4] = True
-    same(device, map, scores, fertility, exhaustion=exhaustion, mask=mask)
-    same(device, map, scores, fertility, exhaustion=exhaustion, mask=mask[:, 0])
-    same(device, map, scores.double(), fertility.double(), exhaustion=exhaustion)
+    check(device, map, scores, fertility, exhaustion=exhaustion, mask=mask)
+    check(device, map, scores, fertility, exhaustion=exhaustion, mask=mask[:, 0])
+    check(device, map, scores.double(), fertility.double(), exhaustion=exhaustion)
 
 
 @devices
 @pytest.mark.parametrize("map", SCANS)
-def test_a_budget_that_is_spent_leaves_no_position_free(device: str, map) -> None:
-    """Unit fertilities over as many steps as words, the papers' Figure 1: the last rounds have no choice."""
+def test_exhausted_budget_leaves_no_position_free(device: str, map) -> None:
+    """Unit fertilities for three words and three rounds, as in Malaviya et al. (2018), Figure 1.
+
+    The bounds alone determine the last rounds.
+    """
     scores = torch.tensor([[[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]]])
-    same(device, map, scores, torch.ones(1, 3))
+    check(device, map, scores, torch.ones(1, 3))
 
 
 @devices
 @pytest.mark.parametrize("map", SCANS)
-def test_a_scan_is_nan_from_the_step_on_that_nothing_is_left_for(device: str, map) -> None:
+def test_scan_is_nan_after_the_budget_is_exhausted(device: str, map) -> None:
     with using("triton"):
         weights = map(torch.randn(1, 4, 3).to(device), torch.full((1, 3), 0.7, device=device)).cpu()
     assert weights[0].isnan().any(-1).tolist() == [False, False, True, True]
@@ -278,7 +283,7 @@ def test_a_scan_is_nan_from_the_step_on_that_nothing_is_left_for(device: str, ma
 @devices
 @pytest.mark.parametrize("shape", [(0, 4), (3, 0)])
 @pytest.mark.parametrize("map", [*FREE, *BOUNDED])
-def test_nothing_comes_of_nothing(device: str, map, shape: tuple[int, int]) -> None:
+def test_empty_tensors_stay_empty(device: str, map, shape: tuple[int, int]) -> None:
     scores = torch.randn(shape, device=device, requires_grad=True)
     bounds = () if map in FREE else (torch.ones(shape, device=device),)
     with using("triton"):
@@ -319,8 +324,8 @@ for name, kind, given in [
 """
 
 
-def test_the_compiler_takes_the_kernels_too(tmp_path) -> None:
-    """The interpreter forgives what the compiler does not; compiling needs no device."""
+def test_kernels_compile_without_the_interpreter(tmp_path) -> None:
+    """The compiler is stricter than the interpreter. Compilation needs no GPU."""
     pytest.importorskip("triton.backends.nvidia")
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)

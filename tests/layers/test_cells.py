@@ -1,3 +1,5 @@
+"""Tests of the recurrent cells and layers against PyTorch and finite differences."""
+
 import pytest
 import torch
 from torch import nn
@@ -9,7 +11,7 @@ from regard.layers.recurrent import Recurrence, RecurrentLayer
 DOUBLE = torch.float64
 
 
-def test_lstm_gradients_are_those_of_finite_differences() -> None:
+def test_gradcheck_of_lstm_cell() -> None:
     inputs = [
         torch.randn(2, 12, dtype=DOUBLE),
         torch.randn(2, 12, dtype=DOUBLE),
@@ -20,7 +22,7 @@ def test_lstm_gradients_are_those_of_finite_differences() -> None:
     assert torch.autograd.gradcheck(lambda a, b, c: lstm_cell(a, b, (c, c)), inputs)
 
 
-def test_gru_gradients_are_those_of_finite_differences() -> None:
+def test_gradcheck_of_gru_cell() -> None:
     inputs = [
         torch.randn(2, 9, dtype=DOUBLE),
         torch.randn(2, 9, dtype=DOUBLE),
@@ -32,7 +34,7 @@ def test_gru_gradients_are_those_of_finite_differences() -> None:
 
 
 def reference(layer: RecurrentLayer, kind: str, inputs: int) -> nn.Module:
-    """PyTorch's own layer with the same weights; its gates are i, f, g, o and ours i, f, o, g."""
+    """Return PyTorch's layer with the same weights. Its LSTM gates are i, f, g, o and regard's i, f, o, g."""
     ours = layer.recurrence
     width, directions = ours.width, ours.directions
     peer = (nn.LSTM if kind == "lstm" else nn.GRU)(
@@ -58,7 +60,7 @@ def reference(layer: RecurrentLayer, kind: str, inputs: int) -> nn.Module:
 
 @pytest.mark.parametrize("kind", sorted(CELLS))
 @pytest.mark.parametrize("direction", ["forward", "both"])
-def test_a_layer_equals_pytorchs_own_on_packed_sequences(kind, direction) -> None:
+def test_layer_equals_pytorch_on_packed_sequences(kind, direction) -> None:
     layer = RecurrentLayer(kind, 5, 6, direction).double()
     peer = reference(layer, kind, 5)
     x = torch.randn(3, 7, 5, dtype=DOUBLE, requires_grad=True)
@@ -77,7 +79,7 @@ def test_a_layer_equals_pytorchs_own_on_packed_sequences(kind, direction) -> Non
     torch.testing.assert_close(mine, its)
 
 
-def test_a_reversed_layer_reads_each_sentence_from_its_last_word() -> None:
+def test_reversed_layer_equals_forward_layer_on_reversed_input() -> None:
     layer = RecurrentLayer("lstm", 4, 6, "reversed").double()
     forward = RecurrentLayer("lstm", 4, 6, "forward").double()
     forward.load_state_dict(layer.state_dict())
@@ -89,7 +91,7 @@ def test_a_reversed_layer_reads_each_sentence_from_its_last_word() -> None:
     torch.testing.assert_close(finals[1], expected_finals[1])
 
 
-def test_padding_changes_nothing() -> None:
+def test_padding_does_not_change_states() -> None:
     layer = RecurrentLayer("lstm", 4, 6, "both").double()
     x = torch.randn(2, 5, 4, dtype=DOUBLE)
     lengths = torch.tensor([5, 2])
@@ -99,7 +101,7 @@ def test_padding_changes_nothing() -> None:
     torch.testing.assert_close(finals[0][1:], alone_finals[0])
 
 
-def test_memory_is_kept_in_float32_under_half_precision() -> None:
+def test_lstm_memory_is_float32_in_half_precision() -> None:
     recurrence = Recurrence("lstm", 4, 6)
     hidden, memory = recurrence.zeros(2, like=torch.zeros(1, dtype=torch.bfloat16))
     assert hidden.dtype == torch.bfloat16 and memory.dtype == torch.float32
@@ -107,7 +109,7 @@ def test_memory_is_kept_in_float32_under_half_precision() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 7, 33), (40, 300)])
-def test_the_lstm_kernels_make_what_the_reference_makes(shape, dtype) -> None:
+def test_lstm_kernels_equal_the_reference(shape, dtype) -> None:
     torch.manual_seed(1)
     *rows, width = shape
     shares = [(3 * torch.randn(*rows, 4 * width)).to(dtype) for _ in range(2)]
@@ -122,14 +124,14 @@ def test_the_lstm_kernels_make_what_the_reference_makes(shape, dtype) -> None:
         return [*(x.detach() for x in found), *by]
 
     found, expected = answers(*shares, memory), answers(*(x.double() for x in (*shares, memory)))
-    wide = {"rtol": 1e-5, "atol": 2e-6} if dtype == torch.float32 else {"rtol": 1e-2, "atol": 1e-2}
+    tolerance = {"rtol": 1e-5, "atol": 2e-6} if dtype == torch.float32 else {"rtol": 1e-2, "atol": 1e-2}
     for a, b in zip(found, expected, strict=True):
-        torch.testing.assert_close(a.double(), b, **wide)
+        torch.testing.assert_close(a.double(), b, **tolerance)
     assert [x.dtype for x in found] == [dtype, torch.float32, dtype, dtype, torch.float32]
 
 
 @pytest.mark.parametrize("fused", [True, False])
-def test_lstm_states_far_out_neither_overflow_nor_vanish(fused) -> None:
+def test_lstm_saturates_without_overflow(fused) -> None:
     shares = torch.tensor([[1e4, -1e4, 1e4, -1e4], [-1e4, 1e4, -1e4, 1e4], [torch.nan, 0, 0, 0]])
     hidden, memory = lstm_cell(
         shares, torch.zeros_like(shares, requires_grad=fused), (torch.ones(3, 1), torch.ones(3, 1))

@@ -1,4 +1,4 @@
-"""Normalised maps and windows are what PyTorch's weight normalisation and convolutions are."""
+"""Tests of weight-normalized linear layers and convolution windows against PyTorch."""
 
 import math
 
@@ -11,7 +11,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from regard.layers.convolution import NormalisedLinear, windows
 
 
-def test_a_normalised_map_is_pytorchs() -> None:
+def test_normalized_linear_equals_pytorch_weight_norm() -> None:
     ours = NormalisedLinear(5, 4, gain=2.0).double()
     theirs = weight_norm(nn.Linear(5, 4).double())
     with torch.no_grad():
@@ -28,7 +28,7 @@ def test_a_normalised_map_is_pytorchs() -> None:
     torch.testing.assert_close(ours.direction.grad, theirs.parametrizations.weight.original1.grad.t())
 
 
-def test_the_direction_of_a_weight_has_no_length() -> None:
+def test_output_does_not_depend_on_the_norm_of_the_direction() -> None:
     layer, x = NormalisedLinear(5, 4).double(), torch.randn(3, 5).double()
     before = layer(x)
     with torch.no_grad():
@@ -36,13 +36,13 @@ def test_the_direction_of_a_weight_has_no_length() -> None:
     torch.testing.assert_close(layer(x), before)
 
 
-def test_a_normalised_map_starts_with_the_weights_it_drew() -> None:
+def test_initial_weight_is_the_sampled_direction() -> None:
     layer = NormalisedLinear(300, 200, gain=4.0)
     torch.testing.assert_close(layer.weight, layer.direction)
     assert float(layer.weight.detach().std()) == pytest.approx(math.sqrt(4 / 300), rel=0.02)
 
 
-def test_windows_times_a_matrix_are_pytorchs_convolution() -> None:
+def test_windows_times_matrix_equal_pytorch_convolution() -> None:
     x, weight = torch.randn(2, 6, 4).double(), torch.randn(5, 4, 3).double()  # (out, in, kernel)
     matrix = weight.permute(2, 1, 0).flatten(0, 1)
     expected = F.conv1d(x.transpose(1, 2), weight, padding=1).transpose(1, 2)

@@ -1,3 +1,5 @@
+"""Tests of dropout: the random numbers of the kernel, its statistics, gradients and special values."""
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ PRECISIONS = [torch.float32, torch.bfloat16]
 
 
 def splitmix64(seed: int, count: int) -> list[int]:
-    """The generator in plain integers, as Steele et al. (2014) print it."""
+    """Return `count` numbers of the SplitMix64 generator of Steele et al. (2014), in Python integers."""
     found, mask = [], (1 << 64) - 1
     for i in range(1, count + 1):
         z = (seed + 0x9E3779B97F4A7C15 * i) & mask
@@ -20,7 +22,7 @@ def splitmix64(seed: int, count: int) -> list[int]:
 
 
 def expected(x: torch.Tensor, probability: float) -> torch.Tensor:
-    """What the kernel makes of `x`, number by number, its seed drawn as it draws it."""
+    """Compute the kernel's output number by number, with a seed sampled in the same way."""
     seed = int(torch.empty((), dtype=torch.int64).random_(-(2**63), None))
     words = splitmix64(seed, (x.numel() + 3) // 4)
     level = round(probability * LEVELS)
@@ -28,14 +30,14 @@ def expected(x: torch.Tensor, probability: float) -> torch.Tensor:
     return x.float() * torch.tensor(kept).view(x.shape) * (LEVELS / (LEVELS - level))
 
 
-def test_the_generator_of_these_tests_is_the_published_one() -> None:
-    # The first numbers for the seed 1234567 as Rosetta Code's task "Splitmix64" lists them.
+def test_splitmix64_matches_published_values() -> None:
+    # The first numbers for the seed 1234567 as listed by Rosetta Code, task "Splitmix64".
     assert splitmix64(1234567, 3) == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
 @pytest.mark.parametrize("shape", [(1,), (3, 5), (2, 1024), (5, 7, 61), (40, 1025)])
-def test_the_kernel_drops_what_the_generator_says(shape, dtype) -> None:
+def test_kernel_matches_the_generator(shape, dtype) -> None:
     x = torch.randn(shape).to(dtype)
     assert fits(x)
     torch.manual_seed(5)
@@ -44,24 +46,24 @@ def test_the_kernel_drops_what_the_generator_says(shape, dtype) -> None:
     assert torch.equal(found, expected(x, 0.3).to(dtype))
 
 
-def test_the_share_dropped_and_the_expectation_are_as_asked() -> None:
+def test_dropped_fraction_and_mean_are_as_configured() -> None:
     x = torch.ones(1000, 1001)
     found = dropout(x, 0.3, training=True)
-    # One million draws: five standard errors are 0.0023 (share) and 0.0033 (mean).
+    # One million samples: five standard errors are 0.0023 (fraction) and 0.0033 (mean).
     assert abs((found == 0).double().mean() - 0.3) < 0.0025
     assert abs(found.double().mean() - 1) < 0.0035
 
 
-def test_neighbours_and_calls_are_independent() -> None:
+def test_neighbors_and_calls_are_independent() -> None:
     kept = torch.stack([dropout(torch.ones(1 << 18), 0.5, training=True) > 0 for _ in range(4)]).double()
-    centred = 2 * kept - 1
+    centered = 2 * kept - 1
     # Means of 2^18 products of signs: five standard errors are 0.0098.
     for distance in (1, 2, 3, 4, 8, 1024):
-        assert (centred[:, distance:] * centred[:, :-distance]).mean(1).abs().max() < 0.0098
-    assert (centred @ centred.t() / kept.shape[1] - torch.eye(4).double()).abs().max() < 0.0098
+        assert (centered[:, distance:] * centered[:, :-distance]).mean(1).abs().max() < 0.0098
+    assert (centered @ centered.t() / kept.shape[1] - torch.eye(4).double()).abs().max() < 0.0098
 
 
-def test_threads_do_not_change_the_noise() -> None:
+def test_noise_does_not_depend_on_threads() -> None:
     x, found, threads = torch.randn(200, 301), [], torch.get_num_threads()
     try:
         for count in (1, 2, 3):
@@ -74,7 +76,7 @@ def test_threads_do_not_change_the_noise() -> None:
     assert torch.equal(found[0], found[2])
 
 
-def test_evaluation_and_probability_zero_leave_the_input() -> None:
+def test_evaluation_and_probability_zero_return_the_input() -> None:
     x = torch.randn(3)
     assert dropout(x, 0.5, training=False) is x
     assert dropout(x, 0.0, training=True) is x
@@ -94,7 +96,7 @@ def test_noise_comes_from_the_global_generator(version) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_the_gradient_is_the_noise(dtype) -> None:
+def test_gradient_is_the_noise(dtype) -> None:
     x = torch.randn(50, 7, dtype=dtype, requires_grad=True)
     found = dropout(x, 0.5, training=True)
     found.sum().backward()
@@ -103,7 +105,7 @@ def test_the_gradient_is_the_noise(dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
-def test_relu_and_dropout_in_one_are_the_two_in_turn(dtype) -> None:
+def test_relu_dropout_equals_relu_then_dropout(dtype) -> None:
     x = torch.randn(50, 31).to(dtype).requires_grad_()
     gradient = torch.randn(31, 50).to(dtype).t()
     torch.manual_seed(2)
@@ -117,59 +119,59 @@ def test_relu_and_dropout_in_one_are_the_two_in_turn(dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
-def test_what_is_added_to_is_added_to(dtype) -> None:
-    x, onto = torch.randn(50, 31).to(dtype).requires_grad_(), torch.randn(31, 50).t().requires_grad_()
+def test_add_dropout_adds_to_the_residual(dtype) -> None:
+    x, residual = torch.randn(50, 31).to(dtype).requires_grad_(), torch.randn(31, 50).t().requires_grad_()
     gradient = torch.randn(50, 31)
     torch.manual_seed(2)
-    found = add_dropout(onto, x, 0.3, training=True)
-    by_x, by_onto = torch.autograd.grad(found, (x, onto), gradient)
+    found = add_dropout(residual, x, 0.3, training=True)
+    by_x, by_residual = torch.autograd.grad(found, (x, residual), gradient)
     torch.manual_seed(2)
     noise = dropped(torch.ones(50, 31), 0.3)
-    assert found.dtype == by_onto.dtype == torch.float32 and by_x.dtype == dtype
-    torch.testing.assert_close(found, onto + x.float() * noise, rtol=1e-6, atol=1e-6)
+    assert found.dtype == by_residual.dtype == torch.float32 and by_x.dtype == dtype
+    torch.testing.assert_close(found, residual + x.float() * noise, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(by_x, (gradient * noise).to(dtype))
-    assert torch.equal(by_onto, gradient)
+    assert torch.equal(by_residual, gradient)
 
 
-def test_adding_broadcasts_as_a_sum_does() -> None:
+def test_add_dropout_broadcasts() -> None:
     found = add_dropout(torch.ones(3, 1, 4), torch.ones(3, 5, 4), 0.5, training=True)
     assert found.shape == (3, 5, 4)
     assert set(found.flatten().tolist()) <= {1.0, 3.0}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 3.3e38])
-def test_what_is_no_number_stays_none(value) -> None:
+def test_nan_and_inf_are_propagated(value) -> None:
     x = torch.full((64,), value, dtype=torch.bfloat16)
     found = dropped(x, 0.25)
     kept = found[found != 0].float()
     assert kept.isnan().all() if value != value else kept.isinf().all()
 
 
-def test_nothing_to_drop_is_no_error() -> None:
+def test_empty_input_is_accepted() -> None:
     assert dropout(torch.empty(0, 5), 0.5, training=True).shape == (0, 5)
 
 
-def test_half_precision_stays_half() -> None:
+def test_bfloat16_is_preserved() -> None:
     assert dropout(torch.randn(4, dtype=torch.bfloat16), 0.5, training=True).dtype == torch.bfloat16
 
 
-def test_a_probability_near_one_drops_nearly_all() -> None:
+def test_probability_near_one_drops_nearly_everything() -> None:
     x = torch.ones(1 << 18, requires_grad=True)
     found = dropout(x, 1 - 2**-20, training=True)
     found.sum().backward()
-    # The kernel's probabilities end at 1 - 2^-16: 4 of these are kept, give or take 2.
+    # The kernel limits the probability to 1 - 2^-16, so that about 4 +- 2 values are kept.
     assert found.unique().tolist() == [0, 1 << 16]
     assert (found > 0).sum() < 20
     assert x.grad is not None and torch.equal(x.grad, found.detach())
 
 
-def test_other_devices_never_come_to_the_kernel() -> None:
+def test_kernel_is_not_used_on_other_devices() -> None:
     with using("numba"):
         assert dropout(torch.empty(5000, device="meta"), 0.5, training=True).device.type == "meta"
         assert not fits(torch.empty(5, device="meta"), torch.empty(5))
 
 
-def test_a_function_that_is_compiled_gets_pytorchs_own(monkeypatch) -> None:
+def test_kernel_is_not_used_under_torch_compile(monkeypatch) -> None:
     x = torch.ones(100)
     assert fits(x)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
@@ -178,7 +180,7 @@ def test_a_function_that_is_compiled_gets_pytorchs_own(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("dtype", PRECISIONS)
-def test_the_gradient_of_what_is_no_number_is_pytorchs(dtype) -> None:
+def test_relu_gradient_of_nan_is_that_of_pytorch(dtype) -> None:
     x = torch.full((4096,), torch.nan).to(dtype).requires_grad_()
     (by_x,) = torch.autograd.grad(relu_dropout(x, 0.5, training=True), x, torch.ones_like(x))
     assert set(by_x.tolist()) == {0.0, 2.0}
