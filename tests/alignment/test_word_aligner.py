@@ -57,15 +57,15 @@ def test_combined_posteriors_are_the_mean_of_both_directions(trained, phrases):
 
 
 def test_altered_or_missing_file_raises(phrases, tmp_path):
-    folder = tmp_path / "aligner"
-    train_both(phrases[1].part(0, 50), IBM1Config(), Setting(threads=1)).save(folder)
-    content = (folder / "source.words").read_bytes()
-    (folder / "source.words").write_bytes(content[:-1])
+    directory = tmp_path / "aligner"
+    train_both(phrases[1].part(0, 50), IBM1Config(), Setting(threads=1)).save(directory)
+    content = (directory / "source.words").read_bytes()
+    (directory / "source.words").write_bytes(content[:-1])
     with pytest.raises(DataError, match=r"source\.words: truncated or altered"):
-        WordAligner.load(folder)
-    (folder / "source.words").unlink()
+        WordAligner.load(directory)
+    (directory / "source.words").unlink()
     with pytest.raises(DataError, match=r"source\.words"):
-        WordAligner.load(folder)
+        WordAligner.load(directory)
     with pytest.raises(DataError, match=r"aligner\.json"):
         WordAligner.load(tmp_path)
 
@@ -98,12 +98,12 @@ def test_hmm_has_lower_error_rate_than_model_2_on_hansards():
     assert scores["hmm"] < scores["ibm2"] - 0.03
 
 
-def forge(folder, name, arrays):
+def forge(directory, name, arrays):
     """Replace the arrays of one direction and update the checksum to match."""
-    save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, folder / name)
-    about = json.loads((folder / "aligner.json").read_text())
-    about["sha256"] |= seal(folder, [name])
-    (folder / "aligner.json").write_text(json.dumps(about))
+    save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, directory / name)
+    about = json.loads((directory / "aligner.json").read_text())
+    about["sha256"] |= seal(directory, [name])
+    (directory / "aligner.json").write_text(json.dumps(about))
 
 
 @pytest.mark.parametrize(
@@ -113,20 +113,20 @@ def forge(folder, name, arrays):
 )
 def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
     """An attacker can update the checksum, too. Invalid values must raise or at least stay in bounds."""
-    folder, rng = tmp_path / "aligner", np.random.default_rng(1)
-    train_both(phrases[1].part(0, 60), config, Setting(threads=1)).save(folder)
+    directory, rng = tmp_path / "aligner", np.random.default_rng(1)
+    train_both(phrases[1].part(0, 60), config, Setting(threads=1)).save(directory)
     name, new, rejected = "forward.safetensors", phrases[0][60:64], 0
     # Cases 0-9 replace one value by an extreme one. The others truncate the array.
-    whole = load_file(folder / name)
+    whole = load_file(directory / name)
     for key in whole:
         for case in range(12):
             array = whole[key].copy()
             flat = array.reshape(-1)
             worst = [-1, 2**31 - 1, 0, flat[0] + 1] if array.dtype.kind == "i" else [np.nan, np.inf, -1, 1e38]
             flat[rng.integers(flat.size)] = worst[case % 4]
-            forge(folder, name, whole | {key: array[:-1] if case > 9 else array})
+            forge(directory, name, whole | {key: array[:-1] if case > 9 else array})
             try:
-                loaded = WordAligner.load(folder)
+                loaded = WordAligner.load(directory)
             except DataError as error:
                 assert "forward.safetensors: not the arrays" in str(error)
                 rejected += 1
@@ -134,19 +134,19 @@ def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
                 corpus = words_of(loaded, [(pair.source, pair.target) for pair in new])
                 loaded.align(corpus, "forward", threads=1)
     assert rejected > 4 * len(whole)
-    kept = json.loads((folder / "aligner.json").read_text())
+    kept = json.loads((directory / "aligner.json").read_text())
     for wrong in ({"kind": "none"}, {"settings": {"chains": -1, "null": 7}}, {"settings": [1]}):
-        (folder / "aligner.json").write_text(json.dumps(kept | {"forward": kept["forward"] | wrong}))
+        (directory / "aligner.json").write_text(json.dumps(kept | {"forward": kept["forward"] | wrong}))
         with pytest.raises(DataError, match="not the"):
-            WordAligner.load(folder)
+            WordAligner.load(directory)
 
 
 def test_invalid_utf8_in_word_list_raises_with_position(phrases, tmp_path):
-    folder = tmp_path / "aligner"
-    train_both(phrases[1].part(0, 20), IBM1Config(), Setting(threads=1)).save(folder)
-    (folder / "source.words").write_bytes(b"\xff\n")
-    about = json.loads((folder / "aligner.json").read_text())
-    about["sha256"] |= seal(folder, ["source.words"])
-    (folder / "aligner.json").write_text(json.dumps(about))
+    directory = tmp_path / "aligner"
+    train_both(phrases[1].part(0, 20), IBM1Config(), Setting(threads=1)).save(directory)
+    (directory / "source.words").write_bytes(b"\xff\n")
+    about = json.loads((directory / "aligner.json").read_text())
+    about["sha256"] |= seal(directory, ["source.words"])
+    (directory / "aligner.json").write_text(json.dumps(about))
     with pytest.raises(DataError, match=r"source\.words: not UTF-8 at byte 1"):
-        WordAligner.load(folder)
+        WordAligner.load(directory)

@@ -1,4 +1,4 @@
-"""Rows that are selected when they are read, against rows selected at once."""
+"""Tests of lazy row selection against immediate selection."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def rows(count: int) -> Outer:
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=5), min_size=1, max_size=4))
-def test_selected_again_and_again_they_are_the_rows_of_the_rows(indices) -> None:
+def test_repeated_selection_equals_repeated_indexing(indices) -> None:
     found, expected = rows(3), torch.arange(3)
     with torch.no_grad():
         for index in map(torch.tensor, indices):
@@ -45,7 +45,7 @@ def test_selected_again_and_again_they_are_the_rows_of_the_rows(indices) -> None
     assert whole.shared() == (whole, None) and index is not None and torch.equal(index, expected)
 
 
-def test_what_nobody_reads_is_not_copied() -> None:
+def test_unread_tensors_are_not_copied() -> None:
     @dataclass(frozen=True)
     class Counting(Rows):
         part: torch.Tensor
@@ -57,34 +57,34 @@ def test_what_nobody_reads_is_not_copied() -> None:
 
 
 @torch.no_grad()
-def test_a_change_of_selected_rows_is_one_of_its_own() -> None:
+def test_selected_rows_can_be_replaced_and_selected_again() -> None:
     found = rows(3).select(torch.tensor([2, 2]))
     for _ in range(3):
         found = dataclasses.replace(found, absent=torch.ones(2)).select(torch.tensor([0, 1, 0]))
         assert found.first.tolist() == [2] * 3 and found.absent is not None
         found = found.select(torch.tensor([1, 2]))
-    assert len(type(found).__mro__) == len(Outer.__mro__) + 1  # no class of a class of a class
+    assert len(type(found).__mro__) == len(Outer.__mro__) + 1  # a single derived class
 
 
-def test_where_gradients_are_recorded_rows_are_selected_at_once() -> None:
+def test_selection_is_immediate_if_gradients_are_recorded() -> None:
     number = torch.ones(3, requires_grad=True)
     found = Inner(number).select(torch.tensor([2, 2]))
     with torch.no_grad():
-        again = found.select(torch.tensor([0]))
+        reselected = found.select(torch.tensor([0]))
         assert found.number.requires_grad and found.shared() == (found, None)
-        assert again.number.tolist() == [1]
+        assert reselected.number.tolist() == [1]
     found.double.sum().backward()
     assert number.grad is not None and number.grad.tolist() == [0, 0, 4]
 
 
-def test_frozen_they_stay() -> None:
+def test_selected_rows_stay_frozen() -> None:
     with torch.no_grad():
         found = rows(3).select(torch.tensor([0]))
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.__setattr__("first", torch.zeros(1))
 
 
-def test_what_is_no_dataclass_is_refused() -> None:
+def test_subclass_must_be_a_dataclass() -> None:
     class Plain(Rows):
         pass
 

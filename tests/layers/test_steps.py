@@ -1,3 +1,5 @@
+"""Tests of matrix multiplications repeated at every time step, whose weight gradient is computed once."""
+
 import pytest
 import torch
 from torch import Tensor
@@ -25,14 +27,14 @@ def both(x: Tensor, matrix: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
 
 
 @pytest.mark.parametrize("shapes", [((3, 5), (5, 5)), ((2, 3, 5), (2, 5, 5)), ((2, 3, 5), (5, 5))])
-def test_value_and_gradients_are_those_of_autograd(shapes) -> None:
+def test_value_and_gradients_match_autograd(shapes) -> None:
     x, matrix = (torch.randn(shape, dtype=torch.float64) for shape in shapes)
     ours, plain = both(x, matrix)
     for a, b in zip(ours, plain, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_a_product_that_also_reaches_the_loss_elsewhere_gets_both_gradients() -> None:
+def test_gradients_of_repeated_and_direct_use_are_summed() -> None:
     matrix = torch.randn(4, 4, dtype=torch.float64)
     x = torch.randn(2, 4, dtype=torch.float64)
     grads = []
@@ -44,7 +46,7 @@ def test_a_product_that_also_reaches_the_loss_elsewhere_gets_both_gradients() ->
     torch.testing.assert_close(grads[0], grads[1], rtol=1e-12, atol=1e-12)
 
 
-def test_a_second_backward_pass_gives_the_same_gradient_again() -> None:
+def test_second_backward_pass_gives_the_same_gradient() -> None:
     leaf = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
     product = StepProduct.open(leaf)
     value = product(torch.tanh(product(torch.randn(2, 4, dtype=torch.float64)))).sum()
@@ -54,14 +56,14 @@ def test_a_second_backward_pass_gives_the_same_gradient_again() -> None:
     torch.testing.assert_close(leaf.grad, 2 * first)
 
 
-def test_select_takes_the_rows_own_matrices_and_leaves_a_shared_one() -> None:
+def test_select_indexes_per_row_matrices_and_keeps_a_shared_one() -> None:
     own, shared = torch.randn(3, 4, 5), torch.randn(4, 5)
     index = torch.tensor([2, 0, 0])
     assert torch.equal(StepProduct.open(own).select(index).matrix, own[index])
     assert StepProduct.open(shared).select(index).matrix is shared
 
 
-def test_autocast_makes_the_products_in_its_own_precision() -> None:
+def test_autocast_sets_the_dtype_of_the_product() -> None:
     weight = torch.randn(8, 8, requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         product = StepProduct.open(weight)

@@ -1,4 +1,4 @@
-"""AER against Och & Ney (2003) worked by hand; links from attention against their definition."""
+"""Tests of AER on worked examples (Och & Ney 2003), and of links extracted from attention."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from regard.metrics.alignment import (
 from regard.metrics.significance import bootstrap
 
 
-def test_aer_of_an_example_worked_by_hand():
+def test_aer_of_a_worked_example():
     # A has 4 links: 2 of the 3 sure ones, 1 more that is possible, 1 wrong.
     gold = parse_gold("0-0 1-1 2-2 3p2")
     links = parse_links("0-0 1-1 3-2 3-3")
@@ -28,7 +28,7 @@ def test_aer_of_an_example_worked_by_hand():
     assert alignment_score([links], [gold]) == AlignmentScore(3 / 4, 2 / 3, 1 - 5 / 7)
 
 
-def test_counts_are_summed_over_the_corpus_before_dividing():
+def test_counts_are_summed_over_the_corpus():
     gold = [parse_gold("0-0 1-1 2-2 3p2"), parse_gold("0-0"), parse_gold("0p0")]
     links = [parse_links("0-0 1-1 3-2 3-3"), parse_links(""), parse_links("0-0 0-1")]
     # |A| = 4 + 0 + 2, |S| = 3 + 1 + 0, |A & S| = 2, |A & P| = 3 + 0 + 1.
@@ -40,15 +40,15 @@ pairs = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=
 
 
 @given(pairs, pairs)
-def test_links_between_sure_and_possible_have_no_error(sure, more):
+def test_links_between_sure_and_possible_have_aer_zero(sure, more):
     gold = GoldLinks(sure, sure | more)
     assert alignment_score([sure], [gold]).aer == 0
     assert alignment_score([gold.possible], [gold]).aer == pytest.approx(0)
 
 
 @given(st.lists(st.tuples(pairs, pairs, pairs), min_size=1, max_size=4))
-def test_aer_of_counts_equals_aer_of_links(sentences):
-    links = [drawn for drawn, _, _ in sentences]
+def test_aer_from_counts_equals_aer_from_links(sentences):
+    links = [found for found, _, _ in sentences]
     gold = [GoldLinks(sure, sure | more) for _, sure, more in sentences]
     score = alignment_score(links, gold)
     summed = count_links(links, gold).sum(axis=0, keepdims=True)
@@ -56,7 +56,7 @@ def test_aer_of_counts_equals_aer_of_links(sentences):
     assert all(0 <= part <= 1 for part in (score.precision, score.recall, score.aer))
 
 
-def test_nothing_drawn_misses_every_sure_link():
+def test_empty_alignment_has_recall_zero():
     assert alignment_score([frozenset()], [parse_gold("0-0")]) == AlignmentScore(1.0, 0.0, 1.0)
     assert alignment_score([frozenset()], [parse_gold("")]) == AlignmentScore(1.0, 1.0, 0.0)
 
@@ -69,50 +69,51 @@ def test_aer_can_be_resampled():
     assert 0.2 < estimate.low < 0.5 < estimate.high < 0.8
 
 
-def test_numbers_of_sentence_pairs_that_differ_are_refused():
+def test_different_numbers_of_sentence_pairs_raise():
     with pytest.raises(DataError, match="links of 1 sentence pairs, gold links of 2"):
         alignment_score([frozenset()], [parse_gold(""), parse_gold("")])
 
 
-def test_each_target_word_is_linked_to_the_source_word_it_attends_to_most():
+def test_link_is_the_argmax_of_attention():
     weights = np.array([[0.1, 0.7, 0.2], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
     assert links_from_weights(weights) == parse_links("1-0 0-1")
 
 
-def test_subwords_are_joined_by_sum_over_source_and_mean_over_target():
-    # Source: word 0 in two pieces, word 1, end symbol. Target: word 0, word 1 in two pieces, end symbol.
+def test_subwords_are_summed_over_source_and_averaged_over_target():
+    # Source: word 0 in two subword tokens, word 1, EOS. Target: word 0, word 1 in two subword tokens, EOS.
     weights = np.array(
         [[0.3, 0.3, 0.4, 0.0], [0.0, 0.1, 0.9, 0.0], [0.5, 0.4, 0.1, 0.0], [0.0, 0.0, 0.1, 0.9]]
     )
-    # Word 0 looks at (0.6, 0.4); word 1 at the mean of (0.1, 0.9) and (0.9, 0.1): a tie, the first counts.
+    # Word 0 attends with (0.6, 0.4). Word 1 attends with the mean of (0.1, 0.9) and (0.9, 0.1). This is
+    # # a tie, in which the first word wins.
     assert links_from_weights(weights, [0, 0, 1, -1], [0, 1, 1, -1]) == parse_links("0-0 0-1")
     weights[1] = [0.0, 0.0, 1.0, 0.0]
     assert links_from_weights(weights, [0, 0, 1, -1], [0, 1, 1, -1]) == parse_links("0-0 1-1")
 
 
-def test_a_word_that_attends_only_outside_the_words_is_not_linked():
+def test_word_that_attends_only_to_non_words_is_not_linked():
     weights = np.array([[0.0, 1.0], [1.0, 0.0]], dtype=np.float32)
     assert links_from_weights(weights, source_words=[0, -1]) == parse_links("0-1")
     assert links_from_weights(weights, source_words=[-1, -1]) == frozenset()
     assert links_from_weights(np.zeros((0, 3))) == frozenset()
 
 
-def test_a_word_that_attends_most_to_the_sink_is_not_linked():
-    # Half of the first word's attention is on the sink, but no more than on a word.
+def test_word_that_attends_mainly_to_the_sink_is_not_linked():
+    # Half of the first target word's attention is on the sink, but no more than on a source word.
     weights = np.array([[0.5, 0.0, 0.5], [0.2, 0.3, 0.5], [0.1, 0.6, 0.3]])
     assert links_from_weights(weights, [0, 1, -1]) == parse_links("0-0 1-2")
     assert links_from_weights(weights) == parse_links("0-0 2-1 1-2")
-    # The pieces of a target word attend to the sink together.
+    # The subword tokens of a target word are averaged before they are compared with the sink.
     assert links_from_weights(weights, [0, 1, -1], [0, 0, 1]) == parse_links("1-1")
 
 
-def test_symbols_around_a_line_are_left_out():
+def test_boundary_symbols_are_ignored():
     weights = np.array([[0.1, 0.2, 0.7], [0.0, 0.0, 1.0]])
     assert links_from_weights(weights, [0, 1, -2]) == parse_links("1-0")
     assert links_from_weights(weights, [-2, -2, -2]) == frozenset()
 
 
-def test_a_selection_links_each_word_to_all_that_it_selected():
+def test_hard_selection_links_all_selected_words():
     weights = np.array([[1.0, 0, 1, 0], [0, 0, 1, 1], [0, 0, 0, 0]])
     assert is_selection(weights) and not is_selection(weights / 2)
     assert links_from_selection(weights) == parse_links("0-0 2-0 2-1 3-1")
@@ -120,13 +121,13 @@ def test_a_selection_links_each_word_to_all_that_it_selected():
 
 
 @given(arrays(np.float64, (4, 3), elements=st.sampled_from([0.0, 1e-9, 0.25, 0.5, 1.0])), st.floats(0.1, 10))
-def test_links_do_not_depend_on_the_scale_of_the_weights(weights, scale):
+def test_links_are_invariant_to_the_scale_of_the_weights(weights, scale):
     links = links_from_weights(weights)
     assert all(weights[t, s] == weights[t].max() > 0 for s, t in links)
     assert len(links) == np.count_nonzero(weights.max(axis=1) > 0)
     assert len(links_from_weights(scale * weights)) == len(links)
 
 
-def test_word_indices_must_be_as_many_as_tokens():
+def test_number_of_word_indices_must_equal_number_of_tokens():
     with pytest.raises(DataError, match="source_words: 2 word indices for 3 tokens"):
         links_from_weights(np.ones((1, 3)), source_words=[0, 1])

@@ -1,4 +1,4 @@
-"""Maps of two systems are subtracted by words, whether or not one of them has a sink."""
+"""Tests of differences between the attention attention_maps of two systems, with and without a sink."""
 
 import numpy as np
 import pytest
@@ -12,34 +12,34 @@ from regard.metrics.maps import SINK_LABEL, AttentionMap, map_difference, match_
 SOURCE, TARGET = ("der", "Hund"), ("the", "dog")
 SOFT = AttentionMap(SOURCE, TARGET, np.array([[0.75, 0.25], [0.5, 0.5]]))
 BOUND = AttentionMap(SOURCE, TARGET, np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]))
-drawn = arrays(np.float64, (2, 2), elements=st.floats(0, 1))
+matrices = arrays(np.float64, (2, 2), elements=st.floats(0, 1))
 
 
-def test_a_missing_sink_received_nothing():
-    apart = map_difference(SOFT, BOUND)
-    assert apart.columns == ("der", "Hund", SINK_LABEL)
-    np.testing.assert_array_equal(apart.weights, [[0.25, 0.0, -0.25], [0.5, 0.0, -0.5]])
+def test_missing_sink_counts_as_zero():
+    difference = map_difference(SOFT, BOUND)
+    assert difference.columns == ("der", "Hund", SINK_LABEL)
+    np.testing.assert_array_equal(difference.weights, [[0.25, 0.0, -0.25], [0.5, 0.0, -0.5]])
 
 
-@given(drawn, drawn, st.booleans(), st.booleans())
-def test_a_difference_is_antisymmetric_and_that_of_equals_is_zero(one, other, first, second):
-    maps = [AttentionMap(SOURCE, TARGET, weights) for weights in (one, other)]
+@given(matrices, matrices, st.booleans(), st.booleans())
+def test_difference_is_antisymmetric_and_zero_for_equal_maps(one, other, first, second):
+    attention_maps = [AttentionMap(SOURCE, TARGET, weights) for weights in (one, other)]
     own, theirs = (
-        each.with_sink() if sink else each for each, sink in zip(maps, (first, second), strict=True)
+        each.with_sink() if sink else each for each, sink in zip(attention_maps, (first, second), strict=True)
     )
-    apart = map_difference(own, theirs)
-    np.testing.assert_array_equal(apart.weights, -map_difference(theirs, own).weights)
-    np.testing.assert_array_equal(apart.weights[:, :2], one - other)
-    assert not map_difference(own, maps[0]).weights.any()
+    difference = map_difference(own, theirs)
+    np.testing.assert_array_equal(difference.weights, -map_difference(theirs, own).weights)
+    np.testing.assert_array_equal(difference.weights[:, :2], one - other)
+    assert not map_difference(own, attention_maps[0]).weights.any()
 
 
-def test_a_sink_of_one_is_a_column_of_all_and_none_of_none():
+def test_matched_maps_have_a_sink_column_if_any_has_one():
     matched = match_maps({"soft": SOFT, "bound": BOUND})
     assert {one.columns for one in matched.values()} == {("der", "Hund", SINK_LABEL)}
     assert match_maps({"one": SOFT, "two": SOFT})["one"].columns == SOURCE
 
 
-def test_a_source_word_spelled_like_the_sink_is_a_word():
+def test_source_word_spelled_like_the_sink_label_is_a_word():
     plain = AttentionMap((SINK_LABEL,), ("a",), np.array([[1.0]]))
     bound = AttentionMap((SINK_LABEL,), ("a",), np.array([[0.25, 0.75]]))
     np.testing.assert_array_equal(map_difference(plain, bound).weights, [[0.75, -0.75]])
@@ -53,20 +53,20 @@ def test_a_source_word_spelled_like_the_sink_is_a_word():
         (("der", "Hund", "."), TARGET, "word 3 of the source: there is none in soft, it is '.' in other"),
     ],
 )
-def test_a_message_names_the_word_that_differs(source, target, message):
+def test_message_has_the_first_different_word(source, target, message):
     other = AttentionMap(source, target, np.zeros((len(target), len(source))))
     with pytest.raises(DataError, match=f"soft and other have different words.*{message}"):
         map_difference(SOFT, other, ("soft", "other"))
 
 
-def test_weights_of_other_words_are_refused():
+def test_shape_of_weights_must_match_the_words():
     with pytest.raises(
         DataError, match="2 rows and 4 columns does not match 2 target words and 2 source words"
     ):
         AttentionMap(SOURCE, TARGET, np.zeros((2, 4)))
 
 
-def test_tokens_are_joined_to_words_and_the_sink_comes_last():
+def test_tokens_are_merged_to_words_with_the_sink_as_last_column():
     weights = np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]])
     joined = AttentionMap.of_tokens(weights, ["ab"], ["x", "y"], [0, 0, -1], [0, 1])
     np.testing.assert_array_equal(joined.weights, [[0.75, 0.25], [0.5, 0.5]])

@@ -1,4 +1,4 @@
-"""Attention under teacher forcing: entropy, support, coverage, accuracy in bins, by law and by hand."""
+"""Tests of attention statistics under teacher forcing: entropy, support, coverage and binned accuracy."""
 
 import json
 import math
@@ -22,7 +22,7 @@ from regard.metrics.attention import (
     support,
 )
 
-maps = st.integers(1, 6).flatmap(
+weight_matrices = st.integers(1, 6).flatmap(
     lambda s: arrays(np.float64, (3, s), elements=st.floats(0.0, 1.0)).map(
         lambda a: (a + 1e-6) / (a + 1e-6).sum(axis=1, keepdims=True)
     )
@@ -30,51 +30,51 @@ maps = st.integers(1, 6).flatmap(
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100])
-def test_uniform_attention_has_the_entropy_of_its_size_and_all_of_it_as_support(size):
+def test_uniform_attention_has_entropy_log_n_and_support_n(size):
     weights = np.full((2, size), 1 / size, dtype=np.float32)
     assert entropy(weights) == pytest.approx([math.log(size)] * 2, abs=1e-6)
     assert support(weights).tolist() == [size, size]
 
 
-def test_attention_to_one_word_has_no_entropy():
+def test_one_hot_attention_has_entropy_zero():
     weights = np.eye(4, dtype=np.float32)
     assert entropy(weights).tolist() == [0.0] * 4
     assert support(weights).tolist() == [1.0] * 4
 
 
-def test_the_entropy_of_a_half_and_two_quarters_is_known():
+def test_entropy_of_a_half_and_two_quarters():
     assert entropy(np.array([[0.5, 0.25, 0.25, 0.0]])) == pytest.approx([1.5 * math.log(2)])
 
 
-@given(maps, st.permutations(range(6)))
-def test_entropy_lies_within_its_limits_and_hangs_on_no_order(weights, order):
+@given(weight_matrices, st.permutations(range(6)))
+def test_entropy_is_bounded_and_permutation_invariant(weights, order):
     found = entropy(weights)
     assert (found >= 0).all() and (found <= math.log(weights.shape[1]) + 1e-9).all()
     shuffled = weights[:, [i for i in order if i < weights.shape[1]]]
     assert entropy(shuffled) == pytest.approx(found)
 
 
-def test_weights_of_a_selection_are_scaled_and_none_at_all_has_no_entropy():
+def test_entropy_normalizes_selections_and_is_zero_for_empty_ones():
     assert entropy(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])) == pytest.approx([math.log(2), 0])
 
 
-def test_a_permutation_covers_everything_and_a_stare_one_word():
+def test_coverage_of_a_permutation_and_of_constant_attention():
     assert coverage(np.eye(5)[[3, 1, 4, 0, 2]]) == 1
-    stare = np.zeros((5, 5))
-    stare[:, 2] = 1
-    assert coverage(stare) == pytest.approx(1 / 5)
+    constant = np.zeros((5, 5))
+    constant[:, 2] = 1
+    assert coverage(constant) == pytest.approx(1 / 5)
 
 
-def test_attention_beyond_a_whole_step_covers_no_more():
+def test_coverage_of_a_word_is_at_most_one():
     assert coverage(np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])) == pytest.approx((1 + 0.5 + 0) / 3)
 
 
-@given(maps)
-def test_coverage_is_never_more_than_steps_by_words(weights):
+@given(weight_matrices)
+def test_coverage_is_at_most_steps_divided_by_words(weights):
     assert 0 <= coverage(weights) <= min(1.0, len(weights) / weights.shape[1]) + 1e-9
 
 
-def test_the_end_symbol_counts_in_entropy_and_not_in_coverage_and_links():
+def test_eos_counts_in_entropy_but_not_in_coverage_and_links():
     weights = np.array([[1.0, 0, 0], [0, 1.0, 0], [1 / 3, 1 / 3, 1 / 3]])[:, None]
     found = look(weights, np.array([True, False, True]), [0, 1, 2], [0, 1])
     assert found.entropies == pytest.approx([0, 0, math.log(3)])
@@ -82,7 +82,7 @@ def test_the_end_symbol_counts_in_entropy_and_not_in_coverage_and_links():
     assert found.links == {(0, 0), (1, 1)}
 
 
-def test_heads_have_their_own_entropies_and_cover_together():
+def test_entropy_is_per_head_and_coverage_is_of_the_mean():
     heads = np.array([[[1.0, 0], [0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]])  # (T, H, S)
     found = look(heads, np.array([True, True]), [0, 1], [0])
     assert found.entropies == pytest.approx([0, math.log(2)])
@@ -90,15 +90,15 @@ def test_heads_have_their_own_entropies_and_cover_together():
     assert found.coverage == pytest.approx(0.5)
 
 
-def test_words_are_covered_and_not_their_pieces_nor_the_sink():
-    # The source: two pieces of a word, a word, the sink. The target: two pieces of one word.
+def test_coverage_is_of_words_without_the_sink():
+    # Source: a word of two subword tokens, a word, the sink. Target: one word of two subword tokens.
     weights = np.array([[0.5, 0.5, 0, 0], [0.5, 0, 0, 0.5], [0, 0, 0, 1.0]])[:, None]
     found = look(weights, np.array([True] * 3), [0, 0, 1, -1], [0, 0])
     assert found.coverage == pytest.approx((0.75 + 0) / 2)
     assert found.links == {(0, 0)}
 
 
-def test_without_a_target_word_nothing_is_covered():
+def test_coverage_without_target_words_is_zero():
     found = look(np.array([[[0.5, 0.5]]]), np.array([True]), [0, 1], [])
     assert (found.coverage, found.links) == (0.0, frozenset())
 
@@ -110,7 +110,7 @@ def sentence(entropies, right, covered=0.5):
     )
 
 
-def test_accuracy_is_what_counting_by_hand_gives():
+def test_binned_accuracy_of_a_worked_example():
     one = sentence([0.0, 0.1, 0.3, 0.5], [True, False, True, True], 1.0)
     other = sentence([0.19, 0.7], [False, False], 0.52)
     found = summarise([one, other], width=0.25)
@@ -125,28 +125,28 @@ def test_accuracy_is_what_counting_by_hand_gives():
     assert sum(found.coverages.counts) == 2 and len(found.coverages.counts) == 20
 
 
-def test_rounding_moves_nothing_to_another_bin():
-    """0.6 nats and 15 % coverage are edges, and no sum of floats hits them."""
+def test_rounding_does_not_change_the_bin():
+    """0.6 nats and 15 % coverage are bin edges that sums of floats do not hit exactly."""
     for value in (0.6 - 1e-9, 0.6, 0.6 + 1e-9):
         found = summarise([sentence([value, 0.7], [True, True], value / 4)], width=0.2)
         assert found.entropies.counts == (0, 0, 0, 2)
         assert found.coverages.counts[3] == 1
-    # The greatest of all lies on the last edge.
+    # The overall maximum lies on the last edge.
     assert summarise([sentence([0.6], [True])], width=0.2).entropies.counts == (0, 0, 1)
 
 
-def test_certain_attention_has_one_bin():
+def test_zero_entropy_gives_one_bin():
     assert summarise([sentence([0.0], [True])]).entropies == Bins((0.0, 0.2), (1,), (1,))
 
 
-def test_intervals_are_wilsons():
-    """Brown, Cai & DasGupta (2001), Eq. 4, with 8 of 10: 0.4902 to 0.9433."""
+def test_intervals_are_wilson_intervals():
+    """Brown, Cai & DasGupta (2001), Eq. 4, for 8 of 10: 0.4902 to 0.9433."""
     found = Bins((0.0, 1.0, 2.0), (10, 0), (8, 0))
     assert found.interval[0] == pytest.approx([0.4902, 0.9433], abs=1e-4)
     assert np.isnan(found.interval[1]).all() and np.isnan(found.accuracy[1])
 
 
-def test_figures_survive_a_file():
+def test_figures_survive_serialization():
     score = AlignmentScore(precision=0.5, recall=0.25, aer=0.6)
     for alignment in (None, score):
         found = summarise([sentence([0.3], [True])], alignment)
@@ -156,11 +156,11 @@ def test_figures_survive_a_file():
 
 
 @pytest.mark.parametrize("record", [{}, {"entropies": 3}, {"entropies": {"edges": [1]}}])
-def test_what_is_no_record_is_refused(record):
-    with pytest.raises(DataError, match="does not contain attention statistics"):
+def test_invalid_record_raises(record):
+    with pytest.raises(DataError, match="not the figures"):
         AttentionFigures.from_record(record)
 
 
-def test_no_sentence_has_no_figures():
-    with pytest.raises(DataError, match="at least one sentence"):
+def test_empty_corpus_raises():
+    with pytest.raises(DataError, match="no sentence"):
         summarise([])

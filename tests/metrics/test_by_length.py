@@ -1,4 +1,4 @@
-"""Scores by source length: buckets partition the text, and each scores what its sentences alone would."""
+"""Tests of scores by source length: buckets partition the corpus, and each is scored on its own sentences."""
 
 from itertools import pairwise
 
@@ -59,7 +59,7 @@ def test_buckets_partition_the_text_by_length(lengths, width, closed):
         assert one.high is not None and following.low == one.high + 1
 
 
-def test_the_buckets_are_those_of_the_paper():
+def test_default_buckets_are_those_of_the_paper():
     """Indurthi et al. (2019), Table 2."""
     ends = [1, 10, 11, 20, 21, 30, 31, 40, 41, 50, 51, 60, 61, 250]
     buckets = cut_by_length(ends)
@@ -69,12 +69,12 @@ def test_the_buckets_are_those_of_the_paper():
     assert [bucket.rows.tolist() for bucket in buckets] == [[2 * b, 2 * b + 1] for b in range(7)]
 
 
-def test_a_sentence_of_no_words_is_counted_and_seen_in_the_label():
+def test_empty_sentence_is_in_the_first_bucket_and_its_label():
     buckets = cut_by_length([0, 11])
     assert buckets[0].label == "0-10" and buckets[0].rows.tolist() == [0]
 
 
-def test_buckets_of_one_length_are_called_by_it():
+def test_label_of_a_bucket_of_one_length_is_the_length():
     assert [bucket.label for bucket in cut_by_length([1, 2, 3], 1, 2)] == ["1", "2", "3+"]
 
 
@@ -82,12 +82,12 @@ def test_buckets_of_one_length_are_called_by_it():
     ("lengths", "width", "closed", "error"),
     [([], 10, 6, DataError), ([1], 0, 6, UsageError), ([1], 10, -1, UsageError)],
 )
-def test_what_cannot_be_cut_is_refused(lengths, width, closed, error):
+def test_invalid_buckets_raise(lengths, width, closed, error):
     with pytest.raises(error):
         cut_by_length(lengths, width, closed)
 
 
-def test_a_single_bucket_scores_what_the_corpus_does():
+def test_single_bucket_has_the_score_of_the_corpus():
     buckets = cut_by_length(count_lengths(REFERENCES), 100)
     counts = count_system(OUTPUTS, REFERENCES)
     expected = {
@@ -102,7 +102,7 @@ def test_a_single_bucket_scores_what_the_corpus_does():
         assert found.total == as_score(bootstrap(counts[metric].rows, counts[metric].aggregate))
 
 
-def test_each_bucket_scores_what_its_sentences_alone_would():
+def test_bucket_has_the_score_of_its_sentences():
     lengths = count_lengths(REFERENCES)
     buckets = cut_by_length(lengths, 5, 3)
     assert [len(bucket.rows) for bucket in buckets] == [2, 2, 1, 1]
@@ -118,7 +118,7 @@ def test_each_bucket_scores_what_its_sentences_alone_would():
             assert score.interval == (None if len(bucket.rows) == 1 else expected.interval)
 
 
-def test_dropped_words_are_counted_where_there_are_links():
+def test_drop_is_scored_if_links_are_given():
     lines = ["a b c"] * 4 + ["a b c d e f"] * 4
     counts = count_system(lines, lines, links=LINKS)
     found = score_by_length(counts["drop"], cut_by_length(count_lengths(lines), 5, 1), resamples=10)
@@ -128,7 +128,7 @@ def test_dropped_words_are_counted_where_there_are_links():
     assert "drop" not in count_system(lines, lines)
 
 
-def test_the_first_system_is_compared_with_in_every_bucket():
+def test_every_bucket_is_compared_with_the_first_system():
     buckets = cut_by_length(count_lengths(REFERENCES), 5, 3)
     first, other = (count_system(lines, REFERENCES)["bleu"] for lines in (OUTPUTS, OTHERS))
     found = score_by_length(other, buckets, first, resamples=50)
@@ -141,14 +141,14 @@ def test_the_first_system_is_compared_with_in_every_bucket():
             assert (one.difference, one.p_value) == (pair.difference, pair.p_value)
 
 
-def test_nothing_is_said_of_chance_where_there_is_a_single_sentence():
+def test_bucket_with_one_sentence_has_no_interval_and_p_value():
     first, other = (count_system(lines, REFERENCES)["bleu"] for lines in (OUTPUTS, OTHERS))
     last = score_by_length(other, cut_by_length(count_lengths(REFERENCES), 5, 3), first).buckets[-1]
     assert last is not None and last.value > 0
     assert last.interval is last.difference is last.p_value is None
 
 
-def test_equal_systems_do_not_differ_anywhere():
+def test_equal_systems_have_difference_zero_in_every_bucket():
     buckets = cut_by_length(count_lengths(REFERENCES), 5, 3)
     counts = count_system(OUTPUTS, REFERENCES)["bleu"]
     for one in score_by_length(counts, buckets, counts, resamples=20).buckets[:2]:
@@ -156,12 +156,12 @@ def test_equal_systems_do_not_differ_anywhere():
         assert (one.difference.value, one.difference.low, one.difference.high, one.p_value) == (0, 0, 0, 1)
 
 
-def test_counts_of_another_text_are_refused():
+def test_counts_of_another_corpus_raise():
     counts = count_system(OUTPUTS, REFERENCES)["bleu"]
     with pytest.raises(DataError, match="6 sentences, but lengths of 2"):
         score_by_length(counts, cut_by_length([1, 2]))
 
 
-def test_lengths_are_of_words_as_bleu_counts_them():
+def test_length_is_the_number_of_bleu_tokens():
     assert count_lengths(["Well, no.", "", "Donaudampfschiff"]) == [4, 0, 1]
     assert count_lengths(["Well, no.", "", "Donaudampfschiff"], "none") == [2, 0, 1]

@@ -1,4 +1,4 @@
-"""REP and DROP against worked examples, the outputs printed in Malaviya et al. (2018), and their laws."""
+"""Tests of REP and DROP: worked examples, the outputs printed in Malaviya et al. (2018), and invariants."""
 
 import re
 from pathlib import Path
@@ -24,20 +24,20 @@ from regard.metrics.significance import paired_bootstrap
 PAPERS = Path(__file__).parents[3] / "shared" / "PAPERS.md"
 SYSTEMS = ("softmax", "sparsemax", "csoftmax", "csparsemax")
 
-# Few words, so that they repeat.
+# A small vocabulary makes repetitions frequent.
 sentences = st.lists(st.sampled_from("abc"), max_size=8)
 links = st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=10)
 
 
 @pytest.fixture(scope="module")
 def appendix():
-    """Of each sentence of Appendix B the reference, and the output and its sigma for each system.
+    """Return, for each sentence of Appendix B, the reference, and the output and sigma of each system.
 
-    The figures given there were counted with the markup of the references in place (`<i>you` is another word
-    than `you`), so the references are split as they stand.
+    The published values were computed with the markup of the references (`<i>you` and `you` are different
+    words), so the references are split without removing it.
     """
     if not PAPERS.is_file():
-        pytest.skip(f"the examples are read from {PAPERS}, which is not there")
+        pytest.skip(f"{PAPERS}, which contains the examples, does not exist")
     _, _, text = PAPERS.read_text(encoding="utf-8").partition("### Appendix B")
     text, _, _ = text.partition("\n## ")
     found = []
@@ -73,9 +73,9 @@ def test_rep_of_appendix_b(appendix, system, expected):
     assert (score.name, round(score.score, 2)) == ("REP", expected)
 
 
-def test_parameters_weigh_what_they_say():
+def test_parameters_scale_their_terms():
     output, reference = "a a a b a a a b".split(), "a b".split()
-    # (a a) 4 times and (a b) twice against once; a a doubled 4 times.
+    # (a a) occurs 4 times and (a b) twice, against once in the reference; "a a" is doubled 4 times.
     assert repetition(output, reference, lambda1=1.0, lambda2=0.0) == 4 + 1
     assert repetition(output, reference, lambda1=0.0, lambda2=1.0) == 4
     assert repetition(output, reference, n=3, lambda1=1.0, lambda2=0.0) == 2 + 2
@@ -85,7 +85,7 @@ def test_parameters_weigh_what_they_say():
 
 
 @given(sentences, st.integers(1, 4))
-def test_a_reference_repeats_nothing_of_itself(words, n):
+def test_reference_has_sigma_zero(words, n):
     assert repetition(words, words, n) == 0
 
 
@@ -97,17 +97,17 @@ def test_doubling_a_word_never_lowers_sigma(output, reference, data):
 
 
 @given(sentences, sentences, sentences, st.integers(1, 4))
-def test_saying_more_at_the_end_never_lowers_sigma(output, more, reference, n):
+def test_appending_words_never_lowers_sigma(output, more, reference, n):
     assert repetition(output + more, reference, n) >= repetition(output, reference, n)
 
 
 @given(sentences, sentences)
-def test_sigma_is_zero_without_repetition_in_the_output(output, reference):
+def test_output_without_repetition_has_sigma_zero(output, reference):
     once = list(dict.fromkeys(output))
     assert repetition(once, reference) == 0
 
 
-def test_corpora_divide_sums_by_sums():
+def test_corpus_score_is_a_ratio_of_sums():
     outputs, references = [["a", "a"], [], ["b"]], [["a", "b"], ["c"], []]
     counts = count_repetitions(outputs, references)
     np.testing.assert_array_equal(counts.rows, [[2, 2], [0, 1], [0, 0]])
@@ -115,47 +115,47 @@ def test_corpora_divide_sums_by_sums():
     np.testing.assert_array_equal(counts.each(), [100, 0, 0])
 
 
-def test_drop_by_hand():
-    wanted = [frozenset({(0, 0), (0, 1), (1, 2), (3, 3)}), frozenset({(0, 0)}), frozenset()]
-    said = [frozenset({(0, 5), (2, 0)}), frozenset({(0, 0), (1, 1)}), frozenset({(4, 4)})]
-    # Source words 1 and 3 of the 3 + 1 + 0 linked to the references are lost.
-    assert [dropped_words(r, m) for r, m in zip(wanted, said, strict=True)] == [[1, 3], [], []]
-    score = drop(wanted, said)
+def test_drop_of_a_worked_example():
+    references = [frozenset({(0, 0), (0, 1), (1, 2), (3, 3)}), frozenset({(0, 0)}), frozenset()]
+    outputs = [frozenset({(0, 5), (2, 0)}), frozenset({(0, 0), (1, 1)}), frozenset({(4, 4)})]
+    # Of the 3 + 1 + 0 source words linked to the references, words 1 and 3 have no link to the outputs.
+    assert [dropped_words(r, m) for r, m in zip(references, outputs, strict=True)] == [[1, 3], [], []]
+    score = drop(references, outputs)
     assert (score.name, score.score) == ("DROP", 50)
-    np.testing.assert_allclose(count_drops(wanted, said).each(), [100 * 2 / 3, 0, 0])
+    np.testing.assert_allclose(count_drops(references, outputs).each(), [100 * 2 / 3, 0, 0])
 
 
 @given(st.lists(st.tuples(links, links), min_size=1, max_size=4))
-def test_drop_lies_between_0_and_100(pairs):
-    wanted, said = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    assert 0 <= drop(wanted, said).score <= 100
+def test_drop_is_between_0_and_100(pairs):
+    references, outputs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    assert 0 <= drop(references, outputs).score <= 100
 
 
 @given(st.lists(st.tuples(links, links), min_size=1, max_size=4))
-def test_nothing_is_dropped_where_the_output_covers_all_that_the_reference_does(pairs):
+def test_drop_is_zero_if_all_links_of_the_reference_are_covered(pairs):
     assert drop([r for r, _ in pairs], [r | m for r, m in pairs]).score == 0
 
 
 @given(st.lists(links.filter(bool), min_size=1, max_size=4))
-def test_an_output_without_links_drops_everything(wanted):
-    assert drop(wanted, [frozenset()] * len(wanted)).score == 100
+def test_output_without_links_has_drop_100(references):
+    assert drop(references, [frozenset()] * len(references)).score == 100
 
 
-def test_a_clear_difference_is_significant():
-    wanted = [frozenset({(0, 0), (1, 1)})] * 40
-    full, half = count_drops(wanted, wanted), count_drops(wanted, [frozenset({(0, 0)})] * 40)
+def test_large_difference_is_significant():
+    references = [frozenset({(0, 0), (1, 1)})] * 40
+    full, half = count_drops(references, references), count_drops(references, [frozenset({(0, 0)})] * 40)
     result = paired_bootstrap(full.rows, half.rows, full.aggregate, resamples=100)
     assert (result.difference.value, result.difference.low) == (50, 50) and result.p_value < 0.05
 
 
-def test_what_does_not_fit_is_refused():
-    with pytest.raises(DataError, match="reference 1 has 1 sentences but the hypotheses have 2"):
+def test_invalid_arguments_raise():
+    with pytest.raises(DataError, match="reference 1 has 1 sentences, the hypotheses 2"):
         rep([["a"], ["b"]], [["a"]])
-    with pytest.raises(DataError, match="at least one sentence"):
+    with pytest.raises(DataError, match="no sentence"):
         rep([], [])
     with pytest.raises(DataError, match="links of 1 references and of 2 outputs"):
         drop([frozenset()], [frozenset()] * 2)
-    with pytest.raises(DataError, match="at least one sentence"):
+    with pytest.raises(DataError, match="no sentence"):
         drop([], [])
     with pytest.raises(UsageError, match="n is 0"):
         rep([["a"]], [["a"]], n=0)

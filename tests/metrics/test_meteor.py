@@ -1,4 +1,4 @@
-"""METEOR: the figures are the reference program's own, and text cannot break its protocol."""
+"""Tests of METEOR: scores against the reference program, and input that could break its protocol."""
 
 import hashlib
 import importlib
@@ -15,7 +15,7 @@ from regard.errors import DataError, UsageError
 from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor
 from regard.metrics.significance import paired_bootstrap
 
-# `regard.metrics.meteor` is the function.
+# `regard.metrics.meteor` is the function of this name, so the module is imported by its name.
 meteor_module = importlib.import_module("regard.metrics.meteor")
 
 REFERENCES = [
@@ -38,13 +38,13 @@ HYPOTHESES = [
 ]
 SECOND = ["A cat sits upon some mat .", *["another reference"] * 5, "a café"]
 
-# What could break lines or fields, and the same words without it.
-STRANGE = ["a ||| b", "|||| the\tcat", "the\ncat\r\nsat", "\u2028the\x85cat\x0b", "|||", " ", "EVAL ||| 1"]
+# Text that could break lines or fields of the protocol, and its harmless equivalent.
+SPECIAL = ["a ||| b", "|||| the\tcat", "the\ncat\r\nsat", "\u2028the\x85cat\x0b", "|||", " ", "EVAL ||| 1"]
 PLAIN = ["a | | | b", "| | | | the cat", "the cat sat", "the cat", "| | |", "", "EVAL | | | 1"]
 
 
-def missing():
-    """Why METEOR cannot be run here; nothing where it can."""
+def unavailable():
+    """Return the reason that METEOR cannot run here, or an empty string."""
     try:
         find_java(), find_jar()
     except UsageError as error:
@@ -52,26 +52,26 @@ def missing():
     return ""
 
 
-needs_meteor = pytest.mark.skipif(bool(missing()), reason=missing())
+needs_meteor = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
 
 
 @pytest.fixture(scope="module")
-def everything():
-    """Counts of all of the above at one go, as the program takes long to start."""
+def all_counts():
+    """Return the counts of all sentences above from a single run, because the program starts slowly."""
     references = ["the cat ||| sat\n", *["the cat sat"] * 6] * 2
-    return count_meteor([*HYPOTHESES, *STRANGE, *PLAIN], [[*REFERENCES, *references], [*SECOND, *references]])
+    return count_meteor([*HYPOTHESES, *SPECIAL, *PLAIN], [[*REFERENCES, *references], [*SECOND, *references]])
 
 
 @pytest.fixture(scope="module")
-def counts(everything):
-    return replace(everything, rows=everything.rows[: len(HYPOTHESES)])
+def counts(all_counts):
+    return replace(all_counts, rows=all_counts.rows[: len(HYPOTHESES)])
 
 
 @pytest.fixture
 def java(tmp_path, monkeypatch):
-    """Put a program of ours in Java's place."""
+    """Return a function that installs a shell script as the `java` program."""
 
-    def put(script):
+    def install(script):
         (tmp_path / "bin").mkdir()
         program = tmp_path / "bin" / "java"
         program.write_text(f"#!/bin/sh\n{script}\n")
@@ -79,25 +79,25 @@ def java(tmp_path, monkeypatch):
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
         return program
 
-    return put
+    return install
 
 
 @pytest.fixture
 def jar(tmp_path, monkeypatch):
-    """A package with empty files where the program and its data would be."""
-    folder = tmp_path / "site" / "pycocoevalcap" / "meteor"
-    (folder / "data").mkdir(parents=True)
-    (folder / "data" / "paraphrase-en.gz").touch()
-    (folder / "meteor-1.5.jar").touch()
+    """Create a package with empty files in place of the METEOR program and its data."""
+    package_dir = tmp_path / "site" / "pycocoevalcap" / "meteor"
+    (package_dir / "data").mkdir(parents=True)
+    (package_dir / "data" / "paraphrase-en.gz").touch()
+    (package_dir / "meteor-1.5.jar").touch()
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
-    nothing = hashlib.sha256().hexdigest()
+    empty_digest = hashlib.sha256().hexdigest()
     for name in ("meteor-1.5.jar", "data/paraphrase-en.gz"):
-        monkeypatch.setitem(meteor_module._DIGESTS, name, nothing)
-    return folder / "meteor-1.5.jar"
+        monkeypatch.setitem(meteor_module._DIGESTS, name, empty_digest)
+    return package_dir / "meteor-1.5.jar"
 
 
-def by_the_program(tmp_path, *references):
-    """Scores of `HYPOTHESES` and of their corpus, as the program itself reads them from files."""
+def run_program(tmp_path, *references):
+    """Return the scores of `HYPOTHESES` and of the corpus, computed by the METEOR program from files."""
     lines = [line for lines in zip(*references, strict=True) for line in lines]
     for name, text in (("hyp", HYPOTHESES), ("ref", lines)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
@@ -109,8 +109,8 @@ def by_the_program(tmp_path, *references):
 
 @needs_meteor
 @pytest.mark.slow
-def test_scores_of_corpus_and_sentences_are_the_programs_own(counts, tmp_path):
-    each, total = by_the_program(tmp_path, REFERENCES, SECOND)
+def test_corpus_and_sentence_scores_equal_the_program(counts, tmp_path):
+    each, total = run_program(tmp_path, REFERENCES, SECOND)
     assert counts.total().score == pytest.approx(100 * total, abs=1e-9)
     np.testing.assert_allclose(counts.each(), 100 * each, atol=1e-9)
     assert counts.total().name == "METEOR"
@@ -119,58 +119,58 @@ def test_scores_of_corpus_and_sentences_are_the_programs_own(counts, tmp_path):
 
 @needs_meteor
 @pytest.mark.slow
-def test_every_kind_of_match_is_found(counts):
-    # Equal words, stems, synonyms, paraphrases: content and function words of the output.
+def test_every_matcher_contributes(counts):
+    # Exact, stem, synonym and paraphrase matches, for content and function words of the output.
     assert (counts.rows[:, 4:20].reshape(-1, 4, 4).sum(axis=(0, 2)) > 0).all()
 
 
 @needs_meteor
 @pytest.mark.slow
-def test_a_sentence_said_word_for_word_scores_100_and_an_empty_one_0(counts):
+def test_identical_sentence_scores_100_and_empty_sentence_0(counts):
     assert counts.each()[5] == pytest.approx(100)
     assert counts.each()[4] == 0
 
 
 @needs_meteor
 @pytest.mark.slow
-def test_intervals_come_from_the_counts(counts):
-    worse = counts.rows.copy()
-    worse[:, 4:20] /= 2
-    result = paired_bootstrap(worse, counts.rows, counts.aggregate, resamples=100)
+def test_paired_bootstrap_accepts_the_counts(counts):
+    lower = counts.rows.copy()
+    lower[:, 4:20] /= 2
+    result = paired_bootstrap(lower, counts.rows, counts.aggregate, resamples=100)
     assert result.difference.low > 0 and result.p_value < 0.05
     assert result.other.value == pytest.approx(counts.total().score)
 
 
 @needs_meteor
 @pytest.mark.slow
-def test_bars_tabs_and_line_ends_part_words_and_nothing_more(everything):
-    _, strange, plain = np.split(everything.rows, [len(HYPOTHESES), len(HYPOTHESES) + len(STRANGE)])
-    np.testing.assert_array_equal(strange, plain)
-    assert strange[2:4, 0].tolist() == [3, 2]
+def test_bars_tabs_and_line_breaks_only_separate_words(all_counts):
+    _, special, plain = np.split(all_counts.rows, [len(HYPOTHESES), len(HYPOTHESES) + len(SPECIAL)])
+    np.testing.assert_array_equal(special, plain)
+    assert special[2:4, 0].tolist() == [3, 2]
 
 
-def test_other_languages_and_lengths_are_refused_before_anything_runs():
-    with pytest.raises(UsageError, match="English only: expected language 'en', got 'de'"):
+def test_unsupported_language_and_length_mismatch_raise_without_java():
+    with pytest.raises(UsageError, match="English alone: expected language 'en', got 'de'"):
         meteor(["a"], [["a"]], language="de")
-    with pytest.raises(DataError, match="reference 1 has 2 sentences but the hypotheses have 1"):
+    with pytest.raises(DataError, match="reference 1 has 2 sentences, the hypotheses 1"):
         meteor(["a"], [["a", "b"]])
-    with pytest.raises(DataError, match="at least one sentence"):
+    with pytest.raises(DataError, match="no sentence"):
         meteor([], [[]])
 
 
-def test_java_home_comes_first(java):
+def test_java_home_takes_precedence(java):
     program = java("exit 0")
     assert find_java() == str(program)
 
 
-def test_without_java_the_message_says_what_to_install(tmp_path, monkeypatch):
+def test_missing_java_raises_with_instructions(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match=r"METEOR needs Java.*JAVA_HOME or on PATH: install"):
         find_java()
 
 
-def test_without_the_package_the_message_says_what_to_install(monkeypatch):
+def test_missing_package_raises_with_instructions(monkeypatch):
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(UsageError, match=re.escape("pip install 'regard[meteor]'")):
         find_jar()
@@ -180,12 +180,12 @@ def test_without_the_package_the_message_says_what_to_install(monkeypatch):
     ("script", "message"),
     [
         ("cat > /dev/null; echo 'Error: no such thing' >&2; exit 1", "status 1 .*Error: no such thing"),
-        ("cat > /dev/null", "0 lines of output for 2 sentences: no output"),
-        ("cat > /dev/null; echo hello; echo", "status 0 and 2 lines of output for 2 sentences: hello"),
+        ("cat > /dev/null", "0 answers to 2 sentences: it said nothing"),
+        ("cat > /dev/null; echo hello; echo", "status 0 and 2 answers to 2 sentences: hello"),
         ("exit 3", "status 3"),
     ],
 )
-def test_a_java_that_fails_is_one_message(java, jar, script, message):
+def test_failing_java_raises_with_its_output(java, jar, script, message):
     java(script)
     assert find_jar() == jar
     with pytest.raises(UsageError, match=message):
@@ -193,32 +193,32 @@ def test_a_java_that_fails_is_one_message(java, jar, script, message):
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-def test_words_are_taken_as_they_stand_on_request(java, jar, normalize):
+def test_norm_flag_is_passed_if_normalize_is_set(java, jar, normalize):
     java('cat > /dev/null; echo "$@"')
     with pytest.raises(UsageError, match=re.escape(str(jar))) as error:
         meteor(["a"], [["a"]], normalize=normalize)
     assert ("-norm" in str(error.value)) == normalize
 
 
-def test_a_java_that_cannot_be_run_is_one_message(java, jar):
+def test_unexecutable_java_raises(java, jar):
     java("").write_bytes(b"\x7fELF nothing")
     with pytest.raises(UsageError, match="java cannot be run"):
         meteor(["a"], [["a"]])
 
 
-def test_a_java_that_never_ends_is_stopped(java, jar, monkeypatch):
+def test_java_is_stopped_after_the_timeout(java, jar, monkeypatch):
     java("exec sleep 60")
     monkeypatch.setattr(meteor_module, "_START_SECONDS", 0.2)
     started = time.monotonic()
-    with pytest.raises(UsageError, match=r"was stopped: it did not end within 1.2 s for 2 sentences"):
+    with pytest.raises(UsageError, match=r"did not end within 1.2 s for 2 sentences, and was stopped"):
         meteor(["a", "b"], [["a", "b"]])
     assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize("name", ["meteor-1.5.jar", "data/paraphrase-en.gz"])
-def test_a_program_that_is_not_the_published_one_is_not_run(java, jar, tmp_path, name):
+def test_modified_program_is_not_executed(java, jar, tmp_path, name):
     java(f"touch {tmp_path / 'ran'}")
     (jar.parent / name).write_bytes(b"another")
-    with pytest.raises(UsageError, match=rf"{name} is not the published file.*reinstall it"):
+    with pytest.raises(UsageError, match=rf"{name} is not the published file.*install it anew"):
         meteor(["a"], [["a"]])
     assert not (tmp_path / "ran").exists()

@@ -1,4 +1,4 @@
-"""Rewards of prefixes against their definition, word by word."""
+"""Tests of the rewards of prefixes against a naive implementation of their definition."""
 
 import math
 from collections import Counter
@@ -14,17 +14,17 @@ END, UNKNOWN = 3, 1
 
 
 def naive(words: list[int], reference: list[int]) -> float:
-    """R as it is written in `prefix_bleu`."""
+    """Compute R as defined in `prefix_bleu`."""
     words, reference = ([w for w in side if w != END] for side in (words, reference))
     if not words:
         return 0.0
     total = 0.0
     for n in range(1, 5):
-        said, wanted = (
+        output, target = (
             Counter(tuple(side[i : i + n]) for i in range(len(side) - n + 1)) for side in (words, reference)
         )
-        matches = sum(min(c, wanted[gram]) for gram, c in said.items() if UNKNOWN not in gram)
-        total += math.log((matches + 1) / (sum(said.values()) + 1))
+        matches = sum(min(c, target[gram]) for gram, c in output.items() if UNKNOWN not in gram)
+        total += math.log((matches + 1) / (sum(output.values()) + 1))
     brevity = math.exp(1 - len(reference) / len(words)) if len(words) < len(reference) else 1.0
     return brevity * math.exp(total / 4) * len(reference)
 
@@ -42,26 +42,26 @@ def batches(draw):
 
 @given(batches())
 @settings(max_examples=200, deadline=None)
-def test_every_prefix_scores_what_its_definition_says(batch) -> None:
+def test_every_prefix_matches_the_definition(batch) -> None:
     produced, steps, reference, lengths = batch
     found = prefix_bleu(produced, steps, reference, lengths, END, UNKNOWN)
     for row, length in enumerate(lengths):
-        wanted = reference[row, :length].tolist()
+        target = reference[row, :length].tolist()
         for t in range(steps[row]):
-            expected = naive(produced[row, : t + 1].tolist(), wanted)
+            expected = naive(produced[row, : t + 1].tolist(), target)
             assert found[row, t] == pytest.approx(expected, rel=1e-12, abs=1e-12)
         assert (found[row, steps[row] :] == 0).all()
 
 
-def test_the_reference_itself_earns_its_length() -> None:
+def test_reference_has_its_length_as_reward() -> None:
     reference = np.array([[5, 6, 7, 8, 9, END]])
     found = prefix_bleu(reference, np.array([6]), reference, np.array([6]), END, UNKNOWN)
     assert found[0, -1] == pytest.approx(5.0)
     assert (np.diff(found[0, :5]) > 0).all() and found[0, 4] == found[0, 5]
 
 
-def test_no_word_earns_nothing() -> None:
-    """A translation of end symbols alone is empty."""
+def test_empty_translation_has_reward_zero() -> None:
+    """A translation that consists of EOS symbols is empty."""
     reference = np.array([[5, 6, END]])
     three = np.array([3])
     assert (prefix_bleu(np.full((1, 3), END), three, reference, three, END, UNKNOWN) == 0).all()

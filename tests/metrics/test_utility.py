@@ -1,4 +1,4 @@
-"""Utilities: sacreBLEU's sentence scores, and REP by its definition."""
+"""Tests of utilities for MBR decoding: the sentence scores of sacreBLEU, and REP by its definition."""
 
 import numpy as np
 import pytest
@@ -28,11 +28,11 @@ texts = st.lists(st.text("ab .,'", max_size=24), min_size=1, max_size=5)
 
 def sacrebleu(name: str, sentences: list[str]) -> np.ndarray:
     score = METRICS[name].sentence_score
-    return np.array([[score(said, [reference]).score for reference in sentences] for said in sentences])
+    return np.array([[score(output, [reference]).score for reference in sentences] for output in sentences])
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
-def test_bleu_and_chrf_are_those_of_sacrebleu_for_one_sentence(name):
+def test_bleu_and_chrf_match_sacrebleu_sentence_scores(name):
     found = utilities(name, SENTENCES)
     np.testing.assert_allclose(found, sacrebleu(name, SENTENCES), rtol=1e-12, atol=1e-12)
     assert found[0, 0] == pytest.approx(100)
@@ -41,20 +41,20 @@ def test_bleu_and_chrf_are_those_of_sacrebleu_for_one_sentence(name):
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
 @settings(max_examples=60, deadline=None)
 @given(sentences=texts)
-def test_they_are_so_whatever_the_sentences(name, sentences):
+def test_bleu_and_chrf_match_sacrebleu_for_random_sentences(name, sentences):
     np.testing.assert_allclose(utilities(name, sentences), sacrebleu(name, sentences), rtol=1e-12, atol=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
 @given(sentences=texts | st.just(SENTENCES))
-def test_rep_is_100_less_the_repetitions_per_100_words_of_the_reference(sentences):
+def test_rep_is_100_minus_repetitions_per_100_reference_words(sentences):
     words = split_words(sentences)
     expected = [[100 - 100 * repetition(t, r) / max(len(r), 1) for r in words] for t in words]
     np.testing.assert_allclose(utilities("rep", sentences), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf", "rep"])
-def test_equal_sentences_have_equal_utilities_and_one_is_enough(name):
+def test_equal_sentences_have_equal_utilities(name):
     found = utilities(name, ["a b", "c", "a b"])
     assert np.array_equal(found[0], found[2]) and np.array_equal(found[:, 0], found[:, 2])
     assert utilities(name, ["a b c"]) == pytest.approx(100)

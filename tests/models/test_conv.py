@@ -1,4 +1,4 @@
-"""The convolutional model: what its laws (`test_laws`) do not say."""
+"""Tests of the convolutional model beyond those that all models share (`test_laws`)."""
 
 import math
 from dataclasses import replace
@@ -25,25 +25,25 @@ from regard.models.conv_config import ConvSideConfig
 from regard.models.conv_layers import scale_gradient
 
 
-def _map(layer: NormalisedLinear, x: torch.Tensor) -> torch.Tensor:
-    """g v / |v|, from the parameters alone; `x` is [D] or [kernel, D]."""
+def _linear(layer: NormalisedLinear, x: torch.Tensor) -> torch.Tensor:
+    """Apply a weight-normalized layer, g v / |v|, to `x` of shape [D] or [kernel, D]."""
     columns = layer.direction.t()
     weight = torch.stack([g * v / (v * v).sum().sqrt() for g, v in zip(layer.length, columns, strict=True)])
     return weight @ x.flatten() + (0 if layer.bias is None else layer.bias)
 
 
 def _gated(layer: NormalisedLinear, window: torch.Tensor) -> torch.Tensor:
-    passed, gate = _map(layer, window).chunk(2)
+    passed, gate = _linear(layer, window).chunk(2)
     return passed / (1 + torch.exp(-gate))
 
 
-def _by_the_papers_equations(model: ConvModel, source: list[int], target: list[int]) -> torch.Tensor:
-    """Log p of each target token, word by word (Gehring et al. 2017, Section 3)."""
+def _equations_of_the_paper(model: ConvModel, source: list[int], target: list[int]) -> torch.Tensor:
+    """Compute log p of each target token, one position at a time (Gehring et al. 2017, Section 3)."""
     half, depth = math.sqrt(0.5), model.encoder[0].convolution.direction.shape[1] // 2
     embedded = [
         model.source_embedding.weight[w] + model.source_positions.table[i] for i, w in enumerate(source)
     ]
-    states = [_map(model.encoder_enter, e) for e in embedded]
+    states = [_linear(model.encoder_enter, e) for e in embedded]
     for layer in model.encoder:
         side = layer.kernel // 2
         zeros = [torch.zeros(depth).double()] * side
@@ -52,56 +52,58 @@ def _by_the_papers_equations(model: ConvModel, source: list[int], target: list[i
             _gated(layer.convolution, torch.stack(padded[i : i + layer.kernel])) for i in range(len(states))
         ]
         states = [half * (h + x) for h, x in zip(found, states, strict=True)]
-    keys = torch.stack([_map(model.encoder_leave, z) for z in states])
+    keys = torch.stack([_linear(model.encoder_leave, z) for z in states])
     values = half * (keys + torch.stack(embedded))
 
     before = [BOS, *target[:-1]]
-    known = [model.target_embedding.weight[w] + model.target_positions.table[i] for i, w in enumerate(before)]
-    states = [_map(model.decoder_enter, g) for g in known]
+    embeds = [
+        model.target_embedding.weight[w] + model.target_positions.table[i] for i, w in enumerate(before)
+    ]
+    states = [_linear(model.decoder_enter, g) for g in embeds]
     for layer in model.decoder:
         padded = [torch.zeros_like(states[0])] * (layer.kernel - 1) + states
-        made = []
-        for i, g in enumerate(known):
+        outputs = []
+        for i, g in enumerate(embeds):
             h = _gated(layer.convolution, torch.stack(padded[i : i + layer.kernel]))
-            query = half * (_map(layer.query, h) + g)
+            query = half * (_linear(layer.query, h) + g)
             weights = torch.softmax(keys @ query, 0)
             m = len(source)
             context = m * math.sqrt(1 / m) * (weights @ values)
-            h = half * (h + _map(layer.context, context))
-            made.append(half * (h + states[i]))
-        states = made
-    logits = torch.stack([_map(model.output, _map(model.decoder_leave, h)) for h in states])
+            h = half * (h + _linear(layer.context, context))
+            outputs.append(half * (h + states[i]))
+        states = outputs
+    logits = torch.stack([_linear(model.output, _linear(model.decoder_leave, h)) for h in states])
     log_probs = (logits + model.output_bias).log_softmax(-1)
     return log_probs.gather(1, torch.tensor(target).unsqueeze(1)).squeeze(1)
 
 
 @pytest.mark.parametrize("kernels", [(3, 3), (5, 2), (1, 1)])
-def test_it_is_the_printed_equations(kernels) -> None:
+def test_model_matches_the_equations_of_the_paper(kernels) -> None:
     sides = [
         ConvSideConfig(layers=2, width=width, kernel=k) for width, k in zip((8, 4), kernels, strict=True)
     ]
     model, data = build(conv(encoder=sides[0], decoder=sides[1])).eval(), batch()
     assert isinstance(model, ConvModel)
-    _shake(model)
+    _perturb(model)
     found = model(data).log_likelihood
     for row in range(len(data)):
         s, t = int(data.source.lengths[row]), int(data.target.lengths[row])
         source, target = data.source.tokens[row, :s].tolist(), data.target.tokens[row, :t].tolist()
-        torch.testing.assert_close(found[row, :t], _by_the_papers_equations(model, source, target))
+        torch.testing.assert_close(found[row, :t], _equations_of_the_paper(model, source, target))
 
 
-def _shake(model: nn.Module) -> None:
-    """Let no bias be zero, no weight have the length it was drawn with."""
+def _perturb(model: nn.Module) -> None:
+    """Perturb all parameters, so that no bias is zero and no weight has its initial norm."""
     generator = torch.Generator().manual_seed(4)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
 
 
-def test_the_decoder_sees_no_word_to_come() -> None:
+def test_decoder_does_not_attend_to_future_tokens() -> None:
     model, data = build(CONVS["gehring"]).eval(), batch()
     tokens = data.target.tokens.clone()
-    tokens[:, 3] = 5 + (tokens[:, 3] - 4) % (TARGET - 5)  # another word
+    tokens[:, 3] = 5 + (tokens[:, 3] - 4) % (TARGET - 5)  # another token
     assert (tokens[0, 3] != data.target.tokens[0, 3]) and int(data.target.lengths[0]) > 4
     with torch.no_grad():
         other = model(replace(data, target=replace(data.target, tokens=tokens))).log_likelihood[0]
@@ -110,7 +112,7 @@ def test_the_decoder_sees_no_word_to_come() -> None:
     assert abs(float(other[4] - first[4])) > 1e-6
 
 
-def test_a_scaled_gradient_is_scaled_and_nothing_else() -> None:
+def test_scale_gradient_scales_only_the_gradient() -> None:
     x = torch.randn(3, dtype=torch.float64, requires_grad=True)
     found = scale_gradient(x, 0.25)
     assert torch.equal(found, x)
@@ -118,7 +120,7 @@ def test_a_scaled_gradient_is_scaled_and_nothing_else() -> None:
     torch.testing.assert_close(x.grad, 0.25 * 2 * x.detach())
 
 
-def test_the_encoders_gradient_is_shared_by_the_layers_that_attend_and_no_other_is() -> None:
+def test_shared_gradient_scales_only_the_encoder_gradient() -> None:
     plain, shared = (build(conv(shared_gradient=shared)) for shared in (False, True))
     data = batch()
     outcomes = [model(data).log_likelihood for model in (plain, shared)]
@@ -130,36 +132,36 @@ def test_the_encoders_gradient_is_shared_by_the_layers_that_attend_and_no_other_
         if name.startswith(("encoder", "decoder", "output", "target")):
             scale = 1 / 4 if name.startswith("encoder") else 1
             torch.testing.assert_close(parameter.grad, parts[name] * scale, msg=name)
-    # Embeddings of the source have both, that of the values unscaled.
+    # Source embeddings receive the gradients of keys and values. Only that of the keys is scaled.
     assert not torch.allclose(shared.source_embedding.weight.grad, plain.source_embedding.weight.grad / 4)
 
 
-def test_who_looks_changes_nothing() -> None:
+def test_returning_attention_does_not_change_the_likelihood() -> None:
     model, data = build(conv()), batch()
-    blind, seen = (model(data, look=look) for look in ("nothing", "source"))
-    torch.testing.assert_close(blind.log_likelihood, seen.log_likelihood)
-    assert blind.weights == () and [w.shape for w in seen.weights] == [(3, 7, 1, 5)] * 2
+    without, with_weights = (model(data, look=look) for look in ("nothing", "source"))
+    torch.testing.assert_close(without.log_likelihood, with_weights.log_likelihood)
+    assert without.weights == () and [w.shape for w in with_weights.weights] == [(3, 7, 1, 5)] * 2
 
 
-def test_dropout_works_in_training_and_is_off_in_evaluation() -> None:
+def test_dropout_is_active_only_in_training() -> None:
     model, data = build(conv(dropout=0.5)), batch()
     assert not torch.equal(model(data).log_likelihood, model(data).log_likelihood)
     model.eval()
     assert torch.equal(model(data).log_likelihood, model(data).log_likelihood)
 
 
-def test_tied_parameters_are_one() -> None:
+def test_tied_embeddings_share_one_parameter() -> None:
     model = ConvModel(conv(tied="all"), TARGET, TARGET)
     assert model.source_embedding.weight is model.target_embedding.weight
     assert model.output is None
 
 
-def test_a_scorer_that_is_not_given_is_the_papers_dot_product() -> None:
+def test_default_scorer_is_the_dot_product_of_the_paper() -> None:
     config = conv(attentions=(SoftAttentionConfig(map="sparsemax"), SoftAttentionConfig(scorer="additive")))
     assert [one.scorer for one in config.source_attentions] == ["dot", "additive"]
 
 
-def test_bfloat16_is_near_float32() -> None:
+def test_bfloat16_approximates_float32() -> None:
     model, data = build(conv()).float().eval(), batch()
     exact = model(data).log_likelihood
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -186,12 +188,12 @@ def test_bfloat16_is_near_float32() -> None:
         (conv(tied="all"), "one vocabulary"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused_by_name(wrong, named) -> None:
+def test_invalid_configuration_raises_with_the_option(wrong, named) -> None:
     with pytest.raises(ConfigError, match=named):
         ConvModel(wrong, SOURCE, TARGET)
 
 
-def test_fertilities_that_run_out_in_training_are_an_error_that_names_the_sentence() -> None:
+def test_exhausted_fertility_in_training_raises_with_the_sentence() -> None:
     model = build(conv(attention=ConstrainedAttentionConfig())).train()
     short = collate(
         [[5, 6], [5]],
@@ -203,8 +205,8 @@ def test_fertilities_that_run_out_in_training_are_an_error_that_names_the_senten
         model(short)
 
 
-def test_search_ends_where_positions_do() -> None:
-    # Nine positions: eight tokens and the end.
+def test_search_ends_at_the_last_position() -> None:
+    # Nine positions: eight tokens and EOS.
     model = build(conv(positions=LearnedConfig(length=9)))
     source = collate([[5, 6, 7]], None, [0]).source
     config = SearchConfig(beam=2, length_penalty=0.0, min_length=20, max_length_extra=30)
@@ -213,7 +215,7 @@ def test_search_ends_where_positions_do() -> None:
 
 
 @pytest.mark.parametrize("name", ["gehring", "wide kernels", "constrained", "prior-joint", "mono-joint"])
-def test_a_sentence_is_translated_the_same_alone_as_among_others(name) -> None:
+def test_beam_search_is_batch_invariant(name) -> None:
     model, pairs = build(CONVS[name]).eval(), batch()
     source = pairs.source
     config = SearchConfig(beam=3, nbest=3, length_penalty=0.5, max_length_ratio=1.0, max_length_extra=3)

@@ -1,4 +1,4 @@
-"""The convolutional encoder of the recurrent decoder: what the models' laws (`test_laws`) do not say."""
+"""Tests of the convolutional encoder beyond those that all models share (`test_laws`)."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from regard.models.lstm import LstmModel
 
 
 def _stack(stack: ConvStack, x: torch.Tensor) -> torch.Tensor:
-    """The printed stack, with PyTorch's convolutions, of one sentence [S, E]."""
+    """Apply the published stack to one sentence [S, E], with the convolution of PyTorch."""
     if stack.enter is not None:
         x = x @ stack.enter.weight + stack.enter.bias
     for layer in stack.layers:
@@ -26,7 +26,7 @@ def _stack(stack: ConvStack, x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 5])
-def test_stacks_are_the_printed_equations_of_each_sentence_alone(kernel) -> None:
+def test_stacks_match_the_published_equations_per_sentence(kernel) -> None:
     settings = ConvEncoderConfig(layers=3, value_layers=2, width=8, kernel=kernel)
     encoder, x = ConvEncoder(settings, 6).double(), torch.randn(3, 5, 6).double()
     lengths = torch.tensor([5, 2, 1])
@@ -38,17 +38,17 @@ def test_stacks_are_the_printed_equations_of_each_sentence_alone(kernel) -> None
         torch.testing.assert_close(first[row], expected.mean(0))
 
 
-def test_words_know_where_they_stand() -> None:
+def test_states_depend_on_the_position() -> None:
     model = build(LSTMS["convolutional encoder"]).eval()
     found = model.begin(collate([[5, 5, 5, 5, 5, 5, 5]], None, [0]).source)[0][0].states[0]
-    assert not torch.allclose(found[2], found[4])  # the same words on all sides of both
+    assert not torch.allclose(found[2], found[4])  # both positions have the same words on all sides
     with torch.no_grad():
         model.encoder.positions.table.zero_()
     found = model.begin(collate([[5, 5, 5, 5, 5, 5, 5]], None, [0]).source)[0][0].states[0]
     torch.testing.assert_close(found[2], found[4])
 
 
-def test_queries_are_compared_with_one_stack_and_contexts_made_of_the_other() -> None:
+def test_scores_use_the_key_stack_and_contexts_the_value_stack() -> None:
     model, data = build(LSTMS["convolutional encoder"]).eval(), batch()
     (first,), _ = model.begin(data.source)
     with torch.no_grad():
@@ -62,12 +62,12 @@ def test_queries_are_compared_with_one_stack_and_contexts_made_of_the_other() ->
         torch.testing.assert_close(reading.contexts, reading.weights @ first.states)
 
 
-def test_its_positions_say_how_long_a_sentence_may_be() -> None:
+def test_longest_is_the_number_of_positions() -> None:
     assert build(LSTMS["convolutional encoder"]).longest == 9
     assert build(LSTMS["luong"]).longest is None
 
 
-def test_operations_are_those_counted_by_hand() -> None:
+def test_flops_match_a_manual_count() -> None:
     encoder = ConvEncoderConfig(
         layers=2, value_layers=1, width=4, kernel=3, positions=LearnedConfig(length=9)
     )
@@ -91,6 +91,6 @@ def test_operations_are_those_counted_by_hand() -> None:
         ),
     ],
 )
-def test_parts_that_do_not_fit_are_refused_by_name(wrong, named) -> None:
+def test_invalid_configuration_raises_with_the_option(wrong, named) -> None:
     with pytest.raises(ConfigError, match=named):
         LstmModel(wrong, SOURCE, TARGET)

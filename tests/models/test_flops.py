@@ -1,3 +1,5 @@
+"""Tests of the number of floating-point operations of the models against a manual count."""
+
 from regard.data.batch import collate
 from regard.data.vocabulary import EOS
 from regard.layers.feedforward import FeedForwardConfig
@@ -10,7 +12,7 @@ from regard.models.transformer import TransformerModel
 from regard.models.transformer_config import TransformerConfig, TransformerSideConfig
 
 
-def test_operations_are_those_counted_by_hand() -> None:
+def test_flops_of_an_lstm_match_a_manual_count() -> None:
     model = LstmModel(
         LstmConfig(
             embedding=3,
@@ -22,15 +24,15 @@ def test_operations_are_those_counted_by_hand() -> None:
         11,
     )
     batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
-    encoder = 2 * (3 * 8 + 2 * 8)  # both ways: four gates of width 2 from an embedding of 3 and a state of 2
-    decoder = (3 + 4 + 4) * 16  # four gates of width 4 from embedding, feed and state
+    encoder = 2 * (3 * 8 + 2 * 8)  # both directions: four gates of width 2, embedding of 3, state of 2
+    decoder = (3 + 4 + 4) * 16  # four gates of width 4, from embedding, input feeding and state
     readout = 8 * 4 + 4 * 11  # attentional vector, output layer
     source, target, pairs = 2 + 3, 2 + 3, 2 * 2 + 3 * 3
     attention = source * 4 * 4 + pairs * 4 + pairs * 4  # W h, scores, weighted sums
     assert model.flops(batch) == 6 * (source * encoder + target * (decoder + readout) + attention)
 
 
-def test_a_transformers_operations_are_those_counted_by_hand() -> None:
+def test_flops_of_a_transformer_match_a_manual_count() -> None:
     side = TransformerSideConfig(layers=2)
     config = TransformerConfig(
         width=4, heads=2, feed_forward=FeedForwardConfig(width=6), encoder=side, decoder=side
@@ -38,14 +40,14 @@ def test_a_transformers_operations_are_those_counted_by_hand() -> None:
     batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
     source, target, pairs = 2 + 3, 2 + 3, 2 * 2 + 3 * 3
     layer = 4 * 4 * 4 + 2 * 4 * 6  # four projections, and the feed-forward network
-    encoder = source * layer + 2 * 4 * (2 * 2 + 3 * 3)  # scores and weighted sums of all words
-    decoder = target * layer + 4 * (2 * 2 + 3 * 3)  # of half of them
-    attention = target * 2 * 4 * 4 + source * 2 * 4 * 4 + 2 * pairs * 4  # to the source
-    made = 2 * (encoder + decoder + attention) + target * 4 * 11
-    assert TransformerModel(config, 10, 11).flops(batch) == 6 * made
+    encoder = source * layer + 2 * 4 * (2 * 2 + 3 * 3)  # scores and weighted sums of all positions
+    decoder = target * layer + 4 * (2 * 2 + 3 * 3)  # causal: half of the positions
+    attention = target * 2 * 4 * 4 + source * 2 * 4 * 4 + 2 * pairs * 4  # attention to the source
+    multiplications = 2 * (encoder + decoder + attention) + target * 4 * 11
+    assert TransformerModel(config, 10, 11).flops(batch) == 6 * multiplications
 
 
-def test_a_convolutional_models_operations_are_those_counted_by_hand() -> None:
+def test_flops_of_a_convolutional_model_match_a_manual_count() -> None:
     config = ConvConfig(
         embedding=4,
         encoder=ConvSideConfig(layers=2, width=6, kernel=3),
@@ -53,7 +55,7 @@ def test_a_convolutional_models_operations_are_those_counted_by_hand() -> None:
     )
     batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
     source, target, pairs = 2 + 3, 2 + 3, 2 * 2 + 3 * 3
-    encoder = source * (2 * (3 * 6) * (2 * 6) + 2 * 4 * 6)  # windows to gates; to and from embeddings
+    encoder = source * (2 * (3 * 6) * (2 * 6) + 2 * 4 * 6)  # windows to gates; projections of embeddings
     layer = 2 * 5 * 2 * 5 + 2 * 4 * 5  # windows to gates, query, context
     decoder = target * (3 * layer + 2 * 4 * 5 + 4 * 11) + 3 * 2 * pairs * 4  # scores and weighted sums
     assert ConvModel(config, 10, 11).flops(batch) == 6 * (encoder + decoder)

@@ -1,4 +1,4 @@
-"""Laws of every model, for every way of wiring it."""
+"""Tests of invariants that hold for every model and attention mechanism."""
 
 import numpy as np
 import pytest
@@ -15,14 +15,14 @@ every = pytest.mark.parametrize("name", MODELS)
 
 
 @pytest.mark.parametrize("wirings", [LSTMS, TRANSFORMERS, CONVS], ids=["lstm", "transformer", "conv"])
-def test_every_mechanism_that_a_model_takes_is_in_it_here(wirings) -> None:
+def test_every_supported_mechanism_is_tested(wirings) -> None:
     chosen = [getattr(one, "attentions", None) or (one.attention,) for one in wirings.values()]
     taken = {config for config, made in MECHANISMS.items() if wirings is LSTMS or not made.enters}
     assert {type(config) for own in chosen for config in own} == taken
 
 
 @every
-def test_teacher_forcing_equals_the_steps_of_search(name) -> None:
+def test_teacher_forcing_equals_stepwise_decoding(name) -> None:
     model, data = MODELS[name]().eval(), batch()
     outcome = model(data, average=True)
     memories, state = model.begin(data.source, data.upper)
@@ -36,7 +36,7 @@ def test_teacher_forcing_equals_the_steps_of_search(name) -> None:
         torch.testing.assert_close(found[real], outcome.log_likelihood[:, t][real])
         size = prediction.log_probs.shape[1]
         every = prediction.likelihood(rows.repeat_interleave(size), torch.arange(size).repeat(3))
-        read = outcome.log_weights[:, t].isfinite()[real]  # what cannot be read need not be scored
+        read = outcome.log_weights[:, t].isfinite()[real]  # positions outside the K contexts need no score
         each = every.view(3, size, -1).mean(1)[real]
         torch.testing.assert_close(each[read], outcome.average[:, t][real][read])
         for reading, weights in zip(prediction.readings, outcome.weights, strict=True):
@@ -45,8 +45,11 @@ def test_teacher_forcing_equals_the_steps_of_search(name) -> None:
 
 
 @every
-def test_distributions_are_exact_under_autocast(name) -> None:
-    """In float32, and they sum to what the contexts weigh: 1, or what is left where prior is dropped."""
+def test_distributions_are_float32_and_normalized_under_autocast(name) -> None:
+    """Probabilities are float32 and sum to the total weight of the contexts.
+
+    This weight is below 1 if the tail is dropped.
+    """
     model, data = MODELS[name]().float().eval(), batch()
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         memories, state = model.begin(data.source, None if data.upper is None else data.upper.float())
@@ -57,7 +60,7 @@ def test_distributions_are_exact_under_autocast(name) -> None:
 
 
 @pytest.mark.parametrize("name", ["variational", "hard monotonic", "postr-joint", "transformer, prior-joint"])
-def test_where_every_word_is_read_no_padding_is_scored(name, monkeypatch) -> None:
+def test_padding_is_not_scored(name, monkeypatch) -> None:
     model, data = MODELS[name]().eval(), batch()
     scored = []
 
@@ -70,14 +73,14 @@ def test_where_every_word_is_read_no_padding_is_scored(name, monkeypatch) -> Non
     steps = data.target.tokens.shape[1]
     read = outcome.log_weights.isfinite()
     assert not read.all()
-    if len(scored) > 1:  # step by step, of all rows
+    if len(scored) > 1:  # one call per time step, with all rows
         assert len(scored) == steps and sum(scored) == int(read.sum())
     else:
         assert scored == [int(read[data.target.mask].sum())]
 
 
 @every
-def test_a_sentence_scores_the_same_alone_as_among_others(name) -> None:
+def test_score_is_batch_invariant(name) -> None:
     model, data = MODELS[name]().eval(), batch()
     together = model(data)
     for i in range(3):
@@ -93,14 +96,14 @@ def test_a_sentence_scores_the_same_alone_as_among_others(name) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if "constrained" in name])
-def test_padding_uses_up_no_fertility(name) -> None:
-    """Without a sink a short sentence has enough for its own steps, and none for a longer neighbour's."""
+def test_padding_does_not_consume_fertility(name) -> None:
+    """Without a sink, a short sentence has enough fertility for its own steps, but not for a longer one's."""
     model = MODELS[name]().train()
     pairs = [([5], [6, EOS], 2.0), ([5, 6, 7], [8, 6, 7, 5, 6, EOS], 2.0)]
 
     def losses(chosen: list[int]) -> torch.Tensor:
-        sources, targets, most = zip(*(pairs[i] for i in chosen), strict=True)
-        upper = [np.full(len(ids), value, np.float32) for ids, value in zip(sources, most, strict=True)]
+        sources, targets, limits = zip(*(pairs[i] for i in chosen), strict=True)
+        upper = [np.full(len(ids), value, np.float32) for ids, value in zip(sources, limits, strict=True)]
         return -model(collate(sources, targets, chosen, upper)).log_likelihood.sum(1)
 
     together, alone = losses([0, 1]), losses([0])
@@ -129,17 +132,17 @@ def test_reordering_rows_commutes_with_a_step(name) -> None:
 
 
 @every
-def test_every_layer_gets_the_gradient_of_finite_differences(name) -> None:
+def test_gradient_of_every_layer_matches_finite_differences(name) -> None:
     model, data = MODELS[name]().train(), batch()  # without dropout
     if model.reward is not None:
-        model.eval()  # what is drawn has no gradient but that of a reward: see `test_hard`
+        model.eval()  # samples have a gradient only through the reward: see `test_hard`
 
     def loss() -> torch.Tensor:
         outcome = model(data, average=True)
         return outcome.penalty.sum() - outcome.log_likelihood.sum() - 0.1 * outcome.average.sum()
 
     loss().backward()
-    reads = any(bool((weights != 0).any()) for weights in model(data).weights)
+    attends = any(bool((weights != 0).any()) for weights in model(data).weights)
     generator = torch.Generator().manual_seed(2)
     seen: set[int] = set()
     for label, module in model.named_modules():
@@ -149,11 +152,11 @@ def test_every_layer_gets_the_gradient_of_finite_differences(name) -> None:
             continue
         directions = [torch.randn(p.shape, dtype=p.dtype, generator=generator) for p in own]
         if isinstance(module, torch.nn.Embedding):
-            directions[0][0] = 0  # padding is held at its place
+            directions[0][0] = 0  # the padding embedding is constant
         expected, found = 0.0, 0.0
         for parameter, direction in zip(own, directions, strict=True):
-            # Where nothing is read of the source, nothing is learned about it; selections have no gradient.
-            assert parameter.grad is not None or not reads or model.reward, f"{label} has no gradient"
+            # Without attention to the source, its parameters have no gradient. Neither have hard selections.
+            assert parameter.grad is not None or not attends or model.reward, f"{label} has no gradient"
             if parameter.grad is not None:
                 found += float((parameter.grad * direction).sum())
         with torch.no_grad():

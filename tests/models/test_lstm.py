@@ -1,4 +1,4 @@
-"""The recurrent model: what its laws (`test_laws`) do not say."""
+"""Tests of the recurrent model beyond those that all models share (`test_laws`)."""
 
 import itertools
 
@@ -28,27 +28,27 @@ def test_padding_scores_zero_and_probabilities_sum_to_one() -> None:
     torch.testing.assert_close(prediction.log_probs.exp().sum(-1), torch.ones(3, dtype=torch.float64))
 
 
-def test_dropout_works_in_training_and_is_off_in_evaluation() -> None:
+def test_dropout_is_active_only_in_training() -> None:
     model, data = build(config(dropout=0.5)), batch()
     assert not torch.equal(model(data).log_likelihood, model(data).log_likelihood)
     model.eval()
     assert torch.equal(model(data).log_likelihood, model(data).log_likelihood)
 
 
-def test_dropout_of_embeddings_is_set_apart() -> None:
+def test_embedding_dropout_is_a_separate_option() -> None:
     model, data = build(config(dropout=0.0, embedding_dropout=0.5)), batch()
     assert not torch.equal(model(data).log_likelihood, model(data).log_likelihood)
     still = build(config(dropout=0.0, embedding_dropout=0.0))
     assert torch.equal(still(data).log_likelihood, still(data).log_likelihood)
 
 
-def test_tied_parameters_are_one() -> None:
+def test_tied_embeddings_share_one_parameter() -> None:
     model = LstmModel(config(embedding=8, tied="all"), TARGET, TARGET)
     assert model.source_embedding.weight is model.target_embedding.weight
     assert model.output is None
 
 
-def test_bfloat16_is_near_float32() -> None:
+def test_bfloat16_approximates_float32() -> None:
     model, data = build(config()).float().eval(), batch()
     exact = model(data).log_likelihood
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -81,17 +81,17 @@ def test_bfloat16_is_near_float32() -> None:
         ),
     ],
 )
-def test_parts_that_do_not_fit_are_refused_by_name(wrong, named) -> None:
+def test_invalid_configuration_raises_with_the_option(wrong, named) -> None:
     with pytest.raises(ConfigError, match=named):
         LstmModel(wrong, SOURCE, TARGET)
 
 
-def test_every_wiring_is_tested_for_each_cell_and_query() -> None:
+def test_every_cell_and_query_is_tested() -> None:
     wired = {(c.decoder.cell, c.decoder.query) for c in LSTMS.values()}
     assert wired >= set(itertools.product(["lstm"], ["current", "previous"])) | {("gru", "current")}
 
 
-def test_cross_entropy_is_pytorchs() -> None:
+def test_cross_entropy_matches_pytorch() -> None:
     model, data = build(config()).eval(), batch()
     memories, state = model.begin(data.source, data.upper)
     logits = []
@@ -107,7 +107,7 @@ def test_cross_entropy_is_pytorchs() -> None:
     torch.testing.assert_close(-model(data).log_likelihood.sum(), expected)
 
 
-def test_fertilities_that_run_out_in_training_are_an_error_that_names_the_sentence() -> None:
+def test_exhausted_fertility_in_training_raises_with_the_sentence() -> None:
     model = build(config(attention=ConstrainedAttentionConfig()))
     short = collate(
         [[5, 6], [5]],

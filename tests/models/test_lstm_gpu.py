@@ -1,4 +1,4 @@
-"""The recurrent model on a GPU: the CPU's numbers."""
+"""Tests of the recurrent model on a GPU against the CPU."""
 
 import pytest
 import torch
@@ -10,11 +10,11 @@ from regard.models.lstm_config import LstmConfig
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="requires a CUDA device"),
 ]
 
 
-def test_losses_and_gradients_are_the_cpus() -> None:
+def test_losses_and_gradients_match_the_cpu() -> None:
     data = collate([[5, 6, 7], [8]], [[5, 9, EOS], [6, EOS]], [0, 1])
     found = []
     for device in ("cpu", "cuda"):

@@ -1,9 +1,11 @@
+"""Tests of the scoring of target tokens for selected contexts."""
+
 import torch
 
 from regard.models.output import score_tokens
 
 
-def test_contexts_that_are_not_wanted_get_zeros_and_no_gradient() -> None:
+def test_unselected_contexts_have_zero_scores_and_gradients() -> None:
     random = torch.Generator().manual_seed(0)
     hidden = torch.randn(5, 3, 4, dtype=torch.float64, generator=random).requires_grad_()
     output = (
@@ -11,16 +13,16 @@ def test_contexts_that_are_not_wanted_get_zeros_and_no_gradient() -> None:
         torch.randn(7, dtype=torch.float64, generator=random).requires_grad_(),
     )
     targets = torch.tensor([0, 6, 2, 2, 5])
-    wanted = torch.rand(5, 3, generator=random) < 0.6
-    wanted[:, 0] = True
-    assert not wanted.all()
+    selected = torch.rand(5, 3, generator=random) < 0.6
+    selected[:, 0] = True
+    assert not selected.all()
     results = []
-    for asked in (wanted, None):
-        found, means = (x * wanted for x in score_tokens(hidden, output, targets, True, asked))
+    for selection in (selected, None):
+        found, means = (x * selected for x in score_tokens(hidden, output, targets, True, selection))
         loss = (found * torch.arange(15).view(5, 3)).sum() + means.square().sum()
         results.append((found, means, *torch.autograd.grad(loss, (hidden, *output))))
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other)
-    assert bool((results[0][2][~wanted] == 0).all())
-    found, means = score_tokens(hidden, output, targets, True, wanted)
-    assert bool((found[~wanted] == 0).all()) and bool((means[~wanted] == 0).all())
+    assert bool((results[0][2][~selected] == 0).all())
+    found, means = score_tokens(hidden, output, targets, True, selected)
+    assert bool((found[~selected] == 0).all()) and bool((means[~selected] == 0).all())

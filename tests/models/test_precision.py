@@ -1,4 +1,4 @@
-"""What precision a model's products are made in."""
+"""Tests of the precision of a model's matrix multiplications."""
 
 import pytest
 import torch
@@ -16,8 +16,11 @@ from regard.models.precision import as_precision, set_precision
 pytestmark = pytest.mark.usefixtures("exact_int8")
 
 WIRINGS = {
-    **{name: LSTMS[name] for name in ("luong", "bahdanau", "dense bridge", "tied", "gru", "prior-joint")},
-    **{name: LSTMS[name] for name in ("linear readout", "convolutional encoder", "constrained")},
+    **{
+        name: LSTMS[name]
+        for name in ("luong", "bahdanau", "dense state initialization", "tied", "gru", "prior-joint")
+    },
+    **{name: LSTMS[name] for name in ("linear output layer", "convolutional encoder", "constrained")},
     **{f"transformer, {name}": TRANSFORMERS[name] for name in ("post-norm", "pre-norm", "constrained")},
     **{f"convolutional, {name}": CONVS[name] for name in ("gehring", "wide kernels", "constrained")},
 }
@@ -25,11 +28,11 @@ WIRINGS = {
 
 @pytest.fixture(params=list(WIRINGS))
 def wiring(request, monkeypatch):
-    monkeypatch.setattr(precision, "LEAST", 1)  # the models of tests are small
+    monkeypatch.setattr(precision, "LEAST", 1)  # the models of the tests are smaller than this limit
     return WIRINGS[request.param]
 
 
-def test_eight_bits_are_near_float32_and_not_it(wiring) -> None:
+def test_int8_approximates_float32(wiring) -> None:
     data = batch(((7, 6), (4, 8), (1, 1)))
     with torch.inference_mode():
         exact = build(wiring).float().eval()(data).log_likelihood
@@ -40,7 +43,7 @@ def test_eight_bits_are_near_float32_and_not_it(wiring) -> None:
     torch.testing.assert_close(found, exact, rtol=0.05, atol=0.1)
 
 
-def test_in_eight_bits_a_sentence_is_translated_the_same_alone_as_among_others(wiring) -> None:
+def test_int8_beam_search_is_batch_invariant(wiring) -> None:
     model, pairs = build(wiring).eval(), batch()
     set_precision(model, "int8")
     search = SearchConfig(beam=3, nbest=3, length_penalty=0.5, max_length_ratio=1.0, max_length_extra=3)
@@ -54,7 +57,7 @@ def test_in_eight_bits_a_sentence_is_translated_the_same_alone_as_among_others(w
             assert mine.score == pytest.approx(other.score, abs=1e-5)
 
 
-def test_small_matrices_and_vectors_are_left_as_they_are() -> None:
+def test_small_matrices_and_vectors_are_not_quantized() -> None:
     model = nn.ModuleDict(
         {"wide": nn.Linear(16, 20), "narrow": nn.Linear(16, 15), "normed": nn.LayerNorm(16)}
     )
@@ -64,13 +67,13 @@ def test_small_matrices_and_vectors_are_left_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("float32", torch.float32), ("bfloat16", torch.bfloat16)])
-def test_the_other_precisions_are_those_of_all_numbers(name, dtype) -> None:
+def test_other_precisions_set_the_dtype_of_all_parameters(name, dtype) -> None:
     model = build(config())
     set_precision(model, as_precision(name))
     assert {one.dtype for one in model.parameters()} == {dtype}
     assert not any(is_kept(one) for one in model.parameters())
 
 
-def test_an_unknown_precision_is_named() -> None:
+def test_unknown_precision_raises_with_the_valid_ones() -> None:
     with pytest.raises(UsageError, match="'float8': expected float32, bfloat16 or int8"):
         as_precision("float8")

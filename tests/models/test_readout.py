@@ -1,4 +1,4 @@
-"""The words' mixture of a linear readout in search, against the softmax of every word's logits."""
+"""Tests of the mixture of a linear output layer in search against one softmax per context."""
 
 import pytest
 import torch
@@ -8,15 +8,15 @@ from regard.data.vocabulary import BOS
 from regard.functional import linear_log_softmax
 from regard.models.base import marginalise
 
-LINEAR = ("postr-joint, with the mean of the others", "linear readout")
+LINEAR = ("postr-joint, mean of the tail", "linear output layer")
 ROWS = ([0, 1, 2], [0, 0, 1, 1, 2, 2], [1, 1, 2, 2], [0, 0, 0, 2], [2, 0, 0, 1])
 
 
 @pytest.mark.parametrize("name", LINEAR)
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("recorded", [False, True])
-def test_search_reads_the_mixture_of_every_words_own_softmax(name, rows, recorded) -> None:
-    """However many hypotheses each sentence has, and in whatever order they stand."""
+def test_mixture_equals_one_softmax_per_context(name, rows, recorded) -> None:
+    """The result does not depend on the number and order of hypotheses per sentence."""
     model, data = MODELS[name]().eval(), batch()
     index, tokens = torch.tensor(rows), torch.full((3,), BOS)
     with torch.set_grad_enabled(recorded):

@@ -1,4 +1,4 @@
-"""The fertility tagger and its training."""
+"""Tests of the fertility tagger and its training."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ def settings(epochs=3, updates=0):
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread():
-    """Products this small are slower on several threads, by far where others want the processors too."""
+    """Use one thread: small matrix multiplications are slower on several, above all on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -48,14 +48,14 @@ def tagged(name, size):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("predictor") / "new"
-    result = train_predictor(made, tagged("train", 600), tagged("valid", 100), SMALL, settings())
+def trained_dir(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("predictor") / "new"
+    result = train_predictor(directory, tagged("train", 600), tagged("valid", 100), SMALL, settings())
     assert result.reason == "3 epochs"
-    return made
+    return directory
 
 
-def test_the_loss_is_cross_entropy_with_half_the_weight_on_fertility_1():
+def test_loss_is_cross_entropy_with_weight_one_half_on_fertility_1():
     model = FertilityTagger(SMALL, 20, 10).eval()
     batch = collate([[5, 6, 7], [8]], [[1, 3, 1], [2]], [0, 1])
     logits = model.log_probs(batch.source)[batch.source.mask]
@@ -66,7 +66,7 @@ def test_the_loss_is_cross_entropy_with_half_the_weight_on_fertility_1():
     torch.testing.assert_close(loss.nll, F.nll_loss(logits, torch.tensor([0, 2, 0, 1]), reduction="sum"))
 
 
-def test_the_expectation_of_a_uniform_distribution_is_the_middle_class():
+def test_expectation_of_a_uniform_distribution_is_the_middle_class():
     model = FertilityTagger(SMALL, 20, 10).eval()
     torch.nn.init.zeros_(model.output.weight)
     torch.nn.init.zeros_(model.output.bias)
@@ -74,8 +74,8 @@ def test_the_expectation_of_a_uniform_distribution_is_the_middle_class():
     torch.testing.assert_close(model.expected(source), torch.tensor([[5.5, 5.5], [5.5, 0.0]]))
 
 
-def test_accuracy_and_f1_of_a_tagger_that_always_says_2(folder):
-    predictor = FertilityPredictor.load(folder)
+def test_accuracy_and_f1_of_a_tagger_that_always_predicts_2(trained_dir):
+    predictor = FertilityPredictor.load(trained_dir)
     with torch.no_grad():
         predictor.model.output.weight.zero_()
         predictor.model.output.bias.copy_(10.0 * F.one_hot(torch.tensor(1), predictor.model.classes))
@@ -85,8 +85,8 @@ def test_accuracy_and_f1_of_a_tagger_that_always_says_2(folder):
     assert score.f1 == pytest.approx(2 * 2 / (5 + 4))
 
 
-def test_a_sentence_is_given_the_same_alone_as_in_a_batch(folder):
-    predictor = FertilityPredictor.load(folder)
+def test_prediction_is_batch_invariant(trained_dir):
+    predictor = FertilityPredictor.load(trained_dir)
     sentences = [*tagged("test", 90).sentences, []]
     together = predictor.expected(sentences)
     assert [len(own) for own in together] == [len(words) for words in sentences]
@@ -94,70 +94,70 @@ def test_a_sentence_is_given_the_same_alone_as_in_a_batch(folder):
         assert predictor.expected([words])[0] == pytest.approx(own, abs=1e-5)
 
 
-def test_the_epoch_with_the_best_f1_is_kept_and_loads_to_what_was_measured(folder):
-    entries = [entry for entry in read_record(folder) if entry["kind"] == "validation"]
+def test_best_epoch_by_f1_is_kept_and_has_its_recorded_score(trained_dir):
+    entries = [entry for entry in read_record(trained_dir) if entry["kind"] == "validation"]
     assert len(entries) == 3
     best = max(entries, key=lambda entry: entry["f1"])
-    score = FertilityPredictor.load(folder).score(tagged("valid", 100))
+    score = FertilityPredictor.load(trained_dir).score(tagged("valid", 100))
     assert (score.f1, score.accuracy) == (best["f1"], best["accuracy"])
     assert score.loss == pytest.approx(best["loss"], rel=1e-6)
 
 
-def test_on_the_phrasebook_nine_words_in_ten_are_right(folder):
-    score = FertilityPredictor.load(folder).score(tagged("valid", 100))
+def test_accuracy_on_the_phrasebook_is_above_90_percent(trained_dir):
+    score = FertilityPredictor.load(trained_dir).score(tagged("valid", 100))
     assert score.accuracy > 0.9
     assert score.f1 > 0.3
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_weights(folder, tmp_path):
+def test_resumed_run_reaches_the_same_weights(trained_dir, tmp_path):
     train, valid = tagged("train", 600), tagged("valid", 100)
     for updates in (100, 0):
         train_predictor(tmp_path / "p", train, valid, SMALL, settings(updates=updates))
-    one, other = (load_weights(state_files(made)[0]) for made in (folder, tmp_path / "p"))
+    one, other = (load_weights(state_files(directory)[0]) for directory in (trained_dir, tmp_path / "p"))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_the_largest_fertility_seen_is_a_class_of_its_own(tmp_path):
-    few = Tagged([["a", "b"]] * 2, [[12, 1]] * 2)
-    train_predictor(tmp_path / "p", few, few, SMALL, settings(epochs=1))
+def test_number_of_classes_is_the_largest_fertility(tmp_path):
+    small = Tagged([["a", "b"]] * 2, [[12, 1]] * 2)
+    train_predictor(tmp_path / "p", small, small, SMALL, settings(epochs=1))
     assert FertilityPredictor.load(tmp_path / "p").model.classes == 12
 
 
-def test_a_run_killed_while_it_wrote_its_first_file_goes_on(tmp_path):
-    few = Tagged([["a", "b"]] * 2, [[1, 2]] * 2)
-    left = tmp_path / "p" / ".predictor.json.0123abcd.partial"
-    left.mkdir(parents=True)
-    (left / "predictor.json").write_bytes(b"{")
+def test_run_killed_during_its_first_write_can_be_resumed(tmp_path):
+    small = Tagged([["a", "b"]] * 2, [[1, 2]] * 2)
+    partial = tmp_path / "p" / ".predictor.json.0123abcd.partial"
+    partial.mkdir(parents=True)
+    (partial / "predictor.json").write_bytes(b"{")
     (tmp_path / "p" / ".lock").touch()
-    train_predictor(tmp_path / "p", few, few, SMALL, settings(epochs=1))
-    assert FertilityPredictor.load(tmp_path / "p").vocabulary and not left.exists()
+    train_predictor(tmp_path / "p", small, small, SMALL, settings(epochs=1))
+    assert FertilityPredictor.load(tmp_path / "p").vocabulary and not partial.exists()
 
 
-def test_a_predictor_is_not_read_beside_other_words(folder, tmp_path):
-    copy = Path(shutil.copytree(folder, tmp_path / "p"))
+def test_modified_vocabulary_raises(trained_dir, tmp_path):
+    copy = Path(shutil.copytree(trained_dir, tmp_path / "p"))
     lines = (copy / "source.vocabulary").read_text(encoding="utf-8").splitlines()
     lines[-2:] = reversed(lines[-2:])
     (copy / "source.vocabulary").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"source\.vocabulary: the checksum differs"):
+    with pytest.raises(CheckpointError, match=r"source\.vocabulary: is not what"):
         FertilityPredictor.load(copy)
 
 
-def test_a_folder_of_something_else_is_left_alone(folder, tmp_path):
-    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    with pytest.raises(UsageError, match="other texts or options"):
-        train_predictor(folder, tagged("train", 30), tagged("valid", 10), SMALL, settings())
-    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+def test_directory_with_other_content_is_not_modified(trained_dir, tmp_path):
+    before = {path: path.read_bytes() for path in trained_dir.iterdir() if path.is_file()}
+    with pytest.raises(UsageError, match="other texts or settings"):
+        train_predictor(trained_dir, tagged("train", 30), tagged("valid", 10), SMALL, settings())
+    assert {path: path.read_bytes() for path in trained_dir.iterdir() if path.is_file()} == before
     (tmp_path / "model.safetensors").write_text("mine")
-    with pytest.raises(UsageError, match="contains other files"):
+    with pytest.raises(UsageError, match="something else"):
         train_predictor(tmp_path, tagged("train", 30), tagged("valid", 10), SMALL, settings())
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
-def test_mistakes_are_one_clear_message(folder, tmp_path):
+def test_invalid_input_raises_with_a_clear_message(trained_dir, tmp_path):
     nothing = Tagged([[]], [[]])
-    with pytest.raises(DataError, match="the training text .* contains no word"):
+    with pytest.raises(DataError, match="no word to train"):
         train_predictor(tmp_path / "p", nothing, tagged("valid", 10))
-    with pytest.raises(DataError, match="the validation text .* contains no word"):
+    with pytest.raises(DataError, match="no word to validate"):
         train_predictor(tmp_path / "p", tagged("train", 10), nothing)
     assert not (tmp_path / "p").exists()
     with pytest.raises(DataError, match=r"predictor\.json"):
@@ -166,6 +166,6 @@ def test_mistakes_are_one_clear_message(folder, tmp_path):
     with pytest.raises(DataError, match="not the description"):
         FertilityPredictor.load(tmp_path)
     for name in ("predictor.json", "source.vocabulary"):
-        (tmp_path / name).write_bytes((folder / name).read_bytes())
+        (tmp_path / name).write_bytes((trained_dir / name).read_bytes())
     with pytest.raises(CheckpointError, match="model"):
         FertilityPredictor.load(tmp_path)

@@ -1,4 +1,4 @@
-"""The Transformer: what its laws (`test_laws`) do not say."""
+"""Tests of the Transformer beyond those that all models share (`test_laws`)."""
 
 import math
 
@@ -27,7 +27,7 @@ from regard.models.transformer_config import TransformerSideConfig
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("heads", [1, 2])
-def test_layers_are_pytorchs(norm, heads) -> None:
+def test_layers_match_pytorch(norm, heads) -> None:
     model, data = build(transformer(norm=norm, heads=heads, tied="none")).eval(), batch()
     assert isinstance(model, TransformerModel)
     sizes = {"num_encoder_layers": 1, "num_decoder_layers": 2, "dim_feedforward": 12, "dropout": 0.0}
@@ -80,7 +80,7 @@ def _copy_rest(feed, theirs, around) -> None:
 
 @pytest.mark.parametrize("attention", [SoftAttentionConfig(), SoftAttentionConfig(map="sparsemax")])
 @pytest.mark.parametrize("layers", [0, 1])
-def test_who_looks_changes_nothing(attention, layers) -> None:
+def test_returning_attention_does_not_change_the_likelihood(attention, layers) -> None:
     side = TransformerSideConfig(layers=2, local=layers)
     model, data = build(transformer(attention=attention, encoder=side, decoder=side)), batch()
     outcomes = {look: model(data, look=look) for look in ("nothing", "source", "all")}
@@ -91,7 +91,7 @@ def test_who_looks_changes_nothing(attention, layers) -> None:
     assert outcomes["source"].encoder == outcomes["source"].decoder == ()
 
 
-def test_every_layer_and_head_is_there_to_be_seen() -> None:
+def test_attention_of_every_layer_and_head_is_returned() -> None:
     model, data = build(transformer(encoder=TransformerSideConfig(layers=3))), batch()
     outcome = model(data, look="all")
     assert [w.shape for w in outcome.weights] == [(3, 7, 2, 5)] * 2
@@ -105,29 +105,29 @@ def test_every_layer_and_head_is_there_to_be_seen() -> None:
         assert (weights.triu(1) == 0).all()
 
 
-def test_localness_is_the_printed_gaussian() -> None:
+def test_localness_matches_the_printed_gaussian() -> None:
     torch.manual_seed(3)
     localness = Localness(4, 2).double()
     queries, lengths = torch.randn(1, 3, 4).double(), torch.tensor([[5.0]]).double()
     found = localness(queries, lengths, 5)
     hidden = torch.tanh(queries[0] @ localness.hidden.weight)
     for head in range(2):
-        centre = 5 * torch.sigmoid(hidden @ localness.places.weight[:, head])
+        center = 5 * torch.sigmoid(hidden @ localness.places.weight[:, head])
         window = 5 * torch.sigmoid(hidden @ localness.places.weight[:, 2 + head])
         for i in range(3):
             for j in range(5):
-                expected = -((j - centre[i]) ** 2) / (2 * (window[i] / 2) ** 2)
+                expected = -((j - center[i]) ** 2) / (2 * (window[i] / 2) ** 2)
                 torch.testing.assert_close(found[0, head, i, j], expected)
 
 
-def test_positions_are_the_same_wherever_a_step_begins() -> None:
+def test_positions_do_not_depend_on_the_start_of_the_chunk() -> None:
     positions, like = Positions(SinusoidalConfig(), 6), torch.zeros(1)
     whole = positions(0, 700, like)
     for start in (0, 1, 255, 256, 300, 511, 699):
         assert torch.equal(positions(start, 1, like), whole[start : start + 1])
 
 
-def test_positions_of_a_traced_model_stay_with_it() -> None:
+def test_export_does_not_cache_traced_positions() -> None:
     positions, x = Positions(SinusoidalConfig(), 10), torch.zeros(3, 10)
 
     class Module(torch.nn.Module):
@@ -138,7 +138,7 @@ def test_positions_of_a_traced_model_stay_with_it() -> None:
     assert type(positions(0, 3, x)) is torch.Tensor
 
 
-def test_sinusoids_are_the_printed_ones() -> None:
+def test_sinusoids_match_the_printed_formula() -> None:
     found = Positions(SinusoidalConfig(), 6)(2, 2, torch.zeros(1, dtype=torch.float64))
     for row, place in enumerate((2, 3)):
         for i in range(3):
@@ -147,20 +147,20 @@ def test_sinusoids_are_the_printed_ones() -> None:
             assert found[row, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
 
 
-def test_dropout_works_in_training_and_is_off_in_evaluation() -> None:
+def test_dropout_is_active_only_in_training() -> None:
     model, data = build(transformer(dropout=0.5)), batch()
     assert not torch.equal(model(data).log_likelihood, model(data).log_likelihood)
     model.eval()
     assert torch.equal(model(data).log_likelihood, model(data).log_likelihood)
 
 
-def test_tied_parameters_are_one() -> None:
+def test_tied_embeddings_share_one_parameter() -> None:
     model = TransformerModel(transformer(tied="all"), TARGET, TARGET)
     assert model.source_embedding.weight is model.target_embedding.weight
     assert model.output is None
 
 
-def test_bfloat16_is_near_float32() -> None:
+def test_bfloat16_approximates_float32() -> None:
     model, data = build(transformer()).float().eval(), batch()
     exact = model(data).log_likelihood
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -171,7 +171,7 @@ def test_bfloat16_is_near_float32() -> None:
     torch.testing.assert_close(stored, exact, rtol=0.05, atol=0.1)
 
 
-def test_a_mechanism_of_all_layers_beside_one_for_each_is_refused() -> None:
+def test_attention_and_attentions_are_mutually_exclusive() -> None:
     each = (SoftAttentionConfig(), SoftAttentionConfig(map="sparsemax"))
     with pytest.raises(ValidationError, match="attention and attentions are both set"):
         transformer(attention=SoftAttentionConfig(map="sparsemax"), attentions=each)
@@ -190,12 +190,12 @@ def test_a_mechanism_of_all_layers_beside_one_for_each_is_refused() -> None:
         (transformer(tied="all"), "one vocabulary"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused_by_name(wrong, named) -> None:
+def test_invalid_configuration_raises_with_the_option(wrong, named) -> None:
     with pytest.raises(ConfigError, match=named):
         TransformerModel(wrong, SOURCE, TARGET)
 
 
-def test_fertilities_that_run_out_in_training_are_an_error_that_names_the_sentence() -> None:
+def test_exhausted_fertility_in_training_raises_with_the_sentence() -> None:
     model = build(transformer(attention=ConstrainedAttentionConfig())).train()
     short = collate(
         [[5, 6], [5]],
@@ -207,13 +207,13 @@ def test_fertilities_that_run_out_in_training_are_an_error_that_names_the_senten
         model(short)
 
 
-def test_learned_positions_say_how_long_a_sentence_may_be() -> None:
+def test_longest_is_the_number_of_learned_positions() -> None:
     assert build(transformer(positions=LearnedConfig(length=9))).longest == 9
     assert build(transformer()).longest is None
 
 
-def test_search_ends_where_learned_positions_do() -> None:
-    # Nine positions: eight tokens and the end.
+def test_search_ends_at_the_last_learned_position() -> None:
+    # Nine positions: eight tokens and EOS.
     model = build(transformer(positions=LearnedConfig(length=9)))
     source = collate([[5, 6, 7]], None, [0]).source
     config = SearchConfig(beam=2, length_penalty=0.0, min_length=20, max_length_extra=30)
@@ -222,9 +222,9 @@ def test_search_ends_where_learned_positions_do() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["post-norm", "learned positions", "constrained, a budget a layer", "prior-joint", "mono-joint"]
+    "name", ["post-norm", "learned positions", "constrained, per-layer budget", "prior-joint", "mono-joint"]
 )
-def test_a_sentence_is_translated_the_same_alone_as_among_others(name) -> None:
+def test_beam_search_is_batch_invariant(name) -> None:
     model, pairs = build(TRANSFORMERS[name]).eval(), batch()
     source = pairs.source
     config = SearchConfig(beam=3, nbest=3, length_penalty=0.5, max_length_ratio=1.0, max_length_extra=3)

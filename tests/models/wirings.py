@@ -1,4 +1,4 @@
-"""Ways of wiring the models, small, and the batch that laws are tried on."""
+"""Small configurations of all models and mechanisms, and a batch to test them on."""
 
 import numpy as np
 import torch
@@ -67,19 +67,19 @@ LSTMS = {
     "bahdanau": config(
         decoder=decoder(query="previous", feed="context"), attention=SoftAttentionConfig(scorer="additive")
     ),
-    "fed the context": config(decoder=decoder(feed="context"), attention=SoftAttentionConfig(scorer="dot")),
-    "fed nothing": config(decoder=decoder(feed="none")),
+    "context feeding": config(decoder=decoder(feed="context"), attention=SoftAttentionConfig(scorer="dot")),
+    "no input feeding": config(decoder=decoder(feed="none")),
     "sparse": config(attention=SoftAttentionConfig(map="sparsemax")),
     "fused": config(attention=SoftAttentionConfig(map="fusedmax")),
     "gru": config(encoder=EncoderConfig(width=8, cell="gru"), decoder=decoder(cell="gru")),
-    "reversed without attention": config(
+    "backward without attention": config(
         encoder=EncoderConfig(width=8, direction="reversed"), attention=NoAttentionConfig()
     ),
-    "dense bridge": config(
+    "dense state initialization": config(
         encoder=EncoderConfig(layers=1, width=4, cell="gru"), decoder=decoder(bridge="dense")
     ),
-    "learned start": config(decoder=decoder(bridge="learned")),
-    "zero start": config(decoder=decoder(bridge="zero")),
+    "learned initial state": config(decoder=decoder(bridge="learned")),
+    "zero initial state": config(decoder=decoder(bridge="zero")),
     "tied": config(embedding=8, tied="target"),
     "constrained": config(attention=ConstrainedAttentionConfig()),
     "constrained softmax": config(attention=ConstrainedAttentionConfig(map="softmax")),
@@ -89,14 +89,12 @@ LSTMS = {
         decoder=decoder(feed="context"),
         attention=PosteriorAttentionConfig(coupling="monotonic", contexts=9, beyond="drop"),
     ),
-    "prior-joint, with the mean of the others": config(
-        attention=PosteriorAttentionConfig(passes="prior", contexts=2)
-    ),
-    "postr-joint, with the mean of the others": config(
+    "prior-joint, mean of the tail": config(attention=PosteriorAttentionConfig(passes="prior", contexts=2)),
+    "postr-joint, mean of the tail": config(
         decoder=decoder(feed="context", readout="linear"),
         attention=PosteriorAttentionConfig(coupling="proximity", contexts=1),
     ),
-    "linear readout": config(
+    "linear output layer": config(
         decoder=decoder(readout="linear"),
         attention=PosteriorAttentionConfig(coupling="proximity", contexts=2, beyond="renormalise"),
     ),
@@ -105,7 +103,7 @@ LSTMS = {
         decoder=decoder(bridge="dense"),
         attention=HardAttentionConfig(),
     ),
-    "linear readout of one context": config(decoder=decoder(readout="linear")),
+    "linear output layer, one context": config(decoder=decoder(readout="linear")),
     "convolutional encoder": config(
         encoder=ConvEncoderConfig(layers=2, value_layers=1, width=8, positions=LearnedConfig(length=9)),
         decoder=decoder(bridge="dense"),
@@ -140,7 +138,7 @@ def batch(lengths=((5, 4), (2, 6), (1, 1)), seed=0) -> Batch:
 
 
 def bounds(length: int) -> np.ndarray:
-    """Fertilities, for mechanisms that want them; the last word may receive any amount."""
+    """Return fertilities for mechanisms that use them. The last word is unbounded."""
     return np.array([0.6 + 0.3 * i for i in range(length - 1)] + [np.inf], dtype=np.float32)
 
 
@@ -171,12 +169,12 @@ TRANSFORMERS = {
     "entmax, bilinear": transformer(attention=SoftAttentionConfig(map="entmax15", scorer="general")),
     "additive": transformer(attention=SoftAttentionConfig(scorer="additive")),
     "constrained": transformer(attention=ConstrainedAttentionConfig()),
-    "constrained, a budget a layer": transformer(attention=ConstrainedAttentionConfig(budget="layer")),
+    "constrained, per-layer budget": transformer(attention=ConstrainedAttentionConfig(budget="layer")),
     "constrained softmax": transformer(attention=ConstrainedAttentionConfig(map="softmax")),
     "coverage": transformer(attention=CoverageAttentionConfig()),
     "local-m": transformer(attention=LocalAttentionConfig(variant="monotonic", window=2)),
     "local-p": transformer(attention=LocalAttentionConfig(window=2)),
-    "a mechanism a layer": transformer(
+    "one mechanism per layer": transformer(
         attentions=(
             SoftAttentionConfig(map="sparsemax"),
             PosteriorAttentionConfig(passes="prior", contexts=3),
@@ -199,7 +197,7 @@ def conv(**changes) -> ConvConfig:
         "decoder": ConvSideConfig(layers=2, width=8),
         "positions": LearnedConfig(length=9),
         "dropout": 0.0,
-        "shared_gradient": False,  # it is not the gradient of finite differences: see `test_conv`
+        "shared_gradient": False,  # differs from finite differences: see `test_conv`
     }
     return ConvConfig(**{**settings, **changes})
 
@@ -211,7 +209,7 @@ CONVS = {
         decoder=ConvSideConfig(layers=2, width=6, kernel=4),
         tied="target",
     ),
-    "kernels of one word": conv(
+    "kernel size 1": conv(
         encoder=ConvSideConfig(layers=1, width=4, kernel=1),
         decoder=ConvSideConfig(layers=1, width=4, kernel=1),
     ),
@@ -222,7 +220,7 @@ CONVS = {
     "coverage": conv(attention=CoverageAttentionConfig()),
     "local-m": conv(attention=LocalAttentionConfig(variant="monotonic", window=2)),
     "local-p": conv(attention=LocalAttentionConfig(window=2)),
-    "a mechanism a layer": conv(
+    "one mechanism per layer": conv(
         attentions=(
             ConstrainedAttentionConfig(map="softmax"),
             PosteriorAttentionConfig(passes="prior", contexts=3),
@@ -240,8 +238,8 @@ def build(wiring: LstmConfig | TransformerConfig | ConvConfig) -> TranslationMod
     return build_model(wiring, SOURCE, TARGET).double()
 
 
-def observing(wiring: LstmConfig | TransformerConfig | ConvConfig) -> TranslationModel:
-    """A model with a toy mechanism of two contexts, told which token came."""
+def with_two_contexts(wiring: LstmConfig | TransformerConfig | ConvConfig) -> TranslationModel:
+    """Return a model with a toy mechanism of two contexts that is updated with each generated token."""
     model = build(wiring)
     if isinstance(model, LstmModel):
         model.attention = TwoContexts(8, 8).double()
@@ -257,8 +255,8 @@ MODELS = {
     **{name: lambda wiring=wiring: build(wiring) for name, wiring in LSTMS.items()},
     **{f"transformer, {name}": lambda wiring=wiring: build(wiring) for name, wiring in TRANSFORMERS.items()},
     **{f"convolutional, {name}": lambda wiring=wiring: build(wiring) for name, wiring in CONVS.items()},
-    "observing": lambda: observing(config()),
-    "transformer, observing": lambda: observing(transformer()),
-    "convolutional, observing": lambda: observing(conv()),
+    "two contexts": lambda: with_two_contexts(config()),
+    "transformer, two contexts": lambda: with_two_contexts(transformer()),
+    "convolutional, two contexts": lambda: with_two_contexts(conv()),
 }
-"""Every model that laws are tried on."""
+"""All models that the shared tests run on."""

@@ -1,11 +1,11 @@
-"""Modules equal the functions they are named after."""
+"""Tests of the modules against the functions of the same name."""
 
 import pytest
 import torch
 
 from regard import functional, nn
 
-MAPS = ["Softmax", "Sparsemax", "Entmax15"]
+UNCONSTRAINED = ["Softmax", "Sparsemax", "Entmax15"]
 BOUNDED = ["ConstrainedSoftmax", "ConstrainedSparsemax"]
 FUNCTIONS = {
     "Softmax": functional.softmax,
@@ -20,9 +20,9 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("name", UNCONSTRAINED)
 @pytest.mark.parametrize("dim", [-1, 0])
-def test_maps_equal_their_functions(name, dim) -> None:
+def test_unconstrained_modules_equal_their_functions(name, dim) -> None:
     scores, mask = torch.randn(3, 4), torch.rand(3, 4) < 0.7
     module = getattr(nn, name)(dim=dim)
     assert torch.equal(module(scores, mask=mask), FUNCTIONS[name](scores, mask=mask, dim=dim))
@@ -30,7 +30,7 @@ def test_maps_equal_their_functions(name, dim) -> None:
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-def test_maps_with_bounds_equal_their_functions(name) -> None:
+def test_constrained_modules_equal_their_functions(name) -> None:
     scores, upper, lower = torch.randn(3, 4), 0.3 + torch.rand(3, 4), torch.full((3, 4), 0.1)
     module, function = getattr(nn, name)(), FUNCTIONS[name]
     assert torch.equal(module(scores, upper), function(scores, upper))
@@ -57,7 +57,7 @@ def test_losses_equal_their_functions(name) -> None:
     assert repr(module) == f"{name}(ignore_index=2, reduction='sum')"
 
 
-def test_entmax_has_alpha_fixed_or_learned() -> None:
+def test_entmax_alpha_is_fixed_or_learnable() -> None:
     scores = torch.randn(3, 4)
     fixed = nn.Entmax(1.7)
     assert torch.equal(fixed(scores), functional.entmax(scores, 1.7))
@@ -71,7 +71,7 @@ def test_entmax_has_alpha_fixed_or_learned() -> None:
     assert logit.grad != 0
 
 
-def test_a_learned_alpha_stays_in_its_range() -> None:
+def test_learned_alpha_stays_in_range() -> None:
     module = nn.Entmax(learnable=True)
     for extreme in (-1e4, 1e4):
         torch.nn.init.constant_(module.logit, extreme)
@@ -80,7 +80,7 @@ def test_a_learned_alpha_stays_in_its_range() -> None:
 
 
 @pytest.mark.parametrize("alpha", [1.0, 4.5])
-def test_an_alpha_out_of_range_is_refused(alpha) -> None:
+def test_alpha_out_of_range_raises(alpha) -> None:
     with pytest.raises(ValueError, match="alpha is"):
         nn.Entmax(alpha)
     with pytest.raises(ValueError, match="alpha is"):
