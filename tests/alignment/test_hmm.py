@@ -90,7 +90,7 @@ def test_posterior_decoding_omits_links_below_the_threshold(model, tiny):
     np.testing.assert_array_equal(sure, np.where(found >= 0.9, usual, -1))
 
 
-def test_the_result_does_not_depend_on_threads(phrases):
+def test_result_does_not_depend_on_threads(phrases):
     corpus = phrases[1].part(0, 300)
     one, three = (train_hmm(corpus, HMMConfig(iterations=2), Setting(threads=n)) for n in (1, 3))
     np.testing.assert_array_equal(one.jumps, three.jumps)

@@ -101,7 +101,7 @@ def test_expectations_are_sums_over_the_neighborhood(model, tiny):
     np.testing.assert_allclose(sums[2:], distances, atol=1e-4)
 
 
-def test_the_result_does_not_depend_on_threads(phrases):
+def test_result_does_not_depend_on_threads(phrases):
     corpus = phrases[1].part(0, 300)
     one, three = (train_ibm3(corpus, CONFIG, Setting(threads=n)) for n in (1, 3))
     np.testing.assert_array_equal(one.fertilities, three.fertilities)

@@ -29,7 +29,7 @@ FORWARD_ONLY = torch.zeros(WORDS, WORDS, dtype=torch.float64).masked_fill(
 
 
 def _enumerated(start, transitions, emissions) -> torch.Tensor:
-    """Return the log-sum over all sequences of positions, per sentence."""
+    """Return the log-likelihood per sentence, summed over all sequences of positions."""
     found = []
     for b in range(BATCH):
         total = torch.tensor(0.0, dtype=torch.float64)

@@ -55,7 +55,7 @@ def test_rows_are_distributions_within_the_bounds(name, problem) -> None:
 @many
 def test_kkt_conditions_hold(name, version, problem) -> None:
     # Karush-Kuhn-Tucker conditions: the derivative of the objective at positions that can increase is not
-    # # below that at positions that can decrease.
+    # below that at positions that can decrease.
     with using(version):
         p = problem.apply(BOUNDED[name])
     # Weights below exp(-100) may have underflowed to 0.

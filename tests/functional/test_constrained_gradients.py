@@ -122,7 +122,7 @@ def test_gradient_without_free_positions_is_the_one_sided_derivative(name, versi
 @versions
 def test_exhausted_position_has_the_one_sided_derivative(name, version) -> None:
     # In constrained sparsemax, an exhausted position with weight 0 has derivative 0. In constrained softmax,
-    # # exp(z) > 0 always exceeds a bound of 0.
+    # exp(z) > 0 always exceeds a bound of 0.
     scores = torch.tensor([[3.0, 0.5, 0.1, -9.0]], dtype=DOUBLE, requires_grad=True)
     upper = torch.tensor([[0.0, 0.9, 0.9, 0.0]], dtype=DOUBLE, requires_grad=True)
     upstream = torch.randn(1, 4, dtype=DOUBLE)

@@ -70,7 +70,7 @@ def test_word_attention_matches_the_formula(rows, sources, query, width, words, 
     assert weights.dtype == torch.float32 and context.dtype == dtype
     assert torch.all(weights[~mask[source_of]] == 0)
     # Scores are sums of 64 products and reach 30, where float32 has an error of 2e-6.
-    # # The relative error of their exponential is of this size.
+    # The relative error of their exponential is of this size.
     torch.testing.assert_close(weights.double(), expected, rtol=0, atol=1e-5)
     torch.testing.assert_close(context.double(), mean, rtol=0, atol=1e-5 + 2 * TOLERANCE[dtype])
 

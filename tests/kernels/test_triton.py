@@ -142,7 +142,7 @@ def test_ties_use_the_same_subgradient(device: str, map) -> None:
     scores = torch.randint(-2, 3, (16, 6)) / 4
     if map in FREE:
         # At multiples of 1/4 the threshold of sparsemax equals some scores exactly.
-        # # For 1.5-entmax this happens only by chance.
+        # For 1.5-entmax this happens only by chance.
         check(device, map, torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, -0.25], [0, 0, 0]]))
         return
     upper = (torch.randint(0, 4, (16, 6)) / 4).index_fill(-1, torch.tensor([2]), 1.0)

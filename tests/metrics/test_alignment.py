@@ -61,7 +61,7 @@ def test_empty_alignment_has_recall_zero():
     assert alignment_score([frozenset()], [parse_gold("")]) == AlignmentScore(1.0, 1.0, 0.0)
 
 
-def test_aer_can_be_resampled():
+def test_bootstrap_of_aer():
     gold = [parse_gold("0-0 1-1")] * 20
     links = [parse_links("0-0 1-1"), parse_links("0-1 1-0")] * 10
     estimate = bootstrap(count_links(links, gold), alignment_error, resamples=100)
@@ -85,7 +85,7 @@ def test_subwords_are_summed_over_source_and_averaged_over_target():
         [[0.3, 0.3, 0.4, 0.0], [0.0, 0.1, 0.9, 0.0], [0.5, 0.4, 0.1, 0.0], [0.0, 0.0, 0.1, 0.9]]
     )
     # Word 0 attends with (0.6, 0.4). Word 1 attends with the mean of (0.1, 0.9) and (0.9, 0.1). This is
-    # # a tie, in which the first word wins.
+    # a tie, in which the first word wins.
     assert links_from_weights(weights, [0, 0, 1, -1], [0, 1, 1, -1]) == parse_links("0-0 0-1")
     weights[1] = [0.0, 0.0, 1.0, 0.0]
     assert links_from_weights(weights, [0, 0, 1, -1], [0, 1, 1, -1]) == parse_links("0-0 1-1")

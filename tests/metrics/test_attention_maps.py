@@ -1,4 +1,4 @@
-"""Tests of differences between the attention attention_maps of two systems, with and without a sink."""
+"""Tests of differences between the attention maps of two systems, with and without a sink."""
 
 import numpy as np
 import pytest

@@ -98,7 +98,7 @@ def test_significance_agrees_with_sacrebleu(references, fraction, significant):
     result = paired_bootstrap(rows.rows, other_rows.rows, rows.aggregate, resamples=300)
     assert result.other.value == pytest.approx(theirs.score)
     assert (result.p_value < 0.05) == (theirs.p_value < 0.05) == significant
-    # sacreBLEU reports the half_width-width of the confidence interval.
+    # sacreBLEU reports the half-width of the confidence interval.
     assert (result.other.high - result.other.low) / 2 == pytest.approx(theirs.ci, rel=0.2)
 
 

@@ -132,7 +132,7 @@ def test_shared_gradient_scales_only_the_encoder_gradient() -> None:
         if name.startswith(("encoder", "decoder", "output", "target")):
             scale = 1 / 4 if name.startswith("encoder") else 1
             torch.testing.assert_close(parameter.grad, parts[name] * scale, msg=name)
-    # Source embeddings receive the gradients of keys and values. Only that of the keys is scaled.
+    # Source embeddings also receive the direct gradient of the values, which is not scaled.
     assert not torch.allclose(shared.source_embedding.weight.grad, plain.source_embedding.weight.grad / 4)
 
 
