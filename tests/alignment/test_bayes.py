@@ -185,6 +185,7 @@ def test_links_depend_on_seed_but_not_on_threads(text, trained):
         again = train_bayes(corpus, QUICK, Setting(threads=threads, seed=1))
         np.testing.assert_array_equal(again.align(corpus), found)
     other = train_bayes(corpus, QUICK, Setting(threads=2, seed=2)).align(corpus)
+    # Another seed changes some links, but most links are certain.
     assert 0 < np.mean(other != found) < 0.2
 
 
@@ -192,6 +193,7 @@ def test_distributed_chains_give_the_links_of_one_process(text):
     corpus = text[0].part(0, 100)
     config = BayesConfig(effort=0.1, chains=2)
     alone = train_bayes(corpus, config, Setting(threads=1, seed=1)).align(corpus)
+    # Two threads emulate two processes. `reduce` sums their arrays like an all-reduce.
     barrier, shared = threading.Barrier(2), {}
 
     def part(process):

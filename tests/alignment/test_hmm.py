@@ -29,6 +29,7 @@ def model(tiny):
 def paths(model, source, target):
     """Yield every path (a source position or -1 per target word) with its probability."""
     m, config = len(source), model.config
+    # Row -1 is for jumps from before the first word, which have their own distribution.
     moves = np.zeros((m + 1, m))
     for origin in range(-1, m):
         row = model.jumps[1 if origin < 0 else 0]
@@ -98,6 +99,7 @@ def test_result_does_not_depend_on_threads(phrases):
 
 
 def test_long_sentences_do_not_underflow():
+    # Products of 150 probabilities would underflow in float32 without scaling.
     words = [f"w{number}" for number in range(150)]
     corpus = Corpus.from_tokens([(words, words), (words[:1], words * 2), (words * 2, words[:1])])
     model = train_hmm(corpus, HMMConfig(iterations=3), Setting(threads=1))

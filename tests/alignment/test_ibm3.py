@@ -36,6 +36,7 @@ def probability(model, source, target, heads) -> float:
     """Return the probability of an alignment, by Brown et al. (1993) with regard's distortion model."""
     m, n, p1 = len(source), len(target), model.config.null_probability
     none = sum(head < 0 for head in heads)
+    # Each linked word can generate at most one null-aligned word, so these are at most half of all.
     if 2 * none > n:
         return 0.0
     found = math.comb(n - none, none) * p1**none * (1 - p1) ** (n - 2 * none)

@@ -92,6 +92,7 @@ def test_empty_selection_in_training_gives_zero_context() -> None:
         for part in (mechanism.asking, mechanism.offering):
             part.second.weight.zero_()
             part.second.bias.fill_(20.0 if part is mechanism.asking else -20.0)
+    # The scores are so low that no word is ever sampled.
     mechanism.scale = 100.0
     reading, _ = read(mechanism)
     assert (reading.weights == 0).all() and (reading.contexts == 0).all()

@@ -118,6 +118,7 @@ def test_top_k_without_tail_is_a_lower_bound_on_the_likelihood(coupling) -> None
     batch = _batch()
     settings = {"coupling": coupling, "mix": 1.0, "beyond": "drop"}
     whole, *parts = (_model(contexts=count, **settings)(batch).log_likelihood.sum(1) for count in (0, 1, 2))
+    # Each neglected position removes probability from the sum over alignments.
     for part in parts:
         assert (part <= whole + 1e-12).all()
     assert (parts[0] < whole).any()
@@ -218,6 +219,7 @@ def test_parallel_prior_joint_equals_single_steps(beyond) -> None:
         return contexts.sum(-1) * 0
 
     parallel = attention.read_all(queries, memory, attention.start(memory))
+    # The base class reads one step at a time.
     steps = Attention.read_all(attention, queries, memory, attention.start(memory), likelihood)
     for name in ("contexts", "log_weights", "weights"):
         torch.testing.assert_close(getattr(parallel, name), getattr(steps, name))

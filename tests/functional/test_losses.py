@@ -85,6 +85,7 @@ def test_loss_is_zero_if_and_only_if_the_margin_is_reached(name) -> None:
     scores = torch.randn(200, 5)
     targets = torch.randint(5, (200,))
     others = scores.scatter(1, targets[:, None], -torch.inf).amax(1)
+    # The target's score exceeds the best other score by gaps from 0 to twice the margin.
     gaps = torch.linspace(0, 2 * MARGIN[name], 201)[1:]
     scores = scores.scatter(1, targets[:, None], (others + gaps)[:, None])
     losses = LOSSES[name](scores, targets, reduction="none")

@@ -66,6 +66,7 @@ def test_value_and_gradients_equal_the_reference(name, data) -> None:
 def test_operands_broadcast(name, shape) -> None:
     scores = torch.randn(2, 4, 3, 5)
     upper, lower = 0.25 + 0.2 * torch.rand(shape), 0.1 * torch.rand(shape)
+    # All positions are unmasked: only the shape of the mask matters here.
     mask = torch.rand(shape) < 2.0
     assert_equal_to_the_reference(name, Problem(scores, upper, lower, mask))
     full = Problem(scores, *(each.expand(2, 4, 3, 5).clone() for each in (upper, lower, mask)))

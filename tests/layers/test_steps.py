@@ -17,6 +17,7 @@ def recurrence(x: Tensor, product) -> Tensor:
 
 def both(x: Tensor, matrix: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
     results = []
+    # `open` collects the gradient of the matrix over all steps; the reference is plain autograd.
     for opened in (True, False):
         x_, matrix_ = x.clone().requires_grad_(), matrix.clone().requires_grad_()
         product = StepProduct.open(matrix_) if opened else lambda v, m=matrix_: v @ m

@@ -110,6 +110,7 @@ def test_bucket_has_the_score_of_its_sentences():
     for metric in counts:
         found = score_by_length(counts[metric], buckets, resamples=20)
         for bucket, score in zip(buckets, found.buckets, strict=True):
+            # The oracle scores a corpus that contains only the sentences of the bucket.
             own = [[lines[row] for row in bucket.rows] for lines in (OUTPUTS, REFERENCES)]
             alone = count_system(*own)[metric]
             assert score is not None

@@ -92,6 +92,7 @@ def test_reference_has_sigma_zero(words, n):
 @given(sentences, sentences, st.data())
 def test_doubling_a_word_never_lowers_sigma(output, reference, data):
     place = data.draw(st.integers(0, len(output)))
+    # Repeat the word before `place`.
     doubled = output[:place] + output[max(place - 1, 0) : place] + output[place:]
     assert repetition(doubled, reference) >= repetition(output, reference)
 

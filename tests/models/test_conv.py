@@ -67,6 +67,7 @@ def _equations_of_the_paper(model: ConvModel, source: list[int], target: list[in
             h = _gated(layer.convolution, torch.stack(padded[i : i + layer.kernel]))
             query = half * (_linear(layer.query, h) + g)
             weights = torch.softmax(keys @ query, 0)
+            # The factor m sqrt(1 / m) preserves the variance (Gehring et al. 2017, Section 3.4).
             m = len(source)
             context = m * math.sqrt(1 / m) * (weights @ values)
             h = half * (h + _linear(layer.context, context))

@@ -43,6 +43,7 @@ def test_states_depend_on_the_position() -> None:
     found = model.begin(collate([[5, 5, 5, 5, 5, 5, 5]], None, [0]).source)[0][0].states[0]
     assert not torch.allclose(found[2], found[4])  # both positions have the same words on all sides
     with torch.no_grad():
+        # Without position embeddings, equal words with equal neighbors have equal states.
         model.encoder.positions.table.zero_()
     found = model.begin(collate([[5, 5, 5, 5, 5, 5, 5]], None, [0]).source)[0][0].states[0]
     torch.testing.assert_close(found[2], found[4])

@@ -121,6 +121,7 @@ def test_padding_does_not_consume_fertility(name) -> None:
 @every
 def test_reordering_rows_commutes_with_a_step(name) -> None:
     model, data = MODELS[name]().eval(), batch()
+    # Search can drop hypotheses and duplicate others.
     order = torch.tensor([2, 0, 0])
     tokens = torch.tensor([6, 7, 8])
     memories, state = model.begin(data.source, data.upper)
@@ -159,6 +160,7 @@ def test_gradient_of_every_layer_matches_finite_differences(name) -> None:
             assert parameter.grad is not None or not attends or model.reward, f"{label} has no gradient"
             if parameter.grad is not None:
                 found += float((parameter.grad * direction).sum())
+        # Central differences along one random direction per module.
         with torch.no_grad():
             for sign in (1, -1):
                 _move(own, directions, sign * 1e-6)

@@ -33,6 +33,7 @@ def test_layers_match_pytorch(norm, heads) -> None:
     sizes = {"num_encoder_layers": 1, "num_decoder_layers": 2, "dim_feedforward": 12, "dropout": 0.0}
     reference = nn.Transformer(8, heads, **sizes, batch_first=True, norm_first=norm == "pre").double().eval()
     reference.encoder.use_nested_tensor = False
+    # PyTorch adds a final normalization, which post-norm Transformers do not have.
     if norm == "post":
         reference.encoder.norm = reference.decoder.norm = None
     with torch.no_grad():
