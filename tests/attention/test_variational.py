@@ -304,7 +304,6 @@ def test_beam_search_marginalizes_and_is_batch_invariant(contexts) -> None:
 def test_linear_readout_shortcut_equals_the_general_path() -> None:
     made = model(readout="linear").train()
     fast = made(batch(), average=True)
-    # Without this flag the model uses the general path instead of the shortcut for linear output layers.
     made.attention.reads_words = False
     slow = made(batch(), average=True)
     for a, b in ((fast.log_weights, slow.log_weights), (fast.penalty, slow.penalty)):
