@@ -1,4 +1,4 @@
-"""Small random models of every shape, and sentences for them."""
+"""Fixtures for the decoding tests: small random models of every architecture, and source sentences."""
 
 from collections.abc import Callable
 
@@ -13,11 +13,11 @@ from regard.models.lstm import LstmModel
 from regard.models.lstm_config import LstmConfig
 from toys import TwoContexts
 
-WORDS = 12
+VOCAB_SIZE = 12
 
 
 def _build(
-    seed: int = 0, words: int = WORDS, two: bool = False, uniform: float = 0.7, **changes
+    seed: int = 0, vocab_size: int = VOCAB_SIZE, two: bool = False, uniform: float = 0.7, **changes
 ) -> LstmModel:
     torch.manual_seed(seed)
     settings = {
@@ -28,9 +28,10 @@ def _build(
         "attention": to_dict(SoftAttentionConfig()),
     }
     for name, value in changes.items():
-        joins = isinstance(value, dict) and "kind" not in value
-        settings[name] = {**settings.get(name, {}), **value} if joins else value
-    model = LstmModel(from_dict(LstmConfig, settings), WORDS, words)
+        # A table with `kind` selects another class, so it replaces the earlier table.
+        merges = isinstance(value, dict) and "kind" not in value
+        settings[name] = {**settings.get(name, {}), **value} if merges else value
+    model = LstmModel(from_dict(LstmConfig, settings), VOCAB_SIZE, vocab_size)
     if two:
         model.attention = TwoContexts(8, 8)
         for parameter in model.attention.parameters():
@@ -40,19 +41,19 @@ def _build(
 
 @pytest.fixture
 def build() -> Callable[..., LstmModel]:
-    """A small model with random parameters large enough for it to have opinions."""
+    """Return a builder of small models whose random parameters are large enough for peaked distributions."""
     return _build
 
 
-SHAPES = {
+ARCHITECTURES = {
     "luong": {},
     "bahdanau": {"decoder": {"query": "previous", "feed": "context"}, "attention": {"scorer": "additive"}},
-    "context fed": {"decoder": {"feed": "context"}},
-    "not fed": {"decoder": {"feed": "none"}},
-    "none": {"attention": {"kind": "none"}},
+    "context input feeding": {"decoder": {"feed": "context"}},
+    "no input feeding": {"decoder": {"feed": "none"}},
+    "no attention": {"attention": {"kind": "none"}},
     "gru": {"decoder": {"cell": "gru"}, "encoder": {"cell": "gru"}},
     "sparsemax": {"attention": {"map": "sparsemax"}},
-    "postr-joint": {
+    "posterior-monotonic": {
         "attention": {"kind": "posterior", "coupling": "monotonic", "contexts": 3},
         "decoder": {"readout": "linear"},
     },
@@ -60,22 +61,22 @@ SHAPES = {
         "attention": {"kind": "pointer"},
         "decoder": {"query": "previous", "feed": "context"},
     },
-    "observing": {"two": True},
+    "posterior update": {"two": True},
 }
 
 
-@pytest.fixture(params=SHAPES.values(), ids=SHAPES.keys())
+@pytest.fixture(params=ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
 def model(request: pytest.FixtureRequest) -> LstmModel:
-    """A model of each shape."""
+    """Return one model per architecture."""
     return _build(seed=3, **request.param)
 
 
 @pytest.fixture
 def sentences() -> list[list[int]]:
-    """Source sentences of many lengths."""
+    """Return source sentences of different lengths."""
     generator = torch.Generator().manual_seed(5)
     return [
-        torch.randint(5, WORDS, (length,), generator=generator).tolist()
+        torch.randint(5, VOCAB_SIZE, (length,), generator=generator).tolist()
         for length in (4, 1, 9, 3, 4, 7, 2, 6, 5)
     ]
 
@@ -87,5 +88,5 @@ def _batch(sentences: list[list[int]], extra: int = 0) -> Sequences:
 
 @pytest.fixture
 def batch() -> Callable[..., Sequences]:
-    """Sentences as a batch, with `extra` columns of padding."""
+    """Return a function that makes a batch of sentences, with `extra` additional padding columns."""
     return _batch

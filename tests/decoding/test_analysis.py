@@ -1,4 +1,4 @@
-"""Models led through given translations: the next word, and where they looked."""
+"""Tests of forced decoding: top-scoring next tokens, attention weights and posteriors."""
 
 import logging
 
@@ -41,20 +41,23 @@ def forced(model, pairs=PAIRS, **batch):
     return list(force_lines(model, TEXT, pairs, from_dict(SearchBatchConfig, batch)))
 
 
-def test_the_likeliest_token_is_that_of_every_token_tried(model, sentences):
-    targets = [[*words[::-1][:4], EOS] for words in sentences]
+def test_top_scoring_token_equals_exhaustive_search(model, sentences):
+    targets = [[*tokens[::-1][:4], EOS] for tokens in sentences]
     found = likeliest(model, collate(sentences, targets, range(len(sentences))))
-    words = model.output_bias.shape[0]
+    vocab_size = model.output_bias.shape[0]
     with torch.inference_mode():
         for row, (source, target) in enumerate(zip(sentences, targets, strict=True)):
             for t in range(len(target)):
-                tried = [[*target[:t], token] for token in range(words)]
-                scores = model(collate([source] * words, tried, range(words))).log_likelihood[:, t]
+                candidates = [[*target[:t], token] for token in range(vocab_size)]
+                batch = collate([source] * vocab_size, candidates, range(vocab_size))
+                scores = model(batch).log_likelihood[:, t]
                 assert scores[found[row, t]] == pytest.approx(float(scores.max()), abs=1e-5)
 
 
-@pytest.mark.parametrize("attention", [PRIOR, POSTERIOR, {"kind": "soft"}], ids=["prior", "postr", "soft"])
-def test_analysis_does_not_hang_on_the_batch(build, attention):
+@pytest.mark.parametrize(
+    "attention", [PRIOR, POSTERIOR, {"kind": "soft"}], ids=["prior", "posterior", "soft"]
+)
+def test_analysis_does_not_depend_on_the_batch(build, attention):
     model = build(seed=3, attention=attention)
     alone = forced(model, sentences=1)
     for options in ({}, {"sentences": 2}, {"block": 3, "sentences": 3}):
@@ -77,35 +80,36 @@ def test_analysis_does_not_hang_on_the_batch(build, attention):
 
 
 @pytest.mark.parametrize("attention", [PRIOR, {"kind": "soft"}], ids=["prior", "soft"])
-def test_without_a_posterior_belief_is_what_was_there_before_the_token(build, attention):
+def test_posterior_equals_prior_without_posterior_attention(build, attention):
     for line in forced(build(attention=attention)):
         if line is not None:
             np.testing.assert_array_equal(line.weights[-1], line.beliefs[-1])
 
 
-def test_a_posterior_is_the_prior_times_what_each_word_says_of_the_token(build):
-    """Shankar & Sarawagi (2019), Eq. 13; the certain share of it is what Eq. 7 gives."""
+def test_posterior_is_proportional_to_prior_times_token_likelihood(build):
+    """Posterior attention: Shankar & Sarawagi (2019), Eq. 13, from the joint distribution of Eq. 7."""
     model = build(seed=3, attention=POSTERIOR)
     line = forced(model, [("a b c d", "C A")])[0]
     assert line is not None
     batch = TEXT.batch([TEXT.source.encode("a b c d")], [[*TEXT.target.encode("C A"), EOS]], [0])
     with torch.inference_mode():
         outcome = model(batch)
-    joint = (outcome.log_weights + outcome.log_likelihoods)[0].exp().numpy()  # of the words, likeliest first
+    # Of the joint distribution of source token and target token; source tokens are sorted by probability.
+    joint = (outcome.log_weights + outcome.log_likelihoods)[0].exp().numpy()
     shares = joint / joint.sum(1, keepdims=True)
     np.testing.assert_allclose(np.sort(line.beliefs[-1][:, 0]), np.sort(shares), atol=1e-6)
     assert np.abs(line.weights[-1] - line.beliefs[-1]).max() > 1e-3
     np.testing.assert_allclose(line.log_probs, np.log(joint.sum(1)), atol=1e-6)
 
 
-def test_lines_that_cannot_be_read_are_told_of(build, caplog):
+def test_skipped_lines_are_logged(build, caplog):
     with caplog.at_level(logging.WARNING):
         found = forced(build(), longest=4)
     assert [line is None for line in found] == [False, True, False, True, False, False]
     assert [record.args[0] for record in caplog.records] == [2, 4]
 
 
-def test_each_line_has_as_many_steps_as_its_tokens_and_an_end(build):
+def test_attention_has_one_step_per_token_plus_the_end_symbol(build):
     lines = forced(build())
     for (source, target), line in zip(PAIRS, lines, strict=True):
         if line is None:
@@ -120,10 +124,11 @@ def test_each_line_has_as_many_steps_as_its_tokens_and_an_end(build):
 @pytest.mark.parametrize(
     "attention", [{**POSTERIOR, "coupling": "monotonic"}, {"kind": "soft"}, {"kind": "hard"}]
 )
-def test_what_translation_and_scoring_show_is_what_analysis_finds(build, attention, sampling):
+def test_translation_and_scoring_return_the_same_attention_as_analysis(build, attention, sampling):
     model, sources = build(seed=3, attention=attention), [source for source, _ in PAIRS]
     search = from_dict(SearchConfig, {"beam": 3, "nbest": 2, "forbid_unknown": True, "max_length_ratio": 1.0})
-    learns, apart = attention["kind"] != "soft", 0
+    # Only for soft attention are prior weights and posteriors the same.
+    has_posterior, num_different = attention["kind"] != "soft", 0
     for result in Translator(model, TEXT, search, sampling).translate(number_lines(sources)):
         pairs = [(result.line.text, one.text) for one in result.translations]
         scored = score_lines(model, TEXT, pairs, search)
@@ -133,8 +138,8 @@ def test_what_translation_and_scoring_show_is_what_analysis_finds(build, attenti
             for found in (one.hypothesis, score.hypothesis):
                 np.testing.assert_allclose(found.attention[0], expected.weights[0], atol=1e-6)
                 np.testing.assert_allclose(found.believed[0], expected.beliefs[0], atol=1e-6)
-                assert bool(found.beliefs) == learns
+                assert bool(found.beliefs) == has_posterior
             np.testing.assert_allclose(one.weights, expected.beliefs[0][:-1, 0], atol=1e-6)
             assert one.links == score.links
-            apart += not np.allclose(expected.weights[0], expected.beliefs[0], atol=1e-2)
-    assert bool(apart) == learns
+            num_different += not np.allclose(expected.weights[0], expected.beliefs[0], atol=1e-2)
+    assert bool(num_different) == has_posterior

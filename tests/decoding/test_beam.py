@@ -1,4 +1,4 @@
-"""Beam search: mathematics, enumeration and invariance."""
+"""Tests of beam search: comparison with exhaustive search, scores, constraints and batch invariance."""
 
 import itertools
 
@@ -23,12 +23,12 @@ def config(**options) -> SearchConfig:
     return from_dict(SearchConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
 
 
-def plain(results):
+def token_lists(results):
     return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in results]
 
 
-def same(first, second, tolerance=1e-4):
-    """Equal hypotheses, probabilities and attention; where scores tie within the tolerance, equal scores."""
+def assert_same(first, second, tolerance=1e-4):
+    """Assert that hypotheses, probabilities and attention are equal; ties in score may come in any order."""
     assert len(first) == len(second)
     for one, other in zip(first, second, strict=True):
         assert one.score == pytest.approx(other.score, abs=tolerance)
@@ -40,14 +40,16 @@ def same(first, second, tolerance=1e-4):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_translations(build, batch, alpha):
-    words, longest = 8, 3
-    model = build(seed=1, words=words)
+def test_exhaustive_beam_finds_the_best_translations(build, batch, alpha):
+    vocab_size, longest = 8, 3
+    model = build(seed=1, vocab_size=vocab_size)
     source = [[5, 7, 6]]
-    allowed = [UNK, *range(SINK + 1, words)]
-    every = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
+    allowed = [UNK, *range(SINK + 1, vocab_size)]
+    translations = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
     scored = force(
-        model, collate(source * len(every), [[*t, EOS] for t in every], range(len(every))), Scorer(alpha)
+        model,
+        collate(source * len(translations), [[*t, EOS] for t in translations], range(len(translations))),
+        Scorer(alpha),
     )
     best = sorted(scored, key=lambda h: -h.score)[:20]
     found = beam_search(
@@ -62,14 +64,14 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_translations(build, b
             scheme={"stop": "certain"},
         ),
     )
-    assert plain(found) == [[h.tokens for h in best]]
+    assert token_lists(found) == [[h.tokens for h in best]]
     assert [h.score for h in found[0]] == pytest.approx([h.score for h in best], abs=1e-5)
 
 
-def test_probabilities_of_all_translations_sum_to_one_minus_what_is_forbidden(build, batch):
-    # Everything but the end is forbidden at the last step, so the sum is over a cut tree; with PAD, BOS and
-    # SINK given no probability by the model the loss is only what the cut takes.
-    model = build(seed=2, words=7)
+def test_probabilities_of_all_translations_sum_to_one_except_truncated_mass(build, batch):
+    # At the maximum length every token except the end symbol is forbidden, so the tree of prefixes is
+    # truncated there. The model gives PAD, BOS and SINK no probability, so no other mass is lost.
+    model = build(seed=2, vocab_size=7)
     with torch.no_grad():
         model.output_bias[[PAD, BOS, SINK]] = -1e4
     found = beam_search(
@@ -93,11 +95,11 @@ def test_probabilities_of_all_translations_sum_to_one_minus_what_is_forbidden(bu
         assert prefixes[n + 1] == pytest.approx(prefixes[n] - by_length[n], abs=1e-5)
 
 
-def test_greedy_is_the_loop_over_the_most_probable_token(model, batch, sentences):
+def test_beam_of_one_equals_the_greedy_loop(model, batch, sentences):
     search = config(beam=1, length_penalty=1.0)
     found = beam_search(model, batch(sentences), search)
     for sentence, (hypothesis,) in zip(sentences, found, strict=True):
-        said: list[int] = []
+        generated: list[int] = []
         with torch.no_grad():
             memories, state = model.begin(batch([sentence]))
             token = BOS
@@ -108,23 +110,23 @@ def test_greedy_is_the_loop_over_the_most_probable_token(model, batch, sentences
                 token = int(log_probs.argmax())
                 if token == EOS:
                     break
-                said.append(token)
+                generated.append(token)
                 state = model.observe(prediction, torch.tensor([0]), torch.tensor([token]))
-        assert hypothesis.tokens == tuple(said)
+        assert hypothesis.tokens == tuple(generated)
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_a_sentence_is_translated_the_same_alone_in_a_batch_and_padded(model, batch, sentences, beam):
+def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences, beam):
     search = config(beam=beam, nbest=min(beam, 3))
     together = beam_search(model, batch(sentences, extra=3), search)
-    backwards = beam_search(model, batch(sentences[::-1]), search)[::-1]
-    for sentence, first, second in zip(sentences, together, backwards, strict=True):
+    reversed_order = beam_search(model, batch(sentences[::-1]), search)[::-1]
+    for sentence, first, second in zip(sentences, together, reversed_order, strict=True):
         alone = beam_search(model, batch([sentence]), search)[0]
-        same(alone, first)
-        same(alone, second)
+        assert_same(alone, first)
+        assert_same(alone, second)
 
 
-def test_scores_and_attention_are_those_of_forced_decoding(model, batch, sentences):
+def test_scores_and_attention_equal_forced_decoding(model, batch, sentences):
     search = config(beam=4, nbest=4, length_penalty=0.7)
     for sentence, found in zip(sentences, beam_search(model, batch(sentences), search), strict=True):
         targets = [[*h.tokens, EOS] for h in found]
@@ -147,53 +149,53 @@ def test_attention_sums_to_one_at_every_step(build, batch, sentences, map):
             np.testing.assert_allclose(hypothesis.attention[0].sum(axis=-1), 1.0, atol=1e-5)
 
 
-def test_translations_are_distinct_and_sorted(model, batch, sentences):
+def test_translations_are_distinct_and_sorted_by_score(model, batch, sentences):
     for found in beam_search(model, batch(sentences), config(beam=6, nbest=6)):
         assert len({h.tokens for h in found}) == len(found) == 6
         assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
 
 
-def test_score_is_the_log_probability_over_the_length_penalty_of_wu_et_al(build, batch, sentences):
+def test_score_is_log_probability_divided_by_length_penalty(build, batch, sentences):
     for found in beam_search(build(), batch(sentences), config(beam=3, nbest=3, length_penalty=0.6)):
         for h in found:
-            # Wu et al. (2016), Eq. 14, the end symbol counted.
+            # Wu et al. (2016), Eq. 14; the length includes the end symbol.
             assert h.score == pytest.approx(h.log_probability / ((5 + len(h.tokens) + 1) / 6) ** 0.6)
             assert h.log_probability == pytest.approx(sum(h.token_log_probs))
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1000), size=st.integers(1, 3), beam=st.integers(1, 4))
-def test_no_ngram_is_said_twice(build, batch, seed, size, beam):
+def test_blocked_ngrams_are_not_repeated(build, batch, seed, size, beam):
     search = config(beam=beam, no_repeat_ngram=size, min_length=6, max_length_extra=8)
     for (found,) in beam_search(build(seed, uniform=1.0), batch([[5, 6, 7], [8, 9]]), search):
         ngrams = list(zip(*(found.tokens[i:] for i in range(size)), strict=False))
         assert len(ngrams) == len(set(ngrams))
 
 
-def test_blocking_forbids_nothing_that_was_not_said(build, batch, sentences):
+def test_ngram_blocking_keeps_unrepeated_ngrams(build, batch, sentences):
     free = beam_search(build(), batch(sentences), config(beam=1))
     blocked = beam_search(build(), batch(sentences), config(beam=1, no_repeat_ngram=50))
-    assert plain(free) == plain(blocked)
+    assert token_lists(free) == token_lists(blocked)
 
 
-def test_lengths_keep_to_their_limits(model, batch, sentences):
+def test_lengths_are_within_their_limits(model, batch, sentences):
     search = config(beam=3, nbest=3, min_length=3, max_length_ratio=1.0, max_length_extra=1)
     for sentence, found in zip(sentences, beam_search(model, batch(sentences), search), strict=True):
         assert all(3 <= len(h.tokens) <= max(3, len(sentence) + 1) for h in found)
 
 
-def test_specials_are_never_said_even_where_the_model_wants_them(build, batch, sentences):
+def test_special_symbols_are_never_generated(build, batch, sentences):
     model = build()
     with torch.no_grad():
         model.output_bias[[PAD, BOS, SINK, UNK]] = 50.0
-    said = {t for (h,) in beam_search(model, batch(sentences), config(beam=3)) for t in h.tokens}
-    assert said == {UNK}
+    generated = {t for (h,) in beam_search(model, batch(sentences), config(beam=3)) for t in h.tokens}
+    assert generated == {UNK}
     search = config(beam=3, forbid_unknown=True, min_length=2)
-    said = {t for (h,) in beam_search(model, batch(sentences), search) for t in h.tokens}
-    assert said and not said & {PAD, BOS, SINK, UNK, EOS}
+    generated = {t for (h,) in beam_search(model, batch(sentences), search) for t in h.tokens}
+    assert generated and not generated & {PAD, BOS, SINK, UNK, EOS}
 
 
-def test_a_prefix_is_said_first_and_the_rest_is_what_follows_it(model, batch, sentences):
+def test_translation_continues_the_prefix(model, batch, sentences):
     prefixes = [[5 + i % 4] * (i % 4) for i in range(len(sentences))]
     search = config(beam=3, nbest=2, length_penalty=0.5)
     found = beam_search(model, batch(sentences), search, prefixes)
@@ -208,8 +210,8 @@ def test_a_prefix_is_said_first_and_the_rest_is_what_follows_it(model, batch, se
     assert [list(h[0].tokens[: len(p)]) for h, p in zip(again, given_best, strict=True)] == given_best
 
 
-def test_a_wider_beam_keeps_the_sentences_of_a_finished_one_out(build, batch, sentences):
-    """Rows leave: later steps see fewer of them than the first steps."""
+def test_finished_sentences_leave_the_batch(build, batch, sentences):
+    """Finished sentences leave the batch: later steps have fewer rows than the first steps."""
     model = build(seed=4)
     rows: list[int] = []
     step = model.step
@@ -221,23 +223,26 @@ def test_a_wider_beam_keeps_the_sentences_of_a_finished_one_out(build, batch, se
     assert all(later <= earlier for earlier, later in itertools.pairwise(rows[1:]))
 
 
-def test_forgetting_abandoned_hypotheses_changes_nothing(model, batch, sentences, monkeypatch):
+def test_pruning_the_trace_does_not_change_results(model, batch, sentences, monkeypatch):
     search = config(beam=4, nbest=4, max_length_extra=12)
     kept = beam_search(model, batch(sentences), search)
     monkeypatch.setattr("regard.decoding.beam._FORGET", 1)
     for before, after in zip(kept, beam_search(model, batch(sentences), search), strict=True):
-        same(before, after, tolerance=0)
+        assert_same(before, after, tolerance=0)
 
 
-def test_what_attention_adds_decides_between_finished_hypotheses(build, batch, sentences):
-    """The place of a coverage penalty: it sees attention summed over all steps, end symbol included."""
+def test_attention_terms_change_the_score_of_finished_hypotheses(build, batch, sentences):
+    """A scorer's addition, such as the coverage penalty, gets attention summed over all steps.
 
-    def covered(attention, mask):
+    The step of the end symbol is included.
+    """
+
+    def coverage_term(attention, mask):
         return 3.0 * attention[0][:, 0].clamp(1e-3, 1).log().masked_fill(~mask, 0.0).sum(dim=1)
 
     search = config(beam=4, nbest=4, length_penalty=1.0)
     model = build()
-    found = beam_search(model, batch(sentences), search, scorer=Scorer(1.0, (covered,)))
+    found = beam_search(model, batch(sentences), search, scorer=Scorer(1.0, (coverage_term,)))
     for hypotheses in found:
         for h in hypotheses:
             total = torch.from_numpy(h.attention[0].sum(axis=(0, 1)))
@@ -247,7 +252,7 @@ def test_what_attention_adds_decides_between_finished_hypotheses(build, batch, s
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
 
 
-def test_certain_search_is_never_worse_than_likely_search(model, batch, sentences):
+def test_certain_stopping_is_never_worse_than_likely_stopping(model, batch, sentences):
     pair = [
         beam_search(model, batch(sentences), config(beam=3, scheme={"stop": stop}, length_penalty=1.5))
         for stop in ("likely", "certain")
@@ -256,18 +261,19 @@ def test_certain_search_is_never_worse_than_likely_search(model, batch, sentence
         assert certain.score >= likely.score - 1e-6
 
 
-def test_equal_scores_are_decided_the_same_way_every_time(build, batch, sentences):
+def test_ties_are_broken_deterministically(build, batch, sentences):
     model = build()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
     found = beam_search(model, batch(sentences), config(beam=3, nbest=3))
-    assert plain(found) == plain(beam_search(model, batch(sentences), config(beam=3, nbest=3)))
+    assert token_lists(found) == token_lists(beam_search(model, batch(sentences), config(beam=3, nbest=3)))
     for one, sentence in zip(found, sentences, strict=True):
-        assert plain([one]) == plain(beam_search(model, batch([sentence]), config(beam=3, nbest=3)))
+        alone = beam_search(model, batch([sentence]), config(beam=3, nbest=3))
+        assert token_lists([one]) == token_lists(alone)
 
 
-def test_damaged_weights_are_an_error_and_no_endless_search(build, batch, sentences):
+def test_nan_weights_raise_an_error(build, batch, sentences):
     model = build()
     with torch.no_grad():
         model.output_bias.fill_(torch.nan)
@@ -275,29 +281,29 @@ def test_damaged_weights_are_an_error_and_no_endless_search(build, batch, senten
         beam_search(model, batch(sentences), config(beam=3))
 
 
-def test_more_results_than_hypotheses_are_refused():
+def test_nbest_above_beam_is_rejected():
     with pytest.raises(ConfigError, match="nbest = 6"):
         config(beam=5, nbest=6)
 
 
-def test_search_leaves_the_mode_of_the_model_and_its_prediction_alone(build, batch, sentences):
+def test_search_does_not_change_training_mode_or_predictions(build, batch, sentences):
     model = build()
     model.train()
     kept: list[tuple[Prediction, torch.Tensor]] = []
     step = model.step
 
-    def watched(tokens, memories, state):
+    def recording_step(tokens, memories, state):
         prediction = step(tokens, memories, state)
         kept.append((prediction, prediction.log_probs.clone()))
         return prediction
 
-    model.step = watched
+    model.step = recording_step
     beam_search(model, batch(sentences), config(beam=2, no_repeat_ngram=1))
     assert model.training
     assert all(torch.equal(prediction.log_probs, before) for prediction, before in kept)
 
 
-def test_half_precision_gives_float32_scores(build, batch, sentences):
+def test_half_precision_models_return_float32_scores(build, batch, sentences):
     model = build().to(torch.bfloat16)
     for (hypothesis,) in beam_search(model, batch(sentences), config(beam=2)):
         assert hypothesis.attention[0].dtype == np.float32

@@ -1,4 +1,4 @@
-"""The fast way to the best tokens agrees with the plain one."""
+"""Tests of the top-k kernel over the vocabulary: it agrees with `torch.topk`."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ from regard.kernels.versions import using
     ties=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_the_best_tokens_are_those_of_topk(rows, size, count, ties, seed):
+def test_best_tokens_equal_topk(rows, size, count, ties, seed):
     generator = torch.Generator().manual_seed(seed)
     values = torch.randn(rows, size, generator=generator)
     if ties:
@@ -33,7 +33,7 @@ def test_the_best_tokens_are_those_of_topk(rows, size, count, ties, seed):
 
 
 @pytest.mark.parametrize("bits", [0x7FC00000, -0x400000])
-def test_what_is_no_number_comes_first_as_in_topk(bits):
+def test_nan_comes_first_as_in_topk(bits):
     values = torch.randn(3, 200)
     values[:, 150], values[:, 170], values[:, 20] = 0, torch.inf, -torch.inf
     values.view(torch.int32)[:, 150] = bits  # a NaN of either sign
@@ -43,28 +43,28 @@ def test_what_is_no_number_comes_first_as_in_topk(bits):
     assert found[:, 0].isnan().all() and torch.equal(found[:, 1:], values.topk(3, dim=1).values[:, 1:])
 
 
-def test_of_equal_numbers_the_first_comes_first():
+def test_ties_are_broken_by_position():
     values = torch.full((1, 300), -1.0)
     values[0, [7, 90, 280]] = torch.tensor([-0.0, 0.0, -0.0])
     assert best_tokens(values, 4)[1].tolist() == [[7, 90, 280, 0]]
 
 
-def test_the_kernel_and_the_plain_way_give_the_same():
+def test_kernel_equals_reference_implementation():
     values = torch.randn(4, 500)
     found = best_tokens(values, 5)
     with using("reference"):
-        plain = best_tokens(values, 5)
-    assert all(torch.equal(one, other) for one, other in zip(found, plain, strict=True))
+        reference = best_tokens(values, 5)
+    assert all(torch.equal(one, other) for one, other in zip(found, reference, strict=True))
 
 
-def test_a_row_gives_the_same_alone():
+def test_result_does_not_depend_on_the_other_rows():
     values = (3 * torch.randn(8, 3000)).round()
     together = best_tokens(values, 9)[1]
     for row in range(8):
         assert torch.equal(best_tokens(values[row : row + 1], 9)[1][0], together[row])
 
 
-def test_a_view_into_a_larger_tensor_is_read_right():
+def test_noncontiguous_views_give_the_same_result():
     values = torch.randn(6, 1000)
     for view in (values[2:], values[:, 3:], values[::2]):
         assert torch.equal(best_tokens(view, 3)[1], view.topk(3, dim=1).indices)

@@ -1,4 +1,4 @@
-"""Ensembles: one model twice is that model, two are the mean of their probabilities."""
+"""Tests of ensembles: the probabilities of the models are averaged at each time step."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def config(**options) -> SearchConfig:
     return from_dict(SearchConfig, {"max_length_ratio": 1.0, "max_length_extra": 4, **options})
 
 
-def test_a_model_with_itself_is_the_model(model, batch, sentences):
+def test_ensemble_of_a_model_with_itself_equals_the_model(model, batch, sentences):
     search = config(beam=3, nbest=3)
     alone = beam_search(model, batch(sentences), search)
     twice = beam_search(Ensemble([model, model]), batch(sentences), search)
@@ -30,7 +30,7 @@ def test_a_model_with_itself_is_the_model(model, batch, sentences):
             np.testing.assert_allclose(both, b.attention[0], atol=1e-6)
 
 
-def test_probabilities_are_averaged_step_by_step(build, batch, sentences):
+def test_probabilities_are_averaged_at_each_step(build, batch, sentences):
     models = [
         build(seed=1),
         build(seed=2, decoder={"cell": "gru"}, encoder={"cell": "gru"}),
@@ -47,7 +47,7 @@ def test_probabilities_are_averaged_step_by_step(build, batch, sentences):
             np.testing.assert_allclose(h.attention[0], heads, atol=1e-5)
 
 
-def test_forced_decoding_agrees_with_search(build, batch, sentences):
+def test_forced_decoding_agrees_with_beam_search(build, batch, sentences):
     ensemble = Ensemble([build(seed=1), build(seed=2)])
     for sentence, (h,) in zip(
         sentences, beam_search(ensemble, batch(sentences), config(beam=2)), strict=True
@@ -60,19 +60,19 @@ def test_forced_decoding_agrees_with_search(build, batch, sentences):
 def test_order_of_models_does_not_matter(build, batch, sentences):
     models = [build(seed=1), build(seed=2)]
     search = config(beam=3)
-    there, back = (
+    forward, backward = (
         [h.score for (h,) in beam_search(Ensemble(order), batch(sentences), search)]
         for order in (models, models[::-1])
     )
-    assert there == pytest.approx(back, abs=1e-5)
+    assert forward == pytest.approx(backward, abs=1e-5)
 
 
-def test_no_model_is_refused():
+def test_empty_ensemble_is_rejected():
     with pytest.raises(UsageError, match="at least one"):
         Ensemble([])
 
 
-def test_an_ensemble_has_the_device_and_the_parameters_of_its_models(build):
+def test_moving_an_ensemble_moves_all_its_models(build):
     ensemble = Ensemble([build(seed=1), build(seed=2)]).to(torch.float64)
     assert all(
         parameter.dtype == torch.float64 for model in ensemble.models for parameter in model.parameters()

@@ -1,4 +1,4 @@
-"""Minimum Bayes risk decoding: the definition, ties, duplicates, and what a translator makes of it."""
+"""Tests of minimum Bayes risk decoding: the definition, ties, duplicates, and use in the translator."""
 
 import math
 
@@ -38,52 +38,52 @@ def pair() -> TextPair:
 
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
 @pytest.mark.parametrize("sampled", [True, False])
-def test_the_best_candidate_is_that_of_the_definition(name, sampled):
+def test_ranking_equals_the_definition(name, sampled):
     log_probs = [-1.0, -2.0, -2.5, -4.0, -3.0]
     weights = [0.2] * 5 if sampled else [math.exp(p) / sum(map(math.exp, log_probs)) for p in log_probs]
     expected = [
         sum(
-            w * METRICS[name].sentence_score(said, [other]).score
+            w * METRICS[name].sentence_score(candidate, [other]).score
             for w, other in zip(weights, CANDIDATES, strict=True)
         )
-        for said in CANDIDATES
+        for candidate in CANDIDATES
     ]
     found = rank(CANDIDATES, log_probs, config(utility=name), sampled)
-    assert [place for place, _ in found] == sorted(range(5), key=lambda i: -expected[i])
+    assert [index for index, _ in found] == sorted(range(5), key=lambda i: -expected[i])
     assert [utility for _, utility in found] == pytest.approx(sorted(expected, reverse=True))
 
 
-def test_weights_can_be_said():
+def test_candidate_weights_are_configurable():
     logs = [math.log(0.6), math.log(0.2)]
     assert config(weights="uniform").weigh(logs, sampled=False) == pytest.approx([0.5, 0.5])
     assert config(weights="probability").weigh(logs, sampled=True) == pytest.approx([0.75, 0.25])
     assert config().weigh([-1e4, -1e4 - math.log(3)], sampled=False) == pytest.approx([0.75, 0.25])
 
 
-def test_a_text_drawn_twice_counts_twice_and_is_given_once():
+def test_duplicate_samples_count_twice_but_are_returned_once():
     texts = ["x y", "a b c d", "x y", "a b c e"]
     found = rank(texts, [-1.0] * 4, config(utility="bleu"), sampled=True)
-    assert sorted(place for place, _ in found) == [0, 1, 3]
-    by_hand = np.mean(
+    assert sorted(index for index, _ in found) == [0, 1, 3]
+    expected = np.mean(
         [100.0, BLEU(effective_order=True).sentence_score("x y", ["a b c d"]).score, 100.0, 0.0]
     )
-    assert dict(found)[0] == pytest.approx(by_hand)
+    assert dict(found)[0] == pytest.approx(expected)
 
 
-def test_of_equal_candidates_the_first_is_taken():
-    assert [place for place, _ in rank(["a", "b", "c"], [-1.0] * 3, config(), sampled=True)] == [0, 1, 2]
+def test_ties_are_broken_by_candidate_order():
+    assert [index for index, _ in rank(["a", "b", "c"], [-1.0] * 3, config(), sampled=True)] == [0, 1, 2]
     assert rank(["a b"], [-3.0], config(), sampled=False) == [(0, pytest.approx(100))]
     assert rank([""], [-3.0], config(utility="bleu"), sampled=True) == [(0, 0.0)]
 
 
-def test_a_repeating_candidate_has_the_least_expected_rep_utility():
+def test_repetitive_candidate_has_the_lowest_expected_rep_utility():
     texts = ["the cat sat", "the cat the cat the cat", "a cat sat"]
     found = expected_utilities(texts, np.full(3, 1 / 3), "rep")
     assert found.argmin() == 1 and found[0] == pytest.approx(100)
 
 
 @pytest.mark.parametrize("sampling", [None, SamplingConfig()])
-def test_a_translator_chooses_among_its_candidates(build, sampling):
+def test_translator_returns_the_best_candidates(build, sampling):
     model, text = build(), pair()
     lines = ["a b c", "", "d e", "g f e d c"]
     wide = list(Translator(model, text, search(beam=8, nbest=8), sampling).translate(number_lines(lines)))
@@ -95,22 +95,22 @@ def test_a_translator_chooses_among_its_candidates(build, sampling):
             continue
         log_probs = [one.hypothesis.log_probability for one in candidates.translations]
         expected = rank(texts, log_probs, config(), sampling is not None)[:2]
-        assert [one.text for one in found.translations] == [texts[place] for place, _ in expected]
+        assert [one.text for one in found.translations] == [texts[index] for index, _ in expected]
         assert [one.score for one in found.translations] == pytest.approx([u for _, u in expected])
         assert found.translations[0].hypothesis.log_probability in log_probs
 
 
-def test_samples_that_weigh_by_probability_are_counted_once(build):
+def test_samples_weighted_by_probability_are_counted_once(build):
     model, text = build(), pair()
-    drawn = Translator(
+    sampler = Translator(
         model, text, search(beam=40, nbest=40, max_length_ratio=0.0, max_length_extra=1), SamplingConfig()
     )
-    (candidates,) = drawn.translate(number_lines(["a b"]))
-    once = {one.hypothesis.tokens: one for one in candidates.translations}
-    assert len(once) < len(candidates.translations)
-    probabilities = np.exp([one.hypothesis.log_probability for one in once.values()])
+    (candidates,) = sampler.translate(number_lines(["a b"]))
+    distinct = {one.hypothesis.tokens: one for one in candidates.translations}
+    assert len(distinct) < len(candidates.translations)
+    probabilities = np.exp([one.hypothesis.log_probability for one in distinct.values()])
     weights = probabilities / probabilities.sum()
-    expected = expected_utilities([one.text for one in once.values()], weights, "chrf")
+    expected = expected_utilities([one.text for one in distinct.values()], weights, "chrf")
     setting = config(candidates=40, weights="probability")
     chosen = Translator(
         model,
@@ -123,7 +123,7 @@ def test_samples_that_weigh_by_probability_are_counted_once(build):
     assert found.translations[0].score == pytest.approx(expected.max())
 
 
-def test_there_are_32_samples_or_the_whole_beam_unless_told():
+def test_default_candidates_are_32_samples_or_the_whole_beam():
     assert config().search(search(), sampled=True).nbest == 32
     assert config().search(search(), sampled=False).nbest == 4
     assert config(candidates=3).search(search(nbest=2), sampled=False).nbest == 3

@@ -1,4 +1,4 @@
-"""Batches searched side by side."""
+"""Tests of decoding several batches in parallel threads."""
 
 import threading
 from collections.abc import Iterator
@@ -19,21 +19,21 @@ def threads(request) -> Iterator[int]:
     torch.set_num_threads(before)
 
 
-def test_results_come_in_the_order_of_the_batches(threads) -> None:
+def test_results_are_in_batch_order(threads) -> None:
     assert each_batch(nn.Linear(1, 1), list(range(20)), lambda x: 2 * x) == [2 * x for x in range(20)]
     assert each_batch(nn.Linear(1, 1), [], lambda x: x) == []
 
 
-def test_the_threads_are_shared_out_and_come_back(threads) -> None:
+def test_threads_are_divided_and_restored(threads) -> None:
     seen: dict[str, int] = {}
-    together = threading.Barrier(2, timeout=30)
+    barrier = threading.Barrier(2, timeout=30)
 
-    def look(batch: int) -> None:
+    def record_threads(batch: int) -> None:
         if threads > 1:
-            together.wait()  # so that neither thread takes both batches
+            barrier.wait()  # so that neither thread takes both batches
         seen[threading.current_thread().name] = torch.get_num_threads()
 
-    each_batch(nn.Linear(1, 1), [0, 1], look)
+    each_batch(nn.Linear(1, 1), [0, 1], record_threads)
     assert sorted(seen.values()) == {1: [1], 2: [1, 1], 3: [1, 1], 4: [2, 2]}[threads]
     assert torch.get_num_threads() == threads
     later: list[int] = []
@@ -43,14 +43,14 @@ def test_the_threads_are_shared_out_and_come_back(threads) -> None:
     assert later == [threads]
 
 
-def test_an_error_is_the_callers_and_leaves_nothing_changed(threads) -> None:
+def test_errors_propagate_and_restore_the_state(threads) -> None:
     model = nn.Linear(1, 1).train()
     with pytest.raises(ZeroDivisionError):
         each_batch(model, [1, 0, 1], lambda x: 1 / x)
     assert model.training and torch.get_num_threads() == threads
 
 
-def test_a_thread_born_meanwhile_has_all_threads(threads) -> None:
+def test_new_threads_get_the_full_thread_count(threads) -> None:
     seen: list[int] = []
 
     def search(batch: int) -> None:
@@ -62,20 +62,20 @@ def test_a_thread_born_meanwhile_has_all_threads(threads) -> None:
     assert seen == [threads] * 3
 
 
-def test_a_model_in_training_is_not_while_it_searches(threads) -> None:
+def test_model_is_in_eval_mode_during_search(threads) -> None:
     model = nn.Linear(1, 1).train()
 
     def search(batch: int) -> bool:
         with evaluating(model):
             pass
-        return model.training  # what the search of the other batch has now
+        return model.training  # the mode while the other batch may still be decoded
 
     found = each_batch(model, [0, 1, 2], search)
     assert found == [threads == 1] * 3 and model.training
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_searches_have_the_autocast_of_the_caller(threads, enabled) -> None:
+def test_threads_inherit_the_callers_autocast(threads, enabled) -> None:
     x = torch.ones(2, 2)
     with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
         found = each_batch(nn.Linear(1, 1), [x, x, x], lambda x: (x @ x).dtype)

@@ -1,4 +1,4 @@
-"""The coverage penalty: its formula, whom it counts, and what search makes of it."""
+"""Tests of the coverage penalty: its formula, the source tokens it counts, and its effect on search."""
 
 import itertools
 import math
@@ -26,31 +26,31 @@ def config(weight: float = 0.7, floor: float = 0.1, unfinished: bool = False, **
 
 
 def penalty(hypothesis, words: int, weight: float = 0.7, floor: float = 0.1) -> float:
-    """Wu et al. (2016), Eq. 14, with the floor, of the first `words` source tokens."""
+    """Return the coverage penalty of Wu et al. (2016), Eq. 14, with a floor, for `words` source tokens."""
     received = hypothesis.attention[-1].mean(axis=1).sum(axis=0)[:words]
     return weight * sum(math.log(max(floor, min(1.0, float(a)))) for a in received)
 
 
-def plain(results):
+def tokens_and_scores(results):
     return [[(h.tokens, h.score) for h in hypotheses] for hypotheses in results]
 
 
-def test_the_penalty_is_the_logarithm_between_the_floor_and_one_of_what_real_words_received():
+def test_penalty_is_the_log_of_clamped_coverage_of_unmasked_tokens():
     heads = torch.tensor([[[0.1, 0.5, 2.0, 0.0, 0.0], [0.0, 0.5, 1.0, 0.0, 0.0]]])
     words = torch.tensor([[True, True, True, False, False]])
-    first = torch.zeros(1, 1, 5)  # another layer, which is not looked at
+    first = torch.zeros(1, 1, 5)  # another layer, which the penalty ignores
     found = CoveragePenalty(2.0, 0.2)((first, heads), words)
     assert float(found) == pytest.approx(2 * (math.log(0.2) + math.log(0.5) + math.log(1.0)))
 
 
-def test_nothing_is_added_without_a_weight():
+def test_zero_weight_adds_no_penalty():
     assert Scorer.of(SearchConfig()) == Scorer(1.0)
     assert Scorer.of(config(weight=0.0)).additions == ()
     assert Scorer.of(config(0.3, 0.2)) == Scorer(0.6, (CoveragePenalty(0.3, 0.2),))
 
 
 @pytest.mark.parametrize("unfinished", [False, True])
-def test_scores_are_those_of_the_formula_and_of_forced_decoding(model, batch, sentences, unfinished):
+def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, unfinished):
     search = config(beam=4, nbest=4, unfinished=unfinished)
     for sentence, found in zip(sentences, beam_search(model, batch(sentences, 2), search), strict=True):
         pairs = collate([sentence] * len(found), [[*h.tokens, EOS] for h in found], range(len(found)))
@@ -63,13 +63,13 @@ def test_scores_are_those_of_the_formula_and_of_forced_decoding(model, batch, se
 
 
 @pytest.mark.parametrize("unfinished", [False, True])
-def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_translations(build, batch, unfinished):
-    words, longest = 8, 3
-    model = build(seed=1, words=words)
+def test_exhaustive_beam_finds_the_best_translations(build, batch, unfinished):
+    vocab_size, longest = 8, 3
+    model = build(seed=1, vocab_size=vocab_size)
     source = [[5, 7, 6]]
-    allowed = [UNK, *range(SINK + 1, words)]
-    every = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
-    pairs = collate(source * len(every), [[*t, EOS] for t in every], range(len(every)))
+    allowed = [UNK, *range(SINK + 1, vocab_size)]
+    translations = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
+    pairs = collate(source * len(translations), [[*t, EOS] for t in translations], range(len(translations)))
     size = {
         "beam": len(allowed) ** longest,
         "nbest": 20,
@@ -78,18 +78,18 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_translations(build, b
     }
     search = config(2.0, unfinished=unfinished, scheme={"stop": "certain"}, **size)
     best = sorted(force(model, pairs, Scorer.of(search)), key=lambda h: -h.score)[:20]
-    plainly = sorted(force(model, pairs, Scorer(0.6)), key=lambda h: -h.score)[:20]
-    assert [h.tokens for h in best] != [h.tokens for h in plainly]
+    without_penalty = sorted(force(model, pairs, Scorer(0.6)), key=lambda h: -h.score)[:20]
+    assert [h.tokens for h in best] != [h.tokens for h in without_penalty]
     (found,) = beam_search(model, batch(source), search)
     assert [h.score for h in found] == pytest.approx([h.score for h in best], abs=1e-5)
     assert [h.tokens for h in found] == [h.tokens for h in best]
 
 
-def test_a_sink_costs_nothing_however_little_it_gets(build, batch, sentences):
+def test_sink_is_not_penalized(build, batch, sentences):
     model = build(attention={"map": "sparsemax"})
-    sunk = [[*sentence, SINK] for sentence in sentences]
+    with_sink = [[*sentence, SINK] for sentence in sentences]
     for sentence, found in zip(
-        sentences, beam_search(model, batch(sunk), config(beam=3, nbest=3)), strict=True
+        sentences, beam_search(model, batch(with_sink), config(beam=3, nbest=3)), strict=True
     ):
         for hypothesis in found:
             lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6
@@ -98,7 +98,7 @@ def test_a_sink_costs_nothing_however_little_it_gets(build, batch, sentences):
 
 
 @pytest.mark.parametrize("unfinished", [False, True])
-def test_a_sentence_is_translated_the_same_alone_in_a_batch_and_padded(model, batch, sentences, unfinished):
+def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences, unfinished):
     search = config(beam=4, nbest=2, unfinished=unfinished)
     together = beam_search(model, batch(sentences, extra=3), search)
     for sentence, found in zip(sentences, together, strict=True):
@@ -106,7 +106,7 @@ def test_a_sentence_is_translated_the_same_alone_in_a_batch_and_padded(model, ba
         assert [h.score for h in alone] == pytest.approx([h.score for h in found], abs=1e-4)
 
 
-def test_certain_search_is_never_worse_than_likely_search(model, batch, sentences):
+def test_certain_stopping_is_never_worse_than_likely_stopping(model, batch, sentences):
     pair = [
         beam_search(model, batch(sentences), config(beam=3, scheme={"stop": stop}))
         for stop in ("likely", "certain")
@@ -115,30 +115,30 @@ def test_certain_search_is_never_worse_than_likely_search(model, batch, sentence
         assert certain.score >= likely.score - 1e-6
 
 
-def test_one_search_answers_for_several_scorers_as_one_search_for_each(model, batch, sentences):
+def test_shared_search_equals_one_search_per_scorer(model, batch, sentences):
     options = [(alpha, beta) for alpha in (0.0, 0.5, 2.0) for beta in (0.0, 0.3, 2.0)]
     configs = [config(beta, length_penalty=alpha, beam=4, nbest=2) for alpha, beta in options]
     together = beam_searches(model, batch(sentences), configs[0], [Scorer.of(one) for one in configs])
     for found, one in zip(together, configs, strict=True):
-        assert plain(found) == plain(beam_search(model, batch(sentences), one))
-    assert len({str(plain(found)) for found in together}) > 1
+        assert tokens_and_scores(found) == tokens_and_scores(beam_search(model, batch(sentences), one))
+    assert len({str(tokens_and_scores(found)) for found in together}) > 1
 
 
-def test_several_scorers_cannot_share_a_search_that_ranks_unfinished_hypotheses(model, batch, sentences):
+def test_shared_search_rejects_penalties_on_unfinished_hypotheses(model, batch, sentences):
     with pytest.raises(ConfigError, match="unfinished"):
         beam_searches(model, batch(sentences), config(unfinished=True), [Scorer()])
 
 
-def test_the_ranking_of_unfinished_hypotheses_changes_what_is_found(build, batch, sentences):
-    model = build(seed=4, attention={"scorer": "general"})  # which words it covers differs more
+def test_penalizing_unfinished_hypotheses_changes_the_results(build, batch, sentences):
+    model = build(seed=4, attention={"scorer": "general"})  # its hypotheses differ more in coverage
     found = [
         beam_search(model, batch(sentences), config(3.0, beam=3, unfinished=unfinished))
         for unfinished in (False, True)
     ]
-    assert plain(found[0]) != plain(found[1])
+    assert tokens_and_scores(found[0]) != tokens_and_scores(found[1])
 
 
-def test_an_ensembles_penalty_is_that_of_all_its_heads(build, batch, sentences):
+def test_ensemble_penalty_averages_all_heads(build, batch, sentences):
     model = Ensemble([build(seed=1), build(seed=2)])
     found = beam_search(model, batch(sentences), config(beam=3))
     for sentence, (hypothesis,) in zip(sentences, found, strict=True):
@@ -148,16 +148,16 @@ def test_an_ensembles_penalty_is_that_of_all_its_heads(build, batch, sentences):
         assert hypothesis.score == pytest.approx(expected, abs=1e-5)
 
 
-def test_what_is_drawn_has_the_score_of_the_formula(build, batch, sentences):
-    drawn = sample(build(), batch(sentences), config(nbest=2), SamplingConfig(), range(len(sentences)))
-    for sentence, found in zip(sentences, drawn, strict=True):
+def test_samples_are_scored_by_the_formula(build, batch, sentences):
+    samples = sample(build(), batch(sentences), config(nbest=2), SamplingConfig(), range(len(sentences)))
+    for sentence, found in zip(sentences, samples, strict=True):
         for hypothesis in found:
             lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6
             expected = hypothesis.log_probability / lp + penalty(hypothesis, len(sentence))
             assert hypothesis.score == pytest.approx(expected, abs=1e-5)
 
 
-def test_covering_more_is_what_a_heavy_penalty_chooses(build, batch, sentences):
+def test_larger_weight_selects_better_coverage(build, batch, sentences):
     model, size = build(seed=2), {"beam": 6, "nbest": 6}
     means = []
     for weight in (0.0, 5.0):

@@ -1,4 +1,4 @@
-"""Sampling: limits where it is search, and frequencies where it is chance."""
+"""Tests of sampling: deterministic settings equal greedy search; frequencies match probabilities."""
 
 import math
 
@@ -27,13 +27,13 @@ def tokens(results):
 
 
 @pytest.mark.parametrize("options", [{"temperature": 1e-6}, {"top_k": 1}, {"top_p": 1e-9}])
-def test_without_chance_left_it_is_greedy_search(model, batch, sentences, options):
+def test_deterministic_settings_equal_greedy_search(model, batch, sentences, options):
     greedy = beam_search(model, batch(sentences), search())
-    drawn = sample(model, batch(sentences), search(), sampling(**options), range(len(sentences)))
-    assert tokens(drawn) == tokens(greedy)
+    samples = sample(model, batch(sentences), search(), sampling(**options), range(len(sentences)))
+    assert tokens(samples) == tokens(greedy)
 
 
-def test_a_sentence_draws_the_same_alone_in_a_batch_and_padded(model, batch, sentences):
+def test_samples_do_not_depend_on_batch_or_padding(model, batch, sentences):
     settings, lines = search(), list(range(1, len(sentences) + 1))
     together = sample(model, batch(sentences, extra=2), settings, sampling(seed=7), lines)
     for sentence, line, found in zip(sentences, lines, together, strict=True):
@@ -41,7 +41,7 @@ def test_a_sentence_draws_the_same_alone_in_a_batch_and_padded(model, batch, sen
         assert tokens(alone) == tokens([found])
 
 
-def test_another_seed_or_line_draws_otherwise(build, batch):
+def test_samples_depend_on_seed_and_line_number(build, batch):
     model, source = build(), batch([[5, 6, 7, 8]] * 8)
     first = tokens(sample(model, source, search(), sampling(seed=1), range(8)))
     assert first == tokens(sample(model, source, search(), sampling(seed=1), range(8)))
@@ -49,15 +49,15 @@ def test_another_seed_or_line_draws_otherwise(build, batch):
     assert len({row[0] for row in first}) > 2
 
 
-def test_probabilities_and_attention_are_those_of_forced_decoding(model, batch, sentences):
-    drawn = sample(
+def test_probabilities_and_attention_equal_forced_decoding(model, batch, sentences):
+    samples = sample(
         model,
         batch(sentences),
         search(beam=3, nbest=3),
         sampling(temperature=2.0, top_k=6),
         range(len(sentences)),
     )
-    for sentence, found in zip(sentences, drawn, strict=True):
+    for sentence, found in zip(sentences, samples, strict=True):
         pairs = collate([sentence] * 3, [[*h.tokens, EOS] for h in found], range(3))
         for ours, theirs in zip(found, force(model, pairs), strict=True):
             assert ours.token_log_probs == pytest.approx(theirs.token_log_probs, abs=1e-5)
@@ -67,11 +67,11 @@ def test_probabilities_and_attention_are_those_of_forced_decoding(model, batch, 
 
 
 @pytest.mark.parametrize(("options", "kept"), [({}, 1.0), ({"top_k": 3}, None), ({"temperature": 0.5}, None)])
-def test_first_tokens_come_as_often_as_their_probability_says(build, batch, options, kept):
+def test_token_frequencies_match_their_probabilities(build, batch, options, kept):
     model = build(seed=6)
-    draws = 4000
+    num_samples = 4000
     settings = search(max_length_ratio=0.0, max_length_extra=1)
-    found = sample(model, batch([[5, 6]] * draws), settings, sampling(**options), range(draws))
+    found = sample(model, batch([[5, 6]] * num_samples), settings, sampling(**options), range(num_samples))
     memories, state = model.begin(batch([[5, 6]]))
     log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
     log_probs[[0, 2, 4]] = -torch.inf
@@ -83,15 +83,15 @@ def test_first_tokens_come_as_often_as_their_probability_says(build, batch, opti
         torch.tensor([h.tokens[0] if h.tokens else EOS for (h,) in found]), minlength=len(expected)
     )
     for count, probability in zip(counts.tolist(), expected.tolist(), strict=True):
-        deviation = math.sqrt(draws * probability * (1 - probability))
-        assert abs(count - draws * probability) <= 4.5 * deviation + 1e-9
+        deviation = math.sqrt(num_samples * probability * (1 - probability))
+        assert abs(count - num_samples * probability) <= 4.5 * deviation + 1e-9
 
 
-def test_nothing_beyond_the_kept_probability_is_drawn(build, batch):
+def test_top_p_samples_only_from_the_nucleus(build, batch):
     model = build(seed=6)
-    draws, p = 300, 0.5
+    num_samples, p = 300, 0.5
     settings = search(max_length_ratio=0.0, max_length_extra=1)
-    found = sample(model, batch([[5, 6]] * draws), settings, sampling(top_p=p), range(draws))
+    found = sample(model, batch([[5, 6]] * num_samples), settings, sampling(top_p=p), range(num_samples))
     memories, state = model.begin(batch([[5, 6]]))
     log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
     log_probs[[0, 2, 4]] = -torch.inf
@@ -100,11 +100,11 @@ def test_nothing_beyond_the_kept_probability_is_drawn(build, batch):
     assert {h.tokens[0] if h.tokens else EOS for (h,) in found} == nucleus
 
 
-def test_lengths_prefixes_and_blocking_hold(model, batch, sentences):
+def test_samples_respect_lengths_prefixes_and_blocking(model, batch, sentences):
     settings = search(beam=2, nbest=2, min_length=3, no_repeat_ngram=1, max_length_extra=1)
     prefixes = [[5]] * len(sentences)
-    drawn = sample(model, batch(sentences), settings, sampling(), range(len(sentences)), prefixes)
-    for sentence, found in zip(sentences, drawn, strict=True):
+    samples = sample(model, batch(sentences), settings, sampling(), range(len(sentences)), prefixes)
+    for sentence, found in zip(sentences, samples, strict=True):
         for h in found:
             assert h.tokens[0] == 5
             assert len(set(h.tokens)) == len(h.tokens)

@@ -1,4 +1,4 @@
-"""The record of a search: paths read backwards, and memory let go."""
+"""Tests of the trace of a search: backtracking of paths, and release of memory."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from regard.decoding.trace import Trace
 STEPS, ROWS = 30, 6
 
 
-def record(forget_every: int | None) -> tuple[Trace, list[list[int]]]:
-    """A search in which every row goes on from a row drawn among the first two, and its rows at each step."""
+def record_search(forget_every: int | None) -> tuple[Trace, list[list[int]]]:
+    """Record a search in which each row continues one of the first two; return the trace and lineages."""
     generator = torch.Generator().manual_seed(1)
     trace = Trace()
     lineages = [[row] for row in range(ROWS)]
@@ -28,8 +28,8 @@ def record(forget_every: int | None) -> tuple[Trace, list[list[int]]]:
 
 
 @pytest.mark.parametrize("forget_every", [None, 1, 7])
-def test_a_path_goes_through_its_parents(forget_every):
-    trace, lineages = record(forget_every)
+def test_path_follows_its_parents(forget_every):
+    trace, lineages = record_search(forget_every)
     steps = np.array([*[STEPS - 1] * ROWS, 3])
     rows = np.array([*range(ROWS), 5])
     paths = trace.paths(steps, rows, np.full(ROWS + 1, -9.0), np.full(ROWS + 1, 2))
@@ -43,10 +43,10 @@ def test_a_path_goes_through_its_parents(forget_every):
     assert early.attention[0][-1, 0, 0] == 305
 
 
-def test_what_no_hypothesis_came_through_is_forgotten():
-    trace, _ = record(forget_every=10)
+def test_rows_without_surviving_hypotheses_are_released():
+    trace, _ = record_search(forget_every=10)
     kept = [len(weights[0]) for weights in trace._weights]
-    # Both rows that were gone on from in a step may be alive; row 5 of step 3 ended and stays.
+    # Both rows that were continued at a step may be alive; row 5 of step 3 is finished and stays.
     assert max(kept[:3]) <= 3
     assert kept[3] <= 3
     assert max(kept[4:19]) <= 2

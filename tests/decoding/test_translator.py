@@ -1,4 +1,4 @@
-"""From lines to translations: order, memory, bad lines, unknown words, links."""
+"""Tests of the translator from lines to translations: order, memory, rejected lines, unknown words, links."""
 
 import itertools
 import logging
@@ -38,7 +38,7 @@ def lines(texts=LINES):
     return number_lines(texts)
 
 
-def test_results_come_in_order_whatever_the_blocks_and_batches(build):
+def test_results_do_not_depend_on_blocks_and_batches(build):
     model = build()
     expected = [r.text for r in Translator(model, TEXT, search(min_length=1)).translate(lines())]
     assert len(expected) == len(LINES)
@@ -51,7 +51,7 @@ def test_results_come_in_order_whatever_the_blocks_and_batches(build):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
-def test_batches_side_by_side_give_the_same_every_time(build, threads):
+def test_parallel_batches_are_deterministic(build, threads):
     options = search(min_length=1, batch={"sentences": 2})
     translator, texts = Translator(build(), TEXT, options), LINES * 4
     before, found = torch.get_num_threads(), []
@@ -68,7 +68,7 @@ def test_batches_side_by_side_give_the_same_every_time(build, threads):
     assert found[0] == found[1]
 
 
-def test_no_more_lines_are_read_than_a_block(build):
+def test_at_most_two_blocks_of_lines_are_read(build):
     read: list[int] = []
 
     def endless():
@@ -88,7 +88,7 @@ def test_empty_lines_translate_to_empty_lines(build):
     assert results[0].translations == ()
 
 
-def test_a_line_too_long_is_refused_with_a_warning_and_the_others_go_on(build, caplog):
+def test_overlong_lines_are_skipped_with_a_warning(build, caplog):
     texts = ["a b", "a " * 100_000, "z" * 10_000_000, "a b"]
     with caplog.at_level(logging.WARNING):
         results = list(
@@ -100,8 +100,8 @@ def test_a_line_too_long_is_refused_with_a_warning_and_the_others_go_on(build, c
     assert "line 3" in caplog.messages[1]
 
 
-def test_learned_positions_are_read_to_the_last():
-    """The source needs none for an end symbol; the target does."""
+def test_all_learned_positions_are_usable():
+    """The end symbol needs a position in the target but not in the source."""
     settings = {
         "width": 8,
         "heads": 2,
@@ -119,7 +119,7 @@ def test_learned_positions_are_read_to_the_last():
     assert [one.hypothesis is None for one in scored] == [False, True, True]
 
 
-def test_a_term_that_no_translation_has_room_for_is_left_out(build):
+def test_term_longer_than_the_limit_is_skipped(build):
     options = search(min_length=1, batch={"longest": 6})
     line = Line(1, "a b", terms="A B A B A B A B\tE")
     (result,) = Translator(build(), TEXT, options).translate([line])
@@ -127,7 +127,7 @@ def test_a_term_that_no_translation_has_room_for_is_left_out(build):
     assert result.lacking == ("'A B A B A B A B'",)
 
 
-def test_a_term_that_another_rule_forbids_leaves_the_translation_as_it_is_without_it(build):
+def test_forbidden_term_does_not_change_the_translation(build):
     options = search(min_length=1, no_repeat_ngram=1)
     translator = Translator(build(), TEXT, options)
     with_term, without = translator.translate([Line(1, "a b", terms="A A\tE"), Line(2, "a b", terms="E")])
@@ -135,7 +135,7 @@ def test_a_term_that_another_rule_forbids_leaves_the_translation_as_it_is_withou
     assert with_term.text == without.text and "E" in without.text.split() and not without.lacking
 
 
-def test_every_result_has_tokens_scores_attention_and_links(build):
+def test_results_have_tokens_scores_attention_and_links(build):
     options = search(nbest=2)
     for sampling in (None, SamplingConfig()):
         for result in Translator(build(), TEXT, options, sampling).translate(lines()):
@@ -148,28 +148,29 @@ def test_every_result_has_tokens_scores_attention_and_links(build):
                 assert translation.text == " ".join(translation.tokens)
 
 
-def test_links_join_subwords():
+def test_links_sum_attention_over_subword_tokens():
     from regard.decoding.hypothesis import Hypothesis
     from regard.decoding.translate import Translation
 
     weights = np.array([[0.3, 0.3, 0.4], [0.0, 0.1, 0.9], [1, 0, 0]], dtype=np.float32)
     hypothesis = Hypothesis((5, 6), 0.0, 0.0, (0.0, 0.0, 0.0), (weights[:, None],))
-    # Source words: pieces 0 and 1, piece 2. The first target word has 0.6 on the first source word.
+    # Source tokens 0 and 1 form the first word, token 2 the second.
+    # The first target word has 0.6 on the first source word.
     one = Translation("A B", ("A", "B"), hypothesis, (0, 0, 1), (0, 1))
     assert one.links == {(0, 0), (1, 1)}
-    # Both target pieces are one word: 0.6 + 0.1 against 0.4 + 0.9.
+    # Both target tokens form one word: 0.6 + 0.1 against 0.4 + 0.9.
     assert Translation("AB", ("A", "B"), hypothesis, (0, 0, 1), (0, 0)).links == {(1, 0)}
 
 
-def test_an_unknown_word_is_replaced_by_the_word_it_attends_to():
+def test_unknown_token_is_replaced_by_the_attended_source_word():
     links = frozenset({(2, 0), (0, 1), (2, 2)})
-    said = replace_unknown(
+    replaced = replace_unknown(
         [False, True, True, True], ["A", "<unk>", "<unk>", "<unk>"], links, ["x", "y", "z"], TEXT
     )
-    assert said == ["A", "x", "z", "<unk>"]
+    assert replaced == ["A", "x", "z", "<unk>"]
 
 
-def test_replacement_reaches_the_text_but_not_the_tokens(build):
+def test_replacement_changes_the_text_but_not_the_tokens(build):
     model = build()
     model.output_bias.data[UNK] = 50.0
     options = search(alignment={"replace_unknown": True}, max_length_ratio=0.0, max_length_extra=2)
@@ -182,7 +183,7 @@ def test_replacement_reaches_the_text_but_not_the_tokens(build):
     ]
 
 
-def test_a_prefix_is_written_as_it_was_given(build):
+def test_prefix_text_is_unchanged(build):
     given = number_lines(["a b", "", "c"], ["A new", "B", ""])
     results = list(Translator(build(), TEXT, search(alignment={"replace_unknown": True})).translate(given))
     assert results[0].text.startswith("A new")
@@ -193,12 +194,12 @@ def test_a_prefix_is_written_as_it_was_given(build):
 @pytest.mark.parametrize(
     ("texts", "prefixes", "message"), [(["a", "b"], ["A"], "line 2"), (["a"], ["A", "B"], "1")]
 )
-def test_prefixes_must_be_as_many_as_lines(texts, prefixes, message):
+def test_number_of_prefixes_must_match_the_lines(texts, prefixes, message):
     with pytest.raises(DataError, match=message):
         list(number_lines(texts, prefixes))
 
 
-def test_a_sample_depends_on_the_line_number_not_on_the_block(build):
+def test_samples_depend_on_the_line_number_not_on_the_block(build):
     model, sampling = build(), SamplingConfig()
     whole = list(Translator(model, TEXT, search(), sampling).translate(lines(["a b c"] * 6)))
     parts = Translator(model, TEXT, search(batch={"block": 2}), sampling).translate(lines(["a b c"] * 6))
@@ -206,7 +207,7 @@ def test_a_sample_depends_on_the_line_number_not_on_the_block(build):
     assert len({r.text for r in whole}) > 1
 
 
-def test_batches_hold_every_line_once_within_their_limits():
+def test_batches_contain_every_line_once_within_their_limits():
     generator = np.random.default_rng(0)
     lengths = generator.integers(0, 40, 200).tolist()
     config = from_dict(SearchBatchConfig, {"sentences": 7, "tokens": 60})
@@ -217,7 +218,7 @@ def test_batches_hold_every_line_once_within_their_limits():
         assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= 60
 
 
-def test_scores_of_given_lines_are_those_search_gave_them(build, caplog):
+def test_scoring_returns_the_scores_of_search(build, caplog):
     model = build()
     results = list(Translator(model, TEXT, search(length_penalty=0.6)).translate(lines()))
     pairs = [(r.line.text, r.text) for r in results]
@@ -234,5 +235,5 @@ def test_scores_of_given_lines_are_those_search_gave_them(build, caplog):
     assert len(caplog.messages) == 2
 
 
-def test_a_line_knows_its_number():
+def test_lines_are_numbered_from_one():
     assert list(number_lines(["a", "b"])) == [Line(1, "a"), Line(2, "b")]

@@ -1,4 +1,4 @@
-"""The unknown token is not generated where every word can be spelled in subword tokens."""
+"""Tests of the default of `forbid_unknown`: <unk> is forbidden if subword tokens can spell every word."""
 
 import pytest
 
@@ -16,5 +16,5 @@ from regard.decoding.config import SearchConfig
         ({"forbid_unknown": True}, False, True),
     ],
 )
-def test_the_tokenizer_decides_unless_the_settings_do(settings, subword, forbidden):
+def test_tokenizer_determines_the_default(settings, subword, forbidden):
     assert from_dict(SearchConfig, settings).for_text(subword).forbid_unknown is forbidden
