@@ -1,4 +1,4 @@
-"""Small parallel text for the tests of preparing."""
+"""Small parallel corpora and tokenizer settings for the preprocessing tests."""
 
 import random
 
@@ -18,15 +18,17 @@ OBJECTS = "dog cat house tree car bird fish table".split()
 
 
 def sentences(number, seed=0):
-    draw = random.Random(seed)
-    picks = [[draw.randrange(8) for _ in range(draw.randint(1, 6))] for _ in range(number)]
+    """Return `number` German and English sentences that are word-by-word translations."""
+    generator = random.Random(seed)
+    picks = [[generator.randrange(8) for _ in range(generator.randint(1, 6))] for _ in range(number)]
     sources = ["Der " + " und der ".join(NOUNS[i] for i in pick) + "." for pick in picks]
     targets = ["The " + " and the ".join(OBJECTS[i] for i in pick) + "." for pick in picks]
     return sources, targets
 
 
-def corpus(folder, name, sources, targets, **more):
-    paths = {side: folder / f"{name}.{side}" for side in ("source", "target")}
+def corpus(directory, name, sources, targets, **more):
+    """Write a parallel corpus and return its table in the data configuration."""
+    paths = {side: directory / f"{name}.{side}" for side in ("source", "target")}
     paths["source"].write_text("".join(f"{line}\n" for line in sources))
     paths["target"].write_text("".join(f"{line}\n" for line in targets))
     return {**{side: str(path) for side, path in paths.items()}, **more}
@@ -37,8 +39,10 @@ def configure(data, **more):
 
 
 def both(kind):
+    """Return the tokenizer settings of both sides."""
     return {f"{side}_tokenizer": KINDS[kind] for side in ("source", "target")}
 
 
 def stamp(prepared):
+    """Return inode and modification time, which change if the data is prepared again."""
     return prepared.folder.stat().st_ino, (prepared.folder / "manifest.json").stat().st_mtime_ns

@@ -1,3 +1,5 @@
+"""Tests of batching: grouping by length, order, and padding."""
+
 import numpy as np
 import pytest
 import torch
@@ -22,7 +24,7 @@ def columns(pairs):
 
 
 @given(lengths, settings, st.integers(0, 2**40), st.integers(0, 50))
-def test_every_row_comes_once_an_epoch(pairs, config, seed, epoch):
+def test_every_row_occurs_once_per_epoch(pairs, config, seed, epoch):
     made = batches(*columns(pairs), config, seed, epoch)
     assert all(len(batch) for batch in made)
     rows = np.concatenate([*made, np.zeros(0, dtype=np.int64)])
@@ -30,7 +32,7 @@ def test_every_row_comes_once_an_epoch(pairs, config, seed, epoch):
 
 
 @given(lengths, settings)
-def test_a_batch_is_no_larger_than_asked_unless_one_sentence_is(pairs, config):
+def test_batches_respect_their_size_unless_a_single_pair_exceeds_it(pairs, config):
     source, target = columns(pairs)
     for batch in batches(source, target, config, 1, 0):
         widest = max(source[batch].max(), target[batch].max())
@@ -39,7 +41,7 @@ def test_a_batch_is_no_larger_than_asked_unless_one_sentence_is(pairs, config):
 
 
 @given(lengths, settings, st.integers(0, 100), st.integers(0, 100))
-def test_order_is_a_function_of_seed_and_epoch(pairs, config, seed, epoch):
+def test_order_depends_only_on_seed_and_epoch(pairs, config, seed, epoch):
     first = batches(*columns(pairs), config, seed, epoch)
     np.random.seed(7)
     second = batches(*columns(pairs), config, seed, epoch)
@@ -56,7 +58,7 @@ def test_seeds_and_epochs_give_different_orders():
     assert len(orders) == 4
 
 
-def test_sorting_in_pools_leaves_little_padding():
+def test_sorting_within_pools_reduces_padding():
     random = np.random.default_rng(0)
     source = random.geometric(0.05, 5000) + 3
     target = source + random.integers(-2, 3, 5000)
@@ -67,12 +69,12 @@ def test_sorting_in_pools_leaves_little_padding():
     assert sum(int(target[b].max()) * len(b) for b in unsorted) > 1.5 * target.sum()
 
 
-def test_lengths_of_different_numbers_are_refused():
+def test_different_numbers_of_lengths_are_rejected():
     with pytest.raises(UsageError, match="2 source lengths but 3 target lengths"):
         batches([1, 2], [1, 2, 3], BatchConfig(), 0, 0)
 
 
-def test_collating_pads_on_the_right():
+def test_collate_pads_on_the_right():
     batch = collate([[5, 6, 7], [8]], [[9, EOS], [9, 9, EOS]], [4, 2])
     assert batch.source.tokens.tolist() == [[5, 6, 7], [8, PAD, PAD]]
     assert batch.source.lengths.tolist() == [3, 1]
@@ -85,18 +87,18 @@ def test_collating_pads_on_the_right():
     assert batch.source.tokens.dtype == batch.source.lengths.dtype == batch.rows.dtype == torch.int64
 
 
-def test_mask_is_false_at_padding_and_true_at_a_real_token_with_the_padding_id():
+def test_mask_depends_on_length_not_on_the_padding_id():
     batch = collate([[PAD, 5], [6]], None, [0, 1])
     assert batch.source.mask.tolist() == [[True, True], [True, False]]
     assert batch.target is None and batch.target_tokens == 0
 
 
-def test_no_sentences_and_empty_sentences_collate():
+def test_empty_batches_and_empty_sentences_collate():
     assert collate([], None, []).source.tokens.shape == (0, 0)
     assert collate([[], [5]], None, [0, 1]).source.lengths.tolist() == [0, 1]
 
 
-def test_moving_a_batch_moves_all_of_it():
+def test_moving_a_batch_moves_all_tensors():
     batch = collate([[5]], [[6, EOS]], [0]).to("meta")
     assert batch.target is not None
     tensors = (batch.source.tokens, batch.source.lengths, batch.target.tokens, batch.rows)

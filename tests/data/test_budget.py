@@ -1,4 +1,4 @@
-"""What source tokens may receive: budgets, the sink, lines of fertilities."""
+"""Tests of attention budgets: upper and lower bounds of source tokens, the sink, and fertility files."""
 
 import math
 
@@ -20,7 +20,7 @@ def text(budget: Budget | None) -> TextPair:
     return TextPair(side, side, budget)
 
 
-def test_the_sink_stands_after_the_last_word_and_never_in_padding() -> None:
+def test_sink_follows_the_last_token_before_padding() -> None:
     batch = text(Budget.constant(ConstantFertilityConfig(value=2.0), 7)).batch(
         [[EIN], [EIN, HUND]], None, [0, 1]
     )
@@ -29,14 +29,14 @@ def test_the_sink_stands_after_the_last_word_and_never_in_padding() -> None:
     assert batch.upper.tolist() == [[2.0, math.inf, 0.0], [2.0, 2.0, math.inf]]
 
 
-def test_without_a_sink_or_a_budget_sentences_stay_as_they_are() -> None:
+def test_sentences_are_unchanged_without_sink_or_budget() -> None:
     bare = text(Budget.constant(ConstantFertilityConfig(value=3.0, sink=False), 7))
     assert bare.sink == () and bare.batch([[EIN]], None, [0]).source.tokens.tolist() == [[EIN]]
     free = text(None).batch([[EIN]], None, [0])
     assert free.upper is None and free.source.tokens.tolist() == [[EIN]]
 
 
-def test_given_fertilities_take_the_place_of_the_models() -> None:
+def test_user_specified_fertilities_override_the_models() -> None:
     made = text(Budget.constant(ConstantFertilityConfig(value=2.0), 7))
     batch = made.batch([[EIN, HUND], [HUND]], None, [0, 1], [read_fertilities("- 1:4", [0, 1], "here"), None])
     assert batch.upper is not None and batch.lower is not None
@@ -44,21 +44,21 @@ def test_given_fertilities_take_the_place_of_the_models() -> None:
     assert batch.lower.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
 
 
-def test_a_field_a_word_goes_to_each_of_its_pieces() -> None:
+def test_fertility_of_a_word_applies_to_each_of_its_subword_tokens() -> None:
     found = read_fertilities("2 0 1:", [0, 0, 1, 2, 2], "here")
     assert found[:3] == ((0.0, 2.0), (0.0, 2.0), (0.0, 0.0))
-    assert [least for least, _ in found[3:]] == [1.0, 1.0]
+    assert [minimum for minimum, _ in found[3:]] == [1.0, 1.0]
     with pytest.raises(DataError, match="4 fertilities, but the sentence has 3 words in 5 tokens"):
         read_fertilities("1 1 1 1", [0, 0, 1, 2, 2], "here")
 
 
-def test_a_demand_raises_the_models_own_most() -> None:
+def test_minimum_raises_the_models_maximum() -> None:
     budget = Budget.constant(ConstantFertilityConfig(value=2.0, sink=False), 7)
     (upper,), lower = budget.bounds([[EIN, HUND]], [read_fertilities("3: 1:", [0, 1], "here")])
     assert lower is not None and upper.tolist() == [3.0, 2.0] and lower[0].tolist() == [3.0, 1.0]
 
 
-def test_bounds_of_less_than_one_unit_are_refused_without_a_sink() -> None:
+def test_bounds_below_one_unit_are_rejected_without_a_sink() -> None:
     given = read_fertilities("0.5 0.4", [0, 1], "here")
     budget = Budget.constant(ConstantFertilityConfig(value=2.0), 7)
     budget.check([EIN, HUND], given, 1, "here")
@@ -77,20 +77,20 @@ def test_bounds_of_less_than_one_unit_are_refused_without_a_sink() -> None:
         ("1 inf: 2", "infinite minimum"),
     ],
 )
-def test_wrong_fertilities_are_one_clear_message_with_the_line(line, message) -> None:
+def test_invalid_fertilities_are_reported_with_the_line(line, message) -> None:
     with pytest.raises(DataError, match=message) as raised:
         read_fertilities(line, [0, 1, 2], "file, line 7")
     assert "file, line 7" in str(raised.value)
 
 
-def test_budgets_are_equal_when_every_token_may_receive_the_same() -> None:
+def test_budgets_with_the_same_bounds_are_equal() -> None:
     two = Budget.constant(ConstantFertilityConfig(value=2.0), 7)
     assert two == Budget.constant(ConstantFertilityConfig(value=2.0), 7)
     assert two != Budget.constant(ConstantFertilityConfig(value=3.0), 7)
     assert two != Budget.constant(ConstantFertilityConfig(value=2.0, sink=False), 7)
 
 
-def test_a_guided_budget_is_kept_beside_the_vocabulary(tmp_path) -> None:
+def test_guided_budget_is_saved_with_the_vocabulary(tmp_path) -> None:
     budget = Budget(GuidedFertilityConfig(), np.array([1, 1, 1, 1, 1, 3, 2], dtype=np.float32))
     text(budget).save(tmp_path)
     loaded = TextPair.load(tmp_path).budget
@@ -101,7 +101,7 @@ def test_a_guided_budget_is_kept_beside_the_vocabulary(tmp_path) -> None:
         Budget.load(path, GuidedFertilityConfig(), Vocabulary((*SPECIALS, "kein", "Hund")))
 
 
-def test_a_guided_budget_of_tokens_with_line_separators_is_read_back(tmp_path) -> None:
+def test_guided_budget_with_line_separators_in_tokens_is_loaded(tmp_path) -> None:
     vocabulary = Vocabulary((*SPECIALS, "a\u2028b", "c\x85"))
     budget = Budget(GuidedFertilityConfig(), np.array([1, 1, 1, 1, 1, 3, 2], dtype=np.float32))
     budget.save(tmp_path / "source.fertility", vocabulary)

@@ -1,3 +1,5 @@
+"""Tests of reading parallel text: line ends, encodings, damaged files, and the settings of a corpus."""
+
 import gzip
 import logging
 import os
@@ -5,8 +7,7 @@ import tracemalloc
 
 import pytest
 
-from regard.config import from_dict
-from regard.config_reference import reference
+from regard.config import from_dict, options
 from regard.data.corpus import LONGEST, CorpusConfig, DataConfig, clean_line, read_lines, read_pairs
 from regard.errors import ConfigError, DataError
 
@@ -26,13 +27,13 @@ def write(path, content):
         b"\xef\xbb\xbfeins\r\nzwei \xc3\xa4",
     ],
 )
-def test_line_ends_marks_and_gzip_make_no_difference(tmp_path, content, zipped):
+def test_line_ends_bom_and_gzip_do_not_change_the_text(tmp_path, content, zipped):
     path = write(tmp_path / "text", gzip.compress(content) if zipped else content)
     assert list(read_lines(path)) == ["eins", "zwei ä"]
 
 
-def test_lines_end_at_line_feeds_alone(tmp_path):
-    # What `wc -l` counts: other separators of Unicode are no line ends.
+def test_only_line_feeds_end_a_line(tmp_path):
+    # As for `wc -l`; other Unicode separators do not end a line.
     path = write(tmp_path / "text", "a\u2028b\x85c\x0bd\re\nf\n".encode())
     assert list(read_lines(path)) == ["a\u2028b c d e", "f"]
 
@@ -45,11 +46,11 @@ def test_control_characters_become_spaces_and_are_counted(tmp_path, caplog):
     assert path in caplog.text
 
 
-def test_cleaning_a_line_keeps_what_is_text():
+def test_cleaning_keeps_printable_text():
     assert clean_line("Größe €5 \u200d\U0001f600\n") == ("Größe €5 \u200d\U0001f600", 0)
 
 
-def test_not_utf8_names_file_line_and_byte(tmp_path):
+def test_invalid_utf8_is_reported_with_file_line_and_byte(tmp_path):
     path = write(tmp_path / "latin", b"gut\nsch\xf6n\n")
     with pytest.raises(DataError, match=r"latin: line 2, byte 4: not UTF-8 \(0xf6, byte 8 of the text\)"):
         list(read_lines(path))
@@ -62,12 +63,12 @@ def test_not_utf8_names_file_line_and_byte(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", gzip.compress(b"")])
-def test_an_empty_file_is_named(tmp_path, content):
+def test_empty_files_are_reported(tmp_path, content):
     with pytest.raises(DataError, match=r"nothing.*empty"):
         list(read_lines(write(tmp_path / "nothing", content)))
 
 
-def test_missing_files_and_folders_are_named(tmp_path):
+def test_missing_files_and_directories_are_reported(tmp_path):
     with pytest.raises(DataError, match=r"absent: No such file"):
         list(read_lines(tmp_path / "absent"))
     with pytest.raises(DataError, match="directory"):
@@ -75,20 +76,20 @@ def test_missing_files_and_folders_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("cut", [5, 20, -4, -9])
-def test_a_truncated_gzip_file_is_named(tmp_path, cut):
+def test_truncated_gzip_files_are_reported(tmp_path, cut):
     whole = gzip.compress("".join(f"line {i}\n" for i in range(50)).encode())
     with pytest.raises(DataError, match=r"cut\.gz: damaged gzip file"):
         list(read_lines(write(tmp_path / "cut.gz", whole[:cut])))
 
 
-def test_an_altered_gzip_file_is_named(tmp_path):
+def test_corrupt_gzip_files_are_reported(tmp_path):
     whole = bytearray(gzip.compress("".join(f"line {i}\n" for i in range(50)).encode()))
     whole[-6] ^= 1
     with pytest.raises(DataError, match="damaged gzip file"):
         list(read_lines(write(tmp_path / "bad.gz", bytes(whole))))
 
 
-def test_pairs_come_from_two_files_or_from_one(tmp_path):
+def test_pairs_are_read_from_two_files_or_one_tsv_file(tmp_path):
     source, target = write(tmp_path / "s", b"a\nb\n"), write(tmp_path / "t", b"x\ny\n")
     both = write(tmp_path / "both", b"a\tx\nb\ty\tmore\n")
     expected = [("a", "x"), ("b", "y")]
@@ -96,8 +97,8 @@ def test_pairs_come_from_two_files_or_from_one(tmp_path):
     assert list(read_pairs(CorpusConfig(tsv=both))) == expected
 
 
-def test_columns_choose_source_and_target(tmp_path):
-    # The inflection data: lemma, features, form.
+def test_columns_select_source_and_target(tmp_path):
+    # The columns of the inflection data: lemma, features, form.
     path = write(tmp_path / "nouns", "Kloß\tplural\tKlöße\n".encode())
     assert list(read_pairs(CorpusConfig(tsv=path, columns=(1, 2, 3)))) == [("Kloß\tplural", "Klöße")]
     assert list(read_pairs(CorpusConfig(tsv=path, columns=(3, 1)))) == [("Klöße", "Kloß")]
@@ -106,7 +107,7 @@ def test_columns_choose_source_and_target(tmp_path):
 @pytest.mark.parametrize(
     ("left", "right"), [(b"a\nb\nc\n", b"x\n"), (b"a\n", b"x\ny\nz"), (b"a\n", b"x\n\n")]
 )
-def test_different_line_counts_name_both_files_and_counts(tmp_path, left, right):
+def test_different_line_counts_are_reported_with_both_files(tmp_path, left, right):
     source, target = write(tmp_path / "s", left), write(tmp_path / "t", right)
     counts = [len(content.splitlines()) for content in (left, right)]
     with pytest.raises(DataError) as caught:
@@ -114,7 +115,7 @@ def test_different_line_counts_name_both_files_and_counts(tmp_path, left, right)
     assert f"{source} has {counts[0]} lines but {target} has {counts[1]}" in str(caught.value)
 
 
-def test_a_line_without_a_tab_is_named(tmp_path):
+def test_line_without_a_tab_is_reported(tmp_path):
     path = write(tmp_path / "both", b"a\tx\nb\n")
     with pytest.raises(DataError, match="both: line 2: 1 tab-separated columns, expected 2"):
         list(read_pairs(CorpusConfig(tsv=path)))
@@ -124,7 +125,7 @@ FILES = {"source": "s", "target": "t"}
 
 
 @pytest.mark.parametrize(
-    ("corpus", "says"),
+    ("corpus", "message"),
     [
         ({}, "either"),
         ({"source": "s"}, "either"),
@@ -136,12 +137,12 @@ FILES = {"source": "s", "target": "t"}
         ({"tsv": "b", "columns": [1, 1, 3]}, "twice"),
     ],
 )
-def test_a_corpus_that_makes_no_sense_is_refused(corpus, says):
-    with pytest.raises(ConfigError, match=says):
+def test_invalid_corpus_settings_are_rejected(corpus, message):
+    with pytest.raises(ConfigError, match=message):
         from_dict(DataConfig, {"train": [corpus], "valid": FILES})
 
 
-def test_settings_that_do_not_fit_together_are_refused():
+def test_inconsistent_settings_are_rejected():
     data = {"train": [FILES], "valid": FILES}
     with pytest.raises(ConfigError, match="joint"):
         from_dict(DataConfig, {**data, "source_tokenizer": {"kind": "bpe"}})
@@ -154,19 +155,18 @@ def test_settings_that_do_not_fit_together_are_refused():
     assert from_dict(DataConfig, {**data, **tokenizers}).target_tokenizer.language == "en"
 
 
-def test_every_option_has_its_sentence():
-    for table in reference(DataConfig):
-        for option in table.options:
-            assert all(text.endswith(".") for text in option.help.values()), option.name
+def test_every_option_has_a_help_sentence():
+    for option in options(DataConfig):
+        assert option.help.endswith("."), option.path
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_line_that_is_too_long_is_empty_and_named_and_the_rest_keeps_its_numbers(tmp_path, caplog, packed):
+@pytest.mark.parametrize("zipped", [False, True])
+def test_overlong_lines_become_empty_and_are_reported(tmp_path, caplog, zipped):
     path = tmp_path / "long"
-    most = b"x" * (LONGEST - 1)
-    content = b"one\n" + b"y" * LONGEST + b"\n" + most + b"\nfour\n" + b"z" * (3 * LONGEST)
-    path.write_bytes(gzip.compress(content, 1) if packed else content)
-    assert list(read_lines(path)) == ["one", "", most.decode(), "four", ""]
+    longest_line = b"x" * (LONGEST - 1)
+    content = b"one\n" + b"y" * LONGEST + b"\n" + longest_line + b"\nfour\n" + b"z" * (3 * LONGEST)
+    path.write_bytes(gzip.compress(content, 1) if zipped else content)
+    assert list(read_lines(path)) == ["one", "", longest_line.decode(), "four", ""]
     assert f"long: line 2 has {LONGEST + 1} bytes, more than the maximum of {LONGEST}" in caplog.text
     assert f"long: line 5 has {3 * LONGEST} bytes" in caplog.text
     path.write_bytes(b"y" * 20 + b"\na\xff\n")
@@ -174,8 +174,8 @@ def test_a_line_that_is_too_long_is_empty_and_named_and_the_rest_keeps_its_numbe
         list(read_lines(path, 10))
 
 
-def test_a_line_of_gigabytes_takes_no_memory_to_speak_of(tmp_path):
-    """A gigabyte of one line packs to a megabyte; under a limit of memory it is read all the same."""
+def test_very_long_lines_need_little_memory(tmp_path):
+    """A very long line is skipped without being held in memory, so a small gzip file cannot exhaust it."""
     path = tmp_path / "bomb.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         for _ in range(256):
@@ -188,8 +188,8 @@ def test_a_line_of_gigabytes_takes_no_memory_to_speak_of(tmp_path):
     tracemalloc.stop()
 
 
-def test_devices_and_named_pipes_are_no_text(tmp_path):
+def test_devices_and_named_pipes_are_rejected(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for path, what in ((tmp_path / "pipe", "a named pipe"), ("/dev/zero", "a device")):
-        with pytest.raises(DataError, match=f"{what}, expected a regular file"):
+    for path, kind in ((tmp_path / "pipe", "a named pipe"), ("/dev/zero", "a device")):
+        with pytest.raises(DataError, match=f"{kind}, expected a regular file"):
             list(read_lines(path))

@@ -1,3 +1,5 @@
+"""Tests of atomic writing of files and directories."""
+
 import os
 from pathlib import Path
 
@@ -10,14 +12,14 @@ from regard.data.partial import partial_folder
 from regard.errors import DataError
 
 
-def test_a_file_is_written_whole_and_leaves_nothing_beside_it(tmp_path) -> None:
+def test_writing_is_atomic_and_leaves_no_temporary_files(tmp_path) -> None:
     path = tmp_path / "a.txt"
     write_atomic(path, b"old")
     write_atomic(path, b"new")
     assert read_bytes(path) == b"new" and [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_a_link_is_followed_and_a_device_is_not_replaced(tmp_path) -> None:
+def test_symbolic_links_are_followed_and_devices_are_not_replaced(tmp_path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.write_bytes(b"old")
     link.symlink_to(real)
@@ -27,7 +29,7 @@ def test_a_link_is_followed_and_a_device_is_not_replaced(tmp_path) -> None:
     assert Path(os.devnull).is_char_device()
 
 
-def test_links_in_a_circle_are_refused(tmp_path) -> None:
+def test_circular_symbolic_links_are_rejected(tmp_path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     with pytest.raises(DataError, match="a: cannot be written: Too many levels of symbolic links"):
@@ -37,7 +39,7 @@ def test_links_in_a_circle_are_refused(tmp_path) -> None:
     assert (tmp_path / "a").is_symlink()
 
 
-def test_a_full_disk_and_a_missing_folder_are_named_and_the_old_file_stays(tmp_path) -> None:
+def test_full_disk_and_missing_directory_are_reported(tmp_path) -> None:
     with pytest.raises(DataError, match="nowhere"):
         write_atomic(tmp_path / "nowhere" / "a", b"")
     if Path("/dev/full").is_char_device():
@@ -45,13 +47,13 @@ def test_a_full_disk_and_a_missing_folder_are_named_and_the_old_file_stays(tmp_p
             write_atomic(Path("/dev/full"), b"x")
 
 
-def test_the_digest_is_sha256(tmp_path) -> None:
+def test_digest_is_sha256(tmp_path) -> None:
     (tmp_path / "abc").write_bytes(b"abc")
     # FIPS 180-2, Appendix B.1.
     assert file_digest(tmp_path / "abc").startswith("ba7816bf8f01cfea414140de5dae2223")
 
 
-def test_a_pipe_is_written_through_and_stays_a_pipe(tmp_path) -> None:
+def test_named_pipes_are_written_to_and_not_replaced(tmp_path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -61,7 +63,7 @@ def test_a_pipe_is_written_through_and_stays_a_pipe(tmp_path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
-def test_an_error_of_the_one_who_writes_leaves_the_old_file(tmp_path) -> None:
+def test_error_while_writing_keeps_the_old_file(tmp_path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"old")
     with pytest.raises(ValueError, match="mine"), open_whole(path) as file:
@@ -70,30 +72,30 @@ def test_an_error_of_the_one_who_writes_leaves_the_old_file(tmp_path) -> None:
     assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_an_error_that_is_not_of_writing_keeps_its_name(tmp_path) -> None:
+def test_unrelated_errors_are_not_renamed(tmp_path) -> None:
     with pytest.raises(FileNotFoundError, match="elsewhere"), open_whole(tmp_path / "a") as file:
         file.write((tmp_path / "elsewhere").read_bytes())
 
 
-def test_what_a_killed_process_left_of_a_file_is_removed_by_the_next_to_write_it(tmp_path) -> None:
+def test_partial_files_of_killed_processes_are_removed(tmp_path) -> None:
     left = [tmp_path / f".{name}.0123abcd.partial" for name in ("a", "b", "a.b")]
-    for folder in left:
-        folder.mkdir()
-        (folder / "half").write_bytes(b"half")
+    for directory in left:
+        directory.mkdir()
+        (directory / "half").write_bytes(b"half")
     with partial_folder(tmp_path / "a") as alive:
         write_atomic(tmp_path / "a", b"whole")
         assert alive.is_dir()
-    assert [folder.exists() for folder in left] == [False, True, True]
+    assert [directory.exists() for directory in left] == [False, True, True]
 
 
-def test_the_longest_names_can_be_written(tmp_path) -> None:
+def test_file_names_of_maximum_length_can_be_written(tmp_path) -> None:
     path = tmp_path / ("ä" * 127)
     write_atomic(path, b"x")
     assert path.read_bytes() == b"x"
 
 
-@pytest.mark.parametrize("exchange", [True, False], ids=["at once", "one by one"])
-def test_a_whole_folder_takes_the_place_of_another(tmp_path, monkeypatch, exchange) -> None:
+@pytest.mark.parametrize("exchange", [True, False], ids=["atomic exchange", "two renames"])
+def test_directory_is_replaced_as_a_whole(tmp_path, monkeypatch, exchange) -> None:
     if not exchange:
         monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
     place = tmp_path / "link"
@@ -112,7 +114,7 @@ def test_a_whole_folder_takes_the_place_of_another(tmp_path, monkeypatch, exchan
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
 
 
-def test_a_folder_killed_between_two_renames_is_put_back(tmp_path) -> None:
+def test_directory_is_restored_after_a_kill_between_two_renames(tmp_path) -> None:
     (tmp_path / ".a.old").mkdir()
     (tmp_path / ".a.old" / "file").write_text("old")
     with pytest.raises(ValueError), whole_folder(tmp_path / "a"):

@@ -1,4 +1,4 @@
-"""Links of training pairs: which rows they belong to, what a batch makes of them, what is refused."""
+"""Tests of word links for guided alignment: their rows, their batches, and invalid links."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ LINKS = ["0-0 1p0 2-1", "6-0", "1-2", ""]
 
 @pytest.fixture
 def made(tmp_path: Path):
-    """Prepares two corpora, the second with a tag, and reads their links."""
+    """Return a function that prepares two corpora, the second with a tag, and reads their links."""
 
     def make(links: list[str], sink: bool = False) -> GuidedSplit:
         text = {"1.s": SOURCE[:2], "1.t": TARGET[:2], "2.s": SOURCE[2:], "2.t": TARGET[2:]}
@@ -39,30 +39,30 @@ def made(tmp_path: Path):
     return make
 
 
-def test_each_target_token_shares_itself_out_among_its_links(made) -> None:
+def test_links_of_a_target_token_are_weighted_equally(made) -> None:
     split = made(LINKS)
     assert len(split.split) == 3  # the second pair is too long
     links = split.batch([0]).links
     assert torch.equal(links, torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]]))
 
 
-def test_rows_keep_their_links_in_any_order_past_dropped_pairs_tags_and_padding(made) -> None:
+def test_links_follow_their_rows_in_any_order(made) -> None:
     split = made(LINKS)
     batch = split.batch([2, 1, 0])
     assert batch.links.shape == (3, 4, 3)
     assert batch.links[0].sum() == 0
     found = batch.links[1].nonzero().tolist()
-    assert found == [[2, 2]]  # token 1 of `b a` stands behind the tag
+    assert found == [[2, 2]]  # token 1 of `b a` is at position 2, after the tag
     assert torch.equal(batch.links[2, :3], split.batch([0]).links[0])
     assert batch.to("cpu").links is not None
 
 
-def test_a_sink_is_linked_to_nothing(made) -> None:
+def test_sink_has_no_links(made) -> None:
     batch = made(LINKS, sink=True).batch([0])
     assert batch.links.shape == (1, 3, 4) and batch.links[..., 3].sum() == 0
 
 
-def test_lengths_and_order_are_those_of_the_split(made) -> None:
+def test_lengths_and_order_equal_those_of_the_split(made) -> None:
     split = made(LINKS)
     assert split.lengths[0].tolist() == split.split.lengths[0].tolist() == [3, 3, 2]
 
@@ -79,19 +79,19 @@ def test_lengths_and_order_are_those_of_the_split(made) -> None:
         ([*LINKS, "0-0"], r"links: 5 lines, expected 4: one per training pair"),
     ],
 )
-def test_links_that_do_not_fit_are_refused_naming_the_line(made, links, message) -> None:
+def test_invalid_links_are_reported_with_the_line(made, links, message) -> None:
     with pytest.raises(DataError, match=message):
         made(links)
 
 
-def test_a_missing_file_is_named(made, tmp_path: Path) -> None:
+def test_missing_files_are_reported(made, tmp_path: Path) -> None:
     split = made(LINKS).split
     with pytest.raises(DataError, match="nowhere"):
         SplitLinks.read(tmp_path / "nowhere", split)
 
 
-def test_links_of_words_are_those_of_each_of_their_subwords(tmp_path: Path) -> None:
-    # Of what is seen least, subwords of one character: `aab` is a@@ a@@ b, and `cc` c@@ c.
+def test_word_links_apply_to_each_of_their_subword_tokens(tmp_path: Path) -> None:
+    # Without merges every subword token is one character: `aab` is a@@ a@@ b, and `cc` is c@@ c.
     text = {"s": ["aab cc d", "d aab"], "t": ["D cc", "aab D"], "links": ["0-1 2-0", "1p0"]}
     for name, lines in text.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

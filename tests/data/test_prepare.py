@@ -1,3 +1,5 @@
+"""Tests of preprocessing: ids, vocabularies, splits, manifest, statistics, and memory."""
+
 import gzip
 import json
 import logging
@@ -19,7 +21,7 @@ from regard.errors import DataError
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_prepared_ids_are_those_of_each_line(data, kind):
+def test_prepared_ids_equal_the_encoded_lines(data, kind):
     prepared = prepare(configure(data, **both(kind), min_count=2))
     for name, seed, number in (("train", 0, 60), ("valid", 1, 7)):
         split = prepared.split(name)
@@ -32,24 +34,24 @@ def test_prepared_ids_are_those_of_each_line(data, kind):
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe", "sentencepiece", "characters"])
-def test_decoding_prepared_ids_gives_the_text(data, kind):
+def test_decoding_prepared_ids_restores_the_text(data, kind):
     prepared = prepare(configure(data, **both(kind)))
     split = prepared.split("train")
     lines = [prepared.text.target.decode(split.example(row)[1].tolist()) for row in range(len(split))]
     assert lines == sentences(60)[1]
 
 
-def test_the_number_of_processes_does_not_matter(data, tmp_path, monkeypatch):
+def test_result_does_not_depend_on_the_number_of_processes(data, tmp_path, monkeypatch):
     monkeypatch.setattr(units, "CHUNK", 7)
     config = configure(data, **both("bpe"))
     contents = []
     for processes in (1, 2):
-        folder = prepare(config, tmp_path / f"p{processes}", processes=processes).folder
-        contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
+        directory = prepare(config, tmp_path / f"p{processes}", processes=processes).folder
+        contents.append({path.name: path.read_bytes() for path in directory.iterdir()})
     assert contents[0] == contents[1]
 
 
-def test_batches_hold_the_examples(data):
+def test_batches_contain_the_examples(data):
     split = prepare(configure(data)).split("train")
     made = split.batches(BatchConfig(size=8), 3, 1)
     assert sorted(np.concatenate(made).tolist()) == list(range(60))
@@ -61,7 +63,7 @@ def test_batches_hold_the_examples(data):
         assert batch.target.tokens[i, : len(target)].tolist() == target.tolist()
 
 
-def test_weights_say_how_often_a_corpus_is_seen(tmp_path, data):
+def test_sampling_weights_set_the_frequency_of_a_corpus(tmp_path, data):
     corpora = [
         corpus(tmp_path, "twice", *sentences(10, 1), weight=2.5),
         corpus(tmp_path, "half", *sentences(20, 2), weight=0.5),
@@ -80,7 +82,7 @@ def test_weights_say_how_often_a_corpus_is_seen(tmp_path, data):
     )
 
 
-def test_a_new_weight_needs_no_new_arrays(data):
+def test_new_sampling_weight_reuses_the_prepared_data(data):
     first = prepare(configure(data))
     data["train"][0]["weight"] = 3.0
     again = prepare(configure(data))
@@ -88,7 +90,7 @@ def test_a_new_weight_needs_no_new_arrays(data):
     assert len(again.split("train").epoch(0, 0)) == 180
 
 
-def test_a_tag_stands_before_every_source_sentence_of_its_corpus(tmp_path, data):
+def test_tag_precedes_every_source_sentence_of_its_corpus(tmp_path, data):
     corpora = [data["train"][0], corpus(tmp_path, "back", *sentences(5, 3), tag="<bt>")]
     prepared = prepare(configure(data, train=corpora, source_size=4, **both("bpe")))
     split, vocabulary = prepared.split("train"), prepared.text.source.vocabulary
@@ -100,19 +102,19 @@ def test_a_tag_stands_before_every_source_sentence_of_its_corpus(tmp_path, data)
     assert Prepared.open(prepared.folder).text.source.encode("<bt> Der Hund.")[0] == tag
 
 
-def test_a_joint_vocabulary_is_one_and_the_same(data):
+def test_shared_vocabulary_covers_both_sides(data):
     text = prepare(configure(data, joint_vocabulary=True)).text
     assert text.source.vocabulary == text.target.vocabulary
     assert "Der" in text.target.vocabulary and "The" in text.source.vocabulary
 
 
-def test_vocabularies_count_training_text_alone(tmp_path, data):
+def test_vocabularies_are_built_from_training_text_only(tmp_path, data):
     valid = corpus(tmp_path, "odd", ["Ungesehen"], ["unseen"])
     prepared = prepare(configure(data, valid=valid))
     assert prepared.split("valid").example(0)[0].tolist() == [UNK]
 
 
-def test_text_that_looks_like_a_special_is_text(tmp_path, data):
+def test_text_like_special_symbols_is_ordinary_text(tmp_path, data):
     odd = corpus(tmp_path, "odd", ["<s> </s> <pad> <sink> <unk>"] * 9, ["</s> a"] * 9)
     for kind in KINDS:
         prepared = prepare(configure(data, train=[odd, data["train"][0]], **both(kind)), tmp_path / kind)
@@ -120,7 +122,7 @@ def test_text_that_looks_like_a_special_is_text(tmp_path, data):
         assert min(source) > 4 and min(target[:-1]) > 4 and target[-1] == EOS
 
 
-def test_training_drops_and_counts_empty_and_long_pairs(tmp_path, data, caplog):
+def test_empty_and_long_training_pairs_are_dropped_and_counted(tmp_path, data, caplog):
     sources, targets = sentences(10, 5)
     sources[2], targets[4], sources[7] = "", "   ", "wort " * 100_000
     targets[9] = "a b c d e f g h"
@@ -137,14 +139,14 @@ def test_training_drops_and_counts_empty_and_long_pairs(tmp_path, data, caplog):
     )
 
 
-def test_rows_know_their_file_and_line(tmp_path, data):
+def test_rows_report_their_file_and_line(tmp_path, data):
     more = corpus(tmp_path, "more", ["", "a", "b"], ["x", "", "y"])
     split = prepare(configure(data, train=[data["train"][0], more])).split("train")
     assert split.where(60) == f"{more['source']} and {more['target']}: line 3"
     assert split.where(59).endswith("line 60")
 
 
-def test_evaluation_text_is_kept_as_it_stood(tmp_path, data):
+def test_evaluation_text_is_stored_unchanged(tmp_path, data):
     valid = corpus(tmp_path, "odd", ["eins  zwei", "", "drei"], ["one", "two", "three \u2028 x"])
     prepared = prepare(configure(data, valid=valid))
     assert prepared.split("valid").raw() == (["eins  zwei", "drei"], ["one", "three \u2028 x"])
@@ -152,14 +154,14 @@ def test_evaluation_text_is_kept_as_it_stood(tmp_path, data):
         prepared.split("train").raw()
 
 
-def test_splits_that_are_not_there_are_named(data):
+def test_missing_splits_are_reported(data):
     prepared = prepare(configure(data))
     assert list(prepared) == ["train", "valid"]
     with pytest.raises(DataError, match="'test'; there are train, valid"):
         prepared.split("test")
 
 
-def test_the_manifest_says_what_the_data_is(data):
+def test_manifest_describes_the_data(data):
     prepared = prepare(configure(data, **both("sentencepiece")))
     manifest = json.loads((prepared.folder / "manifest.json").read_text())
     assert manifest["wanted"]["settings"]["source_tokenizer"]["size"] == 330
@@ -171,7 +173,7 @@ def test_the_manifest_says_what_the_data_is(data):
     assert all(len(about["sha256"]) == 64 for about in manifest["files"].values())
 
 
-def test_gzip_and_tab_separated_text_give_the_same_arrays(tmp_path, data):
+def test_gzip_and_tsv_text_give_the_same_arrays(tmp_path, data):
     sources, targets = sentences(60)
     pairs = "".join(f"{s}\t{t}\n" for s, t in zip(sources, targets, strict=True))
     (tmp_path / "pairs.gz").write_bytes(gzip.compress(pairs.encode()))
@@ -181,13 +183,13 @@ def test_gzip_and_tab_separated_text_give_the_same_arrays(tmp_path, data):
     assert (plain.folder / name).read_bytes() == (zipped.folder / name).read_bytes()
 
 
-def test_progress_is_told(data):
-    told = []
-    prepare(configure(data), progress=lambda *what: told.append(what))
-    assert ("tokenizing train", 60, 60) in told and ("tokenizing valid", 7, 7) in told
+def test_progress_is_reported(data):
+    events = []
+    prepare(configure(data), progress=lambda *event: events.append(event))
+    assert ("tokenizing train", 60, 60) in events and ("tokenizing valid", 7, 7) in events
 
 
-def test_memory_grows_with_the_vocabulary_not_with_the_corpus(tmp_path, data, monkeypatch):
+def test_memory_does_not_grow_with_the_corpus(tmp_path, data, monkeypatch):
     monkeypatch.setattr(arrays, "ROWS", 500)
     monkeypatch.setattr(units, "CHUNK", 500)
     peaks = []
@@ -200,32 +202,33 @@ def test_memory_grows_with_the_vocabulary_not_with_the_corpus(tmp_path, data, mo
         prepare(config, tmp_path / f"p{number}", processes=1)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    # A pair more is 34 bytes of text, 40 of ids and 24 of places; what may grow is whether it stays.
+    # Each additional pair has 34 bytes of text, 40 of ids and 24 of offsets: it must not stay in memory.
     assert peaks[1] - peaks[0] < 10 * 12_000
 
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "multi30k"
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="no ../shared/data/multi30k beside the project")
-def test_real_captions_survive_preparing(tmp_path):
+@pytest.mark.skipif(not REAL.exists(), reason="needs ../shared/data/multi30k next to the project")
+def test_real_captions_are_restored_after_preparing(tmp_path):
     files = {"source": str(REAL / "val.de.gz"), "target": str(REAL / "val.en.gz")}
-    pieces = {"kind": "sentencepiece", "size": 2000, "coverage": 1.0}
-    data = {"train": [files], "valid": files, "source_tokenizer": pieces, "target_tokenizer": pieces}
+    sentencepiece = {"kind": "sentencepiece", "size": 2000, "coverage": 1.0}
+    tokenizers = {"source_tokenizer": sentencepiece, "target_tokenizer": sentencepiece}
+    data = {"train": [files], "valid": files, **tokenizers}
     prepared = prepare(from_dict(DataConfig, data), tmp_path / "prepared")
     split = prepared.split("valid")
     for row, line in enumerate(split.raw()[0][:300]):
         assert prepared.text.source.decode(split.example(row)[0].tolist()) == " ".join(line.split())
 
 
-def test_preparing_reports_unknown_tokens_and_characters_of_each_split(data, caplog):
+def test_unknown_tokens_and_characters_are_reported_per_split(data, caplog):
     config = configure(data, **both("words"))
     lines = Path(config.valid.source).read_text().splitlines()
     Path(config.valid.source).write_text(
         "".join(f"{line}\n" for line in [*lines[:-1], "Der H\u00fcnd H\u00fcnd"])
     )
     total = sum(len(line.split()) for line in lines[:-1]) + 3
-    for _ in range(2):  # when it is made, and when it is found
+    for _ in range(2):  # when the data is prepared, and when it is reused
         caplog.clear()
         with caplog.at_level("INFO"):
             prepared = prepare(config)
@@ -236,7 +239,7 @@ def test_preparing_reports_unknown_tokens_and_characters_of_each_split(data, cap
     assert about == {"tokens": total, "unknown": 2, "characters": {"\u00fc": 2}}
 
 
-def test_pieces_leave_no_token_unknown_and_report_characters_written_as_bytes(data, caplog):
+def test_byte_fallback_leaves_no_unknown_tokens_and_is_reported(data, caplog):
     config = configure(data, **both("sentencepiece"), min_count=3)
     lines = Path(config.valid.source).read_text().splitlines()
     Path(config.valid.source).write_text("".join(f"{line}\n" for line in [*lines[:-1], "\u65e5\u65e5\u672c"]))

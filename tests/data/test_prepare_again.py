@@ -1,3 +1,5 @@
+"""Tests of reusing prepared data: it is prepared again only if the text or the settings changed."""
+
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ from regard.data.prepared import Prepared, prepare
 from regard.errors import DataError
 
 
-def test_preparing_again_does_nothing_while_nothing_changed(data):
+def test_unchanged_data_is_reused(data):
     first = stamp(prepare(configure(data)))
     assert stamp(prepare(configure(data))) == first
     path = Path(data["train"][0]["source"])
@@ -15,7 +17,7 @@ def test_preparing_again_does_nothing_while_nothing_changed(data):
     assert stamp(prepare(configure(data))) == first
 
 
-def test_data_that_moved_is_not_prepared_again(data, tmp_path):
+def test_moved_text_files_do_not_trigger_preprocessing(data, tmp_path):
     first = stamp(prepare(configure(data)))
     moved = tmp_path / "moved"
     Path(data["valid"]["target"]).rename(moved)
@@ -24,7 +26,7 @@ def test_data_that_moved_is_not_prepared_again(data, tmp_path):
 
 
 @pytest.mark.parametrize("change", ["text", "setting", "missing", "truncated", "manifest", "vocabulary"])
-def test_preparing_again_follows_every_change(data, change):
+def test_every_change_triggers_preprocessing(data, change):
     first = prepare(configure(data))
     unchanged, more = stamp(first), {}
     if change == "text":
@@ -52,15 +54,15 @@ def test_preparing_again_follows_every_change(data, change):
 
 
 @pytest.mark.parametrize("name", ["train.source.tokens", "manifest.json", "target.vocabulary", "text.json"])
-def test_opening_names_what_is_broken(data, name):
-    folder = prepare(configure(data)).folder
-    path = folder / name
+def test_opening_reports_the_damaged_file(data, name):
+    directory = prepare(configure(data)).folder
+    path = directory / name
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(DataError) as caught:
-        Prepared.open(folder)
+        Prepared.open(directory)
     assert str(path) in str(caught.value)
 
 
-def test_opening_something_else_is_an_error(tmp_path):
+def test_opening_another_directory_is_an_error(tmp_path):
     with pytest.raises(DataError, match=r"manifest\.json"):
         Prepared.open(tmp_path)

@@ -1,3 +1,5 @@
+"""Tests of preprocessing failures: invalid input, full disks, killed processes, and concurrent changes."""
+
 import gzip
 import resource
 import signal
@@ -20,25 +22,25 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_clear_error_and_leaves_nothing(tmp_path, data, name):
-    source, target, says = BAD[name]
+def test_invalid_input_is_reported_and_leaves_no_files(tmp_path, data, name):
+    source, target, message = BAD[name]
     (tmp_path / "bad.source").write_bytes(source)
     (tmp_path / "bad.target").write_bytes(target)
     bad = {side: str(tmp_path / f"bad.{side}") for side in ("source", "target")}
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(DataError, match=says):
+    with pytest.raises(DataError, match=message):
         prepare(configure(data, train=[bad]))
     assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize("path", ["absent", "."])
-def test_missing_input_and_folders_are_named(tmp_path, data, path):
+def test_missing_input_and_directories_are_reported(tmp_path, data, path):
     data["train"][0]["source"] = str(tmp_path / path)
     with pytest.raises(DataError, match=r"No such file|a directory"):
         prepare(configure(data))
 
 
-def test_windows_text_with_a_mark_gives_the_same_arrays(tmp_path, data):
+def test_windows_text_with_a_bom_gives_the_same_data(tmp_path, data):
     plain = prepare(configure(data))
     path = Path(data["train"][0]["source"])
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
@@ -46,7 +48,7 @@ def test_windows_text_with_a_mark_gives_the_same_arrays(tmp_path, data):
     assert windows.text.source.vocabulary == plain.text.source.vocabulary
 
 
-def test_a_broken_input_leaves_the_data_of_before(data):
+def test_invalid_input_keeps_the_earlier_data(data):
     first = prepare(configure(data))
     Path(data["train"][0]["source"]).write_bytes(b"\xff\n")
     with pytest.raises(DataError):
@@ -54,7 +56,7 @@ def test_a_broken_input_leaves_the_data_of_before(data):
     assert len(Prepared.open(first.folder).split("train")) == 60
 
 
-def test_a_full_disk_is_one_clear_error_and_leaves_the_data_of_before(tmp_path, data):
+def test_full_disk_is_reported_and_keeps_the_earlier_data(tmp_path, data):
     first = prepare(configure(data))
     unchanged = stamp(first)
     data["train"] = [corpus(tmp_path, "more", *sentences(3000, 4))]
@@ -64,7 +66,8 @@ def test_a_full_disk_is_one_clear_error_and_leaves_the_data_of_before(tmp_path, 
     old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
     try:
-        with pytest.raises(DataError, match=r"prepared: cannot write preprocessed.*File too large; no files were kept"):
+        message = r"prepared: cannot write preprocessed.*File too large; no files were kept"
+        with pytest.raises(DataError, match=message):
             prepare(config)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -73,13 +76,13 @@ def test_a_full_disk_is_one_clear_error_and_leaves_the_data_of_before(tmp_path, 
     assert stamp(Prepared.open(first.folder)) == unchanged
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path, data):
+def test_directory_that_cannot_be_created_is_an_error(tmp_path, data):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="File exists"):
         prepare(configure(data), tmp_path / "file" / "prepared")
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path, data):
+def test_directories_with_other_files_are_not_changed(tmp_path, data):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").write_text("words")
     with pytest.raises(DataError, match="does not contain prepared data"):
@@ -87,11 +90,11 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, data):
     assert (tmp_path / "thesis" / "chapter").read_text() == "words"
 
 
-def test_what_a_killed_run_left_is_removed(tmp_path, data):
+def test_partial_data_of_killed_runs_is_removed(tmp_path, data):
     left, other = tmp_path / ".prepared.0123abcd.partial", tmp_path / ".other.0123abcd.partial"
-    for folder in (left, other):
-        folder.mkdir()
-        (folder / "train.source.tokens").write_bytes(b"half")
+    for directory in (left, other):
+        directory.mkdir()
+        (directory / "train.source.tokens").write_bytes(b"half")
     with partial_folder(tmp_path / "prepared") as alive:
         prepare(configure(data))
         assert alive.exists()
@@ -99,7 +102,7 @@ def test_what_a_killed_run_left_is_removed(tmp_path, data):
     assert other.exists()
 
 
-def test_data_that_was_replaced_meanwhile_is_not_mixed_with_what_was_opened(data):
+def test_replaced_data_is_not_mixed_with_opened_data(data):
     opened = prepare(configure(data))
     valid = opened.split("valid")
     Path(data["valid"]["source"]).write_text(Path(data["valid"]["source"]).read_text().upper())
@@ -109,7 +112,7 @@ def test_data_that_was_replaced_meanwhile_is_not_mixed_with_what_was_opened(data
             read()
 
 
-def test_open_data_stays_readable_while_it_is_replaced(data):
+def test_opened_split_stays_readable_after_replacement(data):
     split = prepare(configure(data)).split("train")
     before = split.example(3)[0].tolist()
     Path(data["train"][0]["source"]).write_text("Hund\n" * 60)

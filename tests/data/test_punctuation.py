@@ -1,4 +1,4 @@
-"""Plain text is written as the training text is; tokenised text is left as it is."""
+"""Tests of punctuation: plain text is split like the training text, and tokenized text stays unchanged."""
 
 import json
 
@@ -24,7 +24,7 @@ GERMAN = TextForm(tokenized=True, language="de")
 VOCABULARY = {word for line in TOKENIZED_DE for word in line.split()}
 
 
-PIECES = {"kind": "sentencepiece", "size": 400, "joint": False}
+SENTENCEPIECE = {"kind": "sentencepiece", "size": 400, "joint": False}
 
 
 def counted(lines):
@@ -36,41 +36,41 @@ def counted(lines):
 
 @pytest.mark.parametrize(("plain", "tokenized"), [*zip(PLAIN_DE, TOKENIZED_DE, strict=True)])
 @pytest.mark.parametrize("known", [VOCABULARY, {".", ",", '"', "!", "?", "'s"}])
-def test_plain_text_becomes_what_moses_makes_of_it(plain, tokenized, known):
+def test_plain_text_is_tokenized_like_moses(plain, tokenized, known):
     assert set_apart(plain, GERMAN, known.__contains__) == tokenized
 
 
 @pytest.mark.parametrize("line", [*TOKENIZED_DE, "Yahoo! heißt es .", "nur Wörter", "", "..."])
-def test_tokenised_text_stays_as_it_is(line):
+def test_tokenized_text_is_unchanged(line):
     assert set_apart(line, GERMAN, VOCABULARY.__contains__) == line
     assert set_apart(line, GERMAN, lambda _: False) == line
 
 
 @pytest.mark.parametrize("line", PLAIN_DE)
-def test_models_of_plain_text_get_plain_text(line):
+def test_plain_text_is_unchanged_for_plain_text_models(line):
     assert set_apart(line, TextForm(language="de"), VOCABULARY.__contains__) == line
 
 
-def test_words_that_the_vocabulary_holds_stay_whole():
+def test_words_in_the_vocabulary_are_not_split():
     known = {"Mr.", "don't", "go", ".", "Smith", "I"}.__contains__
     form = TextForm(tokenized=True, language="en")
     assert set_apart("Mr. Smith, don't go.", form, known) == "Mr. Smith , don't go ."
-    # Without punctuation nothing tells plain from tokenised text: words part only where all parts are known.
+    # Without punctuation, plain and tokenized text look alike: a word is split only if all parts are known.
     assert set_apart("I don't go", form, {"do", "go", "I", "don", "'t"}.__contains__) == "I don 't go"
     assert set_apart("I can't go", form, known) == "I can't go"
-    # To Moses an initial or an ordinal ends no sentence, but here the line does.
+    # For Moses, an initial or an ordinal does not end a sentence, but here the line ends.
     assert set_apart("Plan B.", form, {"Plan", "B", "."}.__contains__) == "Plan B ."
     assert set_apart("Plan B.", form, {"Plan", "B", "B."}.__contains__) == "Plan B."
 
 
-def test_marks_that_french_writes_apart_are_no_sign_of_tokenised_text():
+def test_french_spaced_punctuation_does_not_imply_tokenized_text():
     french = TextForm(tokenized=True, language="fr")
     known = {"oui", "ça", "va", "?", ","}.__contains__
     assert set_apart("oui, ça va ?", french, known) == "oui , ça va ?"
     assert set_apart("«\u00a0oui\u00a0», ça va\u202f?", french, known) == "« oui » , ça va ?"
 
 
-def test_escapes_of_the_training_text_are_written_too():
+def test_escapes_of_the_training_text_are_applied():
     form = counted(["it &apos;s &quot; so &quot; ."]).form("en")
     assert form == TextForm(tokenized=True, escaped=True, language="en")
     line = 'It\'s "so" & [so].'
@@ -92,22 +92,22 @@ def test_escapes_of_the_training_text_are_written_too():
         (["no marks here"], False),
     ],
 )
-def test_the_form_of_a_text_is_that_of_its_full_stops_and_commas(lines, tokenized):
+def test_text_form_is_detected_from_full_stops_and_commas(lines, tokenized):
     assert counted(lines).form(None).tokenized is tokenized
 
 
-def test_the_language_comes_from_the_endings_of_the_files_or_from_the_rules():
+def test_language_is_taken_from_file_suffixes_or_rules():
     counter = counted(TOKENIZED_DE)
     assert text_form(counter, WordsConfig(), ["a/train.de", "b.de.gz"]) == GERMAN
     assert text_form(counter, WordsConfig(), ["a/train.de", "b.at"]).language is None
     assert text_form(counter, WordsConfig(), ["train.source"]).language is None
     assert text_form(counter, WordsConfig(), [None]).language is None
-    # The rules of Moses set punctuation apart themselves.
+    # The Moses rules split off punctuation themselves.
     assert text_form(counter, MosesConfig(language="fr"), ["train.de"]) == TextForm(language="fr")
 
 
-@pytest.mark.parametrize("tokenizer", [{"kind": "words"}, PIECES])
-def test_prepared_text_records_its_form_and_reads_plain_lines_so(tmp_path, tokenizer):
+@pytest.mark.parametrize("tokenizer", [{"kind": "words"}, SENTENCEPIECE])
+def test_prepared_text_records_its_form_and_applies_it(tmp_path, tokenizer):
     (tmp_path / "train.de").write_text("".join(f"{line}\n" for line in TOKENIZED_DE))
     (tmp_path / "train.en").write_text("".join("The dog sleeps, the cat does not.\n" for _ in TOKENIZED_DE))
     files = {"source": str(tmp_path / "train.de"), "target": str(tmp_path / "train.en")}

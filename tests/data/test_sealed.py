@@ -1,4 +1,4 @@
-"""What a description names is the directory's own, and what it vouches for is what was written."""
+"""Tests of checksums and file safety: only intact regular files of the directory itself are read."""
 
 import io
 import json
@@ -22,31 +22,31 @@ from regard.experiment import load_config
 
 @pytest.fixture
 def text(tmp_path):
-    """The folder of a text pair of words, in a folder that holds a secret beside it."""
+    """Return the directory of a word-level text pair, with a secret file in its parent directory."""
     side = Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, "a", "b")))
-    folder = tmp_path / "model"
-    folder.mkdir()
-    TextPair(side, side).save(folder)
+    directory = tmp_path / "model"
+    directory.mkdir()
+    TextPair(side, side).save(directory)
     (tmp_path / "secret").write_text("root:x:0:0\n")
-    return folder
+    return directory
 
 
-def change(folder, **content):
-    path = folder / "text.json"
+def change(directory, **content):
+    path = directory / "text.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | content))
 
 
 @pytest.mark.parametrize(
     "name", ["../secret", "/etc/passwd", "..", ".", "", "a/b", "a\\b", "nul\0", "./source.vocabulary"]
 )
-def test_a_name_that_is_not_plain_is_refused_and_nothing_is_read(text, name):
+def test_file_names_with_path_parts_are_rejected(text, name):
     digest = file_digest(text.parent / "secret")
     change(text, sha256={**json.loads((text / "text.json").read_text())["sha256"], name: digest})
     with pytest.raises(DataError, match="expected the plain name of a file in the"):
         TextPair.load(text)
 
 
-def test_a_link_out_of_the_directory_is_not_followed_and_one_within_is(text):
+def test_symbolic_links_are_followed_only_within_the_directory(text):
     path = text / "source.vocabulary"
     path.rename(text / "kept")
     path.symlink_to("kept")
@@ -62,7 +62,7 @@ def test_a_link_out_of_the_directory_is_not_followed_and_one_within_is(text):
         TextPair.load(text)
 
 
-def test_a_named_pipe_or_a_device_in_a_files_place_is_refused_at_once(text, tmp_path):
+def test_named_pipes_and_devices_are_rejected(text, tmp_path):
     path = text / "source.vocabulary"
     path.unlink()
     os.mkfifo(path)
@@ -83,45 +83,45 @@ def test_a_named_pipe_or_a_device_in_a_files_place_is_refused_at_once(text, tmp_
             open_regular(tmp_path / "socket")
 
 
-def test_a_file_that_the_description_does_not_vouch_for_is_not_read(text):
-    sums = json.loads((text / "text.json").read_text())["sha256"]
-    sums.pop("target.vocabulary")
-    change(text, sha256=sums)
+def test_file_without_a_checksum_is_not_read(text):
+    checksums = json.loads((text / "text.json").read_text())["sha256"]
+    checksums.pop("target.vocabulary")
+    change(text, sha256=checksums)
     with pytest.raises(DataError, match=r"has no checksum for target\.vocabulary"):
         TextPair.load(text)
 
 
-def test_every_altered_byte_of_a_vouched_file_is_found(tmp_path):
+def test_every_changed_byte_is_detected(tmp_path):
     (tmp_path / "one").write_bytes(bytes(range(40)))
-    sums = seal(tmp_path, ["one"])
-    check_seal(tmp_path, sums, ["one"], "about.json")
-    for place in range(40):
+    checksums = seal(tmp_path, ["one"])
+    check_seal(tmp_path, checksums, ["one"], "about.json")
+    for position in range(40):
         content = bytearray(range(40))
-        content[place] ^= 1
+        content[position] ^= 1
         (tmp_path / "one").write_bytes(bytes(content))
         with pytest.raises(DataError, match="one: truncated or altered"):
-            check_seal(tmp_path, sums, ["one"], "about.json")
+            check_seal(tmp_path, checksums, ["one"], "about.json")
     (tmp_path / "one").unlink()
     with pytest.raises(DataError, match="one: No such file"):
-        check_seal(tmp_path, sums, ["one"], "about.json")
+        check_seal(tmp_path, checksums, ["one"], "about.json")
 
 
-def test_a_link_in_a_download_cache_is_followed_to_its_store_alone(tmp_path):
-    folder = tmp_path / "models--a--b" / "snapshots" / "1234"
+def test_download_cache_links_are_followed_only_to_the_blobs(tmp_path):
+    directory = tmp_path / "models--a--b" / "snapshots" / "1234"
     blobs = tmp_path / "models--a--b" / "blobs"
-    folder.mkdir(parents=True)
+    directory.mkdir(parents=True)
     blobs.mkdir()
     (blobs / "abcd").write_text('{"model_type": "bart"}')
-    (folder / "config.json").symlink_to("../../blobs/abcd")
-    assert read_hf_config(folder)["model_type"] == "bart"
-    (folder / "config.json").unlink()
+    (directory / "config.json").symlink_to("../../blobs/abcd")
+    assert read_hf_config(directory)["model_type"] == "bart"
+    (directory / "config.json").unlink()
     (tmp_path / "other").write_text('{"model_type": "bart"}')
-    (folder / "config.json").symlink_to(tmp_path / "other")
+    (directory / "config.json").symlink_to(tmp_path / "other")
     with pytest.raises(CheckpointError, match="a symbolic link to a file outside"):
-        read_hf_config(folder)
+        read_hf_config(directory)
 
 
-def test_a_longer_file_than_its_kind_may_be_is_refused_before_it_is_read(tmp_path):
+def test_oversized_files_are_rejected_before_reading(tmp_path):
     path = tmp_path / "sparse"
     with open(path, "wb") as file:
         file.truncate(1 << 40)
@@ -140,14 +140,14 @@ def test_a_longer_file_than_its_kind_may_be_is_refused_before_it_is_read(tmp_pat
     "value",
     ["[" * 5000 + "]" * 5000, '{"a":' * 5000 + "1" + "}" * 5000, "9" * 5000, "", "{", "[1, 2", '"\\ud800"'],
 )
-def test_json_that_no_one_could_mean_is_one_kind_of_error(value):
+def test_invalid_json_raises_one_error_type(value):
     with pytest.raises(NotJson):
         parse_json(value, dict[str, int])
     with pytest.raises(NotJson):
         parse_json(f'{{"a": {value}}}', dict[str, int])
 
 
-def test_an_archive_unpacks_to_no_more_than_a_tokenizer_may_have(tmp_path):
+def test_archives_are_limited_in_size(tmp_path):
     (tmp_path / "in").mkdir()
     with open(tmp_path / "in" / "tokenizer.json", "wb") as file:
         file.truncate(1 << 30)
@@ -174,13 +174,13 @@ def test_an_archive_unpacks_to_no_more_than_a_tokenizer_may_have(tmp_path):
     ("setting", "value"),
     [("encoder_layers", 10**8), ("num_hidden_layers", 5000), ("vocab_size", 10**9), ("d_model", -(10**9))],
 )
-def test_a_config_that_asks_for_what_no_machine_has_is_refused(tmp_path, setting, value):
+def test_unreasonable_model_sizes_are_rejected(tmp_path, setting, value):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bart", setting: value}))
     with pytest.raises(CheckpointError, match=f"{setting} = {value}"):
         read_hf_config(tmp_path)
 
 
-def test_a_config_does_not_name_code_of_another_place(tmp_path):
+def test_remote_code_in_a_config_is_rejected(tmp_path):
     content = {"model_type": "bart", "attn_implementation": "someone/kernels"}
     (tmp_path / "config.json").write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match="refers to remote code"):
@@ -191,7 +191,7 @@ def test_a_config_does_not_name_code_of_another_place(tmp_path):
     ("setting", "value"),
     [("num_beams", 10**9), ("min_length", 10**12), ("no_repeat_ngram_size", -5), ("length_penalty", 1e300)],
 )
-def test_a_search_that_no_machine_could_do_is_refused(tmp_path, setting, value):
+def test_unreasonable_search_settings_are_rejected(tmp_path, setting, value):
     (tmp_path / "config.json").write_text('{"model_type": "bart"}')
     (tmp_path / "generation_config.json").write_text(json.dumps({setting: value}))
     with pytest.raises(CheckpointError, match=r"generation_config\.json: "):

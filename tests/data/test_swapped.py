@@ -1,4 +1,4 @@
-"""Validation text whose sides were given the wrong way round is told, whatever the tokenizer."""
+"""Tests of the detection of validation text with swapped sides, for every tokenizer."""
 
 import logging
 from pathlib import Path
@@ -15,13 +15,13 @@ from regard.experiment import RunConfig, train
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    write(folder, {"train": 400, "valid": 30, "test": 30}, seed=1)
-    return folder
+    directory = tmp_path_factory.mktemp("corpus")
+    write(directory, {"train": 400, "valid": 30, "test": 30}, seed=1)
+    return directory
 
 
 def _prepared(corpus: Path, into: Path, **settings: object) -> Prepared:
-    """Validation text the wrong way round, test text the right way."""
+    """Return prepared data with swapped validation text and correct test text."""
     sides = {"train": "de en", "valid": "en de", "test": "de en"}
     pairs = {
         split: dict(
@@ -34,12 +34,12 @@ def _prepared(corpus: Path, into: Path, **settings: object) -> Prepared:
 
 
 BPE = {"kind": "bpe", "merges": 300}
-PIECES = {"kind": "sentencepiece", "size": 500}
+SENTENCEPIECE = {"kind": "sentencepiece", "size": 500}
 
 
 @pytest.mark.parametrize("joint", [False, True])
-@pytest.mark.parametrize("tokenizer", [{"kind": "words"}, BPE, PIECES], ids=lambda one: one["kind"])
-def test_swapped_text_is_told_and_text_in_order_is_not(
+@pytest.mark.parametrize("tokenizer", [{"kind": "words"}, BPE, SENTENCEPIECE], ids=lambda one: one["kind"])
+def test_swapped_text_is_logged_and_correct_text_is_not(
     corpus: Path, tmp_path: Path, caplog, tokenizer: dict, joint: bool
 ) -> None:
     kinds = {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer}
@@ -47,17 +47,18 @@ def test_swapped_text_is_told_and_text_in_order_is_not(
     assert looks_swapped(prepared, "valid") and not looks_swapped(prepared, "test")
     with caplog.at_level(logging.WARNING):
         tell_swapped(prepared)
-    told = [record.getMessage() for record in caplog.records if "seem to be swapped" in record.getMessage()]
-    assert len(told) == 1 and "valid.en and" in told[0] and "data.valid" in told[0]
+    messages = [record.getMessage() for record in caplog.records]
+    warnings = [message for message in messages if "seem to be swapped" in message]
+    assert len(warnings) == 1 and "valid.en and" in warnings[0] and "data.valid" in warnings[0]
 
 
-def test_frequent_tokens_that_are_unknown_do_not_make_text_fit(corpus: Path, tmp_path: Path) -> None:
-    # Many of the training text's words are unknown: what is unknown is no cheaper for that.
+def test_frequent_unknown_tokens_do_not_hide_swapped_text(corpus: Path, tmp_path: Path) -> None:
+    # Many training words are unknown; this must not make unknown words in other text more probable.
     prepared = _prepared(corpus, tmp_path / "prepared", min_count=10)
     assert looks_swapped(prepared, "valid") and not looks_swapped(prepared, "test")
 
 
-def test_two_sides_of_one_language_are_never_swapped(tmp_path: Path) -> None:
+def test_identical_sides_are_not_reported_as_swapped(tmp_path: Path) -> None:
     lines = [f"w{i % 7} w{i % 5} w{i % 3}" for i in range(60)]
     for name, chosen in (("train", lines), ("valid", lines[3:30])):
         (tmp_path / f"{name}.a").write_text("".join(f"{line}\n" for line in chosen))
@@ -70,7 +71,7 @@ def test_two_sides_of_one_language_are_never_swapped(tmp_path: Path) -> None:
     assert not looks_swapped(prepare(from_dict(DataConfig, content)), "valid")
 
 
-def test_training_tells_of_swapped_validation_files_and_of_a_single_pair(tmp_path: Path, caplog) -> None:
+def test_training_logs_swapped_validation_files_and_tiny_corpora(tmp_path: Path, caplog) -> None:
     (tmp_path / "train.de").write_text("das ist ein kleines haus\n")
     (tmp_path / "train.en").write_text("this is a small house\n")
     german, english = str(tmp_path / "train.de"), str(tmp_path / "train.en")
@@ -85,7 +86,7 @@ def test_training_tells_of_swapped_validation_files_and_of_a_single_pair(tmp_pat
         "model": {"embedding": 8, "encoder": side, "decoder": side},
         "training": {"stop": {"epochs": 1}},
     }
-    for number in range(2):  # the second run finds the text prepared
+    for number in range(2):  # the second run reuses the prepared data
         caplog.clear()
         train(from_dict(RunConfig, content), tmp_path / f"model{number}")
         assert "train.en and " in caplog.text and "source and target seem to be swapped" in caplog.text

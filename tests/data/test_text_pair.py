@@ -1,3 +1,5 @@
+"""Tests of text pairs: encoding, decoding, saving, and loading."""
+
 import pytest
 
 from regard.data.text import Side, TextPair
@@ -15,8 +17,8 @@ def words(tmp_path):
 
 @pytest.fixture
 def pair():
-    pieces = SentencePieceConfig(size=290)
-    source = SentencePieceTokenizer(pieces, learn_pieces(["ein Haus", "zwei Häuser"] * 4, pieces))
+    config = SentencePieceConfig(size=290)
+    source = SentencePieceTokenizer(config, learn_pieces(["ein Haus", "zwei Häuser"] * 4, config))
     target = BytePairTokenizer(BytePairConfig(), learn_merges({"house": 4, "houses": 4}, 10))
     return TextPair(
         Side(source, Vocabulary.build(dict.fromkeys(source.inventory, 1), always=["<bt>"]), ("<bt>",)),
@@ -24,12 +26,12 @@ def pair():
     )
 
 
-def test_decoding_drops_specials_but_shows_unknown_words(words):
+def test_decoding_omits_special_symbols_but_shows_unknown_words(words):
     assert words.encode("a c b") == [5, UNK, 6]
     assert words.decode([BOS, 5, UNK, 6, SINK, EOS, PAD]) == "a <unk> b"
 
 
-def test_text_that_looks_like_a_special_comes_back(words):
+def test_text_like_special_symbols_round_trips(words):
     assert words.decode(words.encode("a <s> b")) == "a <s> b"
     assert words.encode("</s>") == [UNK]
 
@@ -66,7 +68,7 @@ def test_saving_again_writes_the_same_bytes(pair, tmp_path):
     "name", ["text.json", "source.vocabulary", "target.vocabulary", "source.sentencepiece", "target.bpe"]
 )
 @pytest.mark.parametrize("damage", ["missing", "truncated", "altered"])
-def test_a_damaged_file_is_named(pair, tmp_path, name, damage):
+def test_damaged_files_are_reported(pair, tmp_path, name, damage):
     pair.save(tmp_path)
     path = tmp_path / name
     content = bytearray(path.read_bytes())
@@ -82,6 +84,6 @@ def test_a_damaged_file_is_named(pair, tmp_path, name, damage):
     assert str(path) in str(caught.value)
 
 
-def test_saving_where_nothing_can_be_written_is_an_error(pair, tmp_path):
+def test_saving_to_an_unwritable_path_is_an_error(pair, tmp_path):
     with pytest.raises(DataError, match="cannot be written"):
         pair.save(tmp_path / "absent")

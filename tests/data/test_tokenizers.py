@@ -1,3 +1,5 @@
+"""Tests of the tokenizers: round trips, word ids, saving, and agreement with reference implementations."""
+
 import contextlib
 import io
 import pickle
@@ -70,7 +72,7 @@ any_lines = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=
 
 @given(line=lines)
 @pytest.mark.parametrize("kind", ["words", "characters", "bpe-words"])
-def test_decoding_gives_the_line_back_up_to_white_space(kind, line):
+def test_decoding_restores_the_line_up_to_white_space(kind, line):
     tokenizer = _cached(kind)
     expected = " ".join(line.split()) if kind.startswith("sentencepiece") else join_spaces(line)
     assert tokenizer.decode(tokenizer.encode(line)) == expected
@@ -80,9 +82,9 @@ def test_decoding_gives_the_line_back_up_to_white_space(kind, line):
     line=any_lines | st.sampled_from(["<0x41> <unk>", "\u2581 a\u2581\u2581", "\ue000\u2581\ue001", "\u2585"])
 )
 @pytest.mark.parametrize("kind", ["sentencepiece-bpe", "sentencepiece-unigram"])
-def test_ids_of_pieces_give_any_line_back_up_to_white_space(kind, line):
+def test_sentencepiece_ids_restore_any_line_up_to_white_space(kind, line):
     tokenizer = _cached(kind)
-    # The smallest vocabulary that preparing can choose: what every text holds, and nothing that was counted.
+    # The smallest vocabularies that preprocessing can choose: no token was counted in the training text.
     for vocabulary in (
         Vocabulary.build({}, always=tokenizer.always),
         Vocabulary.build({}, always=tokenizer.inventory),
@@ -93,10 +95,10 @@ def test_ids_of_pieces_give_any_line_back_up_to_white_space(kind, line):
         assert side.decode(ids) == " ".join(line.split())
 
 
-def test_every_character_of_the_text_gets_a_piece_but_in_scripts_of_thousands():
+def test_every_character_is_a_subword_token_except_in_very_large_scripts():
     def characters(text):
         inventory = learned(SentencePieceConfig(size=3000), text).inventory
-        return {piece for piece in inventory if len(piece) == 1} - {"\u2581"}
+        return {token for token in inventory if len(token) == 1} - {"\u2581"}
 
     rare = ["ab " * 500] * 10 + ["\u00dc"]
     assert characters(rare) == {"a", "b", "\u00dc"}
@@ -104,12 +106,12 @@ def test_every_character_of_the_text_gets_a_piece_but_in_scripts_of_thousands():
     assert "\u00dc" not in characters(many)
 
 
-def test_bytes_that_are_no_text_are_shown_as_such():
+def test_invalid_bytes_decode_to_the_replacement_character():
     tokenizer = _cached("sentencepiece-bpe")
     assert tokenizer.decode(["\u2581Zwei", "<0xC3>", "\u2581xyz"]) == "Zwei\ufffd xyz"
 
 
-def test_without_byte_fallback_characters_without_a_piece_stay_as_they_are():
+def test_without_byte_fallback_unseen_characters_stay_unchanged():
     tokenizer = learned(SentencePieceConfig(size=60, byte_fallback=False))
     assert tokenizer.encode("\u65e5")[-1] == "\u65e5"
     assert not tokenizer.always
@@ -126,7 +128,7 @@ def _cached(kind):
 
 @given(line=st.text(max_size=40))
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_any_text_gives_tokens_that_are_not_empty_and_word_ids_without_gaps(kind, line):
+def test_tokens_are_not_empty_and_word_ids_have_no_gaps(kind, line):
     tokenizer = _cached(kind)
     line = line.replace("\n", " ").replace("\r", " ")
     tokens = tokenizer.encode(line)
@@ -138,13 +140,13 @@ def test_any_text_gives_tokens_that_are_not_empty_and_word_ids_without_gaps(kind
     assert words[:1] in ([], [0])
 
 
-def test_an_empty_line_has_no_tokens(tokenizer):
+def test_empty_lines_have_no_tokens(tokenizer):
     assert tokenizer.encode("") == tokenizer.encode("   ") == []
     assert tokenizer.decode([]) == ""
     assert tokenizer.word_ids([]) == []
 
 
-def test_encoding_is_segmenting_each_unit(tokenizer):
+def test_encoding_equals_segmenting_each_unit(tokenizer):
     for line in TEXT:
         units = tokenizer.pretokenize(line)
         assert tokenizer.encode(line) == [token for unit in units for token in tokenizer.segment(unit)]
@@ -157,24 +159,24 @@ def test_saving_and_loading_changes_nothing(tokenizer, tmp_path):
     assert all(path.name.startswith("source.") for path in tmp_path.iterdir())
 
 
-def test_a_tokenizer_travels_to_another_process(tokenizer):
+def test_tokenizers_can_be_pickled(tokenizer):
     again = pickle.loads(pickle.dumps(tokenizer))
     assert again.encode(TEXT[0]) == tokenizer.encode(TEXT[0])
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
-def test_learning_twice_gives_the_same_tokens(kind):
+def test_learning_is_deterministic(kind):
     first, second = learned(CONFIGS[kind]), learned(CONFIGS[kind])
     assert [first.encode(line) for line in TEXT] == [second.encode(line) for line in TEXT]
 
 
 @pytest.mark.parametrize("model", ["bpe", "unigram"])
-def test_sentencepiece_learns_the_same_bytes(model):
+def test_sentencepiece_learning_is_deterministic(model):
     config = SentencePieceConfig(size=330, model=model)
     assert learn_pieces(TEXT, config) == learn_pieces(iter(TEXT), config)
 
 
-def test_moses_tokens_are_those_of_sacremoses_without_escapes():
+def test_moses_tokens_equal_sacremoses_without_escapes():
     # The example of the sacremoses README.
     tokenizer = learned(MosesConfig(language="en"))
     tokens = tokenizer.encode("This, is a sentence with weird\xbb symbols\u2026 appearing everywhere\xbf")
@@ -205,36 +207,36 @@ def test_moses_decoding_joins_punctuation_and_keeps_escapes_of_the_text():
         ("fr", "Il dit : « oui » et s'en va."),
     ],
 )
-def test_moses_gives_lines_of_any_spaced_script_back(language, line):
-    """The full stops, commas and quotes that Moses' own detokenizer leaves apart follow their words."""
+def test_moses_decoding_restores_lines_of_spaced_scripts(language, line):
+    """Full stops, commas and quotes are joined to their words, also where Moses' detokenizer does not."""
     tokenizer = learned(MosesConfig(language=language))
     assert tokenizer.decode(tokenizer.encode(line)) == line
 
 
 @pytest.mark.parametrize("kind", ["moses", "bpe"])
 @pytest.mark.parametrize("language", ["ja", "zh", "th"])
-def test_moses_refuses_languages_without_spaces(kind, language):
+def test_moses_rejects_languages_without_spaces(kind, language):
     with pytest.raises(ConfigError, match="has no spaces between words: use kind 'sentencepiece'"):
         from_dict(DataConfig, {**DATA, "source_tokenizer": {"kind": kind, "language": language}})
     words = {"kind": "bpe", "language": language, "tokenized": True, "joint": False}
     assert from_dict(DataConfig, {**DATA, "source_tokenizer": words}).source_tokenizer.language == language
 
 
-def test_bpe_is_that_of_subword_nmt_on_moses_tokens():
+def test_bpe_equals_subword_nmt_on_moses_tokens():
     rules = sacremoses.MosesTokenizer("de")
-    tokenised = [rules.tokenize(line, escape=False, return_str=True) for line in TEXT]
+    tokenized = [rules.tokenize(line, escape=False, return_str=True) for line in TEXT]
     codes = io.StringIO()
     with contextlib.redirect_stderr(io.StringIO()):
-        learn_bpe(tokenised, codes, 30)
+        learn_bpe(tokenized, codes, 30)
     expected = BPE(io.StringIO(codes.getvalue()))
     ours = learned(CONFIGS["bpe"])
     assert ours.codes == codes.getvalue()
-    for line in tokenised:
+    for line in tokenized:
         assert " ".join(ours.encode(line)) == expected.process_line(line)
 
 
 def test_bpe_marks_and_joins_subwords():
-    # The dictionary of Sennrich et al. (2016), Algorithm 1; by hand: s t (9 times), e st (9), then l o (7).
+    # The dictionary of Sennrich et al. (2016), Algorithm 1, with merges s t (9 times), e st (9), l o (7).
     merges = learn_merges({"low": 5, "lower": 2, "newest": 6, "widest": 3}, 3)
     tokenizer = BytePairTokenizer(BytePairConfig(), merges)
     assert tokenizer.encode("lowest low") == ["lo@@", "w@@", "est", "lo@@", "w"]
@@ -247,7 +249,7 @@ def test_bpe_without_merges_gives_characters():
     assert tokenizer.encode("ab c") == ["a@@", "b", "c"]
 
 
-def test_bpe_takes_a_word_of_a_hundred_thousand_letters():
+def test_bpe_encodes_very_long_words():
     tokenizer = _cached("bpe")
     word = "newest" * 20_000
     tokens = tokenizer.encode(word)
@@ -255,7 +257,7 @@ def test_bpe_takes_a_word_of_a_hundred_thousand_letters():
     assert set(tokenizer.word_ids(tokens)) == {0}
 
 
-def test_word_ids_follow_the_spaces_of_pieces():
+def test_word_ids_follow_spaces():
     tokenizer = _cached("sentencepiece-bpe")
     line = "Zwei Spielhaus xyz"
     tokens = tokenizer.encode(line)
@@ -266,19 +268,19 @@ def test_word_ids_follow_the_spaces_of_pieces():
     assert _cached("characters").word_ids(["a", "b", "\u2581", "c"]) == [0, 0, 1, 1]
 
 
-def test_pieces_are_those_of_the_saved_model(tmp_path):
+def test_sentencepiece_tokens_equal_the_saved_model(tmp_path):
     tokenizer = _cached("sentencepiece-unigram")
     tokenizer.save(tmp_path, "target")
     processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "target.sentencepiece"))
     assert tokenizer.encode(TEXT[1]) == processor.encode(TEXT[1], out_type=str)
 
 
-def test_a_piece_model_that_cannot_be_learned_says_why():
+def test_failed_sentencepiece_learning_reports_the_reason():
     with pytest.raises(DataError, match="smaller than required"):
         learn_pieces(TEXT, SentencePieceConfig(size=3))
 
 
-def test_joint_pieces_are_learned_from_both_sides():
+def test_joint_sentencepiece_is_learned_from_both_sides():
     config = SentencePieceConfig(size=300)
     source, target = start_tokenizers(config, config, (["abcab"] * 5, ["xyxy"] * 5))
     assert source.model == target.model
@@ -297,16 +299,16 @@ def test_joint_pieces_are_learned_from_both_sides():
         ("source.sentencepiece", SentencePieceConfig(), None),
     ],
 )
-def test_a_broken_file_is_named(tmp_path, name, config, content):
+def test_damaged_files_are_reported(tmp_path, name, config, content):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=name):
         load_tokenizer(config, tmp_path, "source")
 
 
-def test_a_tag_is_one_token_whatever_the_tokenizer(tokenizer):
-    known = Counter(tokenizer.encode("Zwei Männer"))
-    side = Side(tokenizer, Vocabulary.build(known, always=["<2de>"]), ("<2de>",))
+def test_tag_is_one_token_with_every_tokenizer(tokenizer):
+    counts = Counter(tokenizer.encode("Zwei Männer"))
+    side = Side(tokenizer, Vocabulary.build(counts, always=["<2de>"]), ("<2de>",))
     tokens = side.tokenize("<2de> Zwei Männer")
     assert tokens == ["<2de>", *tokenizer.encode("Zwei Männer")]
     assert side.encode("<2de>") == [5]
@@ -314,7 +316,7 @@ def test_a_tag_is_one_token_whatever_the_tokenizer(tokenizer):
     assert side.tokenize("") == []
 
 
-def test_configurations_are_told_apart_by_kind():
+def test_kind_selects_the_tokenizer_configuration():
     from regard.data.corpus import DataConfig
 
     files = {"source": "a", "target": "b"}
@@ -322,12 +324,12 @@ def test_configurations_are_told_apart_by_kind():
     assert from_dict(DataConfig, data).source_tokenizer == MosesConfig(language="de")
 
 
-def test_steps_are_no_words_of_their_own():
+def test_step_actions_belong_to_the_current_word():
     side = learned(ActionsConfig())
     assert side.word_ids(side.encode("a→b→→ c→")) == [0, 0, 0, 0, 0, 1, 1, 1]
 
 
-def test_words_are_separated_by_ascii_space_alone():
+def test_only_ascii_white_space_separates_words():
     line = "1\u3000章 の\u00a0目次\t\u3000  a\u2028b"
     words = ["1\u3000章", "の\u00a0目次", "\u3000", "a\u2028b"]
     text = [" ".join(words)] * 3
@@ -340,7 +342,7 @@ def test_words_are_separated_by_ascii_space_alone():
     assert characters.decode(characters.encode(line)) == " ".join(words)
 
 
-def test_merges_of_words_with_line_separators_are_read_back(tmp_path):
+def test_merges_with_line_separators_are_loaded(tmp_path):
     made = learned(CONFIGS["bpe-words"], ["a\u2028b a\u2028b"] * 3)
     made.save(tmp_path, "source")
     assert load_tokenizer(made.config, tmp_path, "source").encode("a\u2028b") == made.encode("a\u2028b")

@@ -1,3 +1,5 @@
+"""Tests of vocabularies: special symbols, order, pruning, and files."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from regard.errors import DataError
 words = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1)
 
 
-def test_specials_are_always_the_first_five_ids():
+def test_special_symbols_have_the_first_five_ids():
     vocabulary = Vocabulary.build({"a": 3})
     assert vocabulary.strings([PAD, UNK, BOS, EOS, SINK]) == ["<pad>", "<unk>", "<s>", "</s>", "<sink>"]
     assert vocabulary.tokens == (*SPECIALS, "a")
@@ -26,7 +28,7 @@ def test_order_of_counting_does_not_matter(counts, random):
     assert Vocabulary.build(counts) == Vocabulary.build(dict(shuffled))
 
 
-def test_size_and_min_count_leave_out_the_rare():
+def test_size_and_min_count_remove_rare_tokens():
     counts = {"a": 3, "b": 2, "c": 1}
     assert Vocabulary.build(counts, size=1).tokens[5:] == ("a",)
     assert Vocabulary.build(counts, min_count=2).tokens[5:] == ("a", "b")
@@ -37,7 +39,7 @@ def test_unknown_tokens_get_the_unknown_id():
     assert Vocabulary.build({"a": 1}).ids(["a", "b", "a"]) == [5, UNK, 5]
 
 
-def test_text_that_looks_like_a_special_is_an_ordinary_token():
+def test_text_like_special_symbols_is_an_ordinary_token():
     assert Vocabulary.build({"a": 1}).ids(list(SPECIALS)) == [UNK] * 5
     known = Vocabulary.build({"<s>": 2, "<unk>": 1})
     assert known.ids(["<s>", "<unk>"]) == [5, 6]
@@ -54,7 +56,7 @@ def test_saving_and_loading_changes_nothing(tmp_path_factory, counts):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (b"a\nb\n", "must start with"),
         ("\n".join(SPECIALS).encode(), "truncated"),
@@ -63,14 +65,14 @@ def test_saving_and_loading_changes_nothing(tmp_path_factory, counts):
         ("".join(f"{t}\n" for t in (*SPECIALS, "", "a")).encode(), "empty"),
     ],
 )
-def test_a_file_that_is_no_vocabulary_is_named(tmp_path, content, says):
+def test_invalid_vocabulary_files_are_reported(tmp_path, content, message):
     path = tmp_path / "broken"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=says) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         Vocabulary.load(path)
     assert str(path) in str(caught.value)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_missing_files_are_reported(tmp_path):
     with pytest.raises(DataError, match="absent"):
         Vocabulary.load(tmp_path / "absent")

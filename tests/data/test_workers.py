@@ -1,3 +1,5 @@
+"""Tests of the ordered map over worker processes."""
+
 import os
 import threading
 from operator import neg
@@ -9,11 +11,11 @@ from regard.errors import RegardError
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
-def test_results_come_in_the_order_of_the_items(processes):
+def test_results_are_in_item_order(processes):
     assert list(ordered_map(neg, range(50), processes)) == [-i for i in range(50)]
 
 
-def test_items_are_read_only_a_few_ahead():
+def test_only_a_few_items_are_read_ahead():
     read = []
 
     def items():
@@ -27,16 +29,16 @@ def test_items_are_read_only_a_few_ahead():
     results.close()
 
 
-def test_a_process_that_dies_is_an_error_and_nothing_is_left_running():
+def test_dead_worker_raises_an_error_and_all_workers_stop():
     before = threading.active_count()
     with pytest.raises(RegardError, match="ended with status 3"):
         list(ordered_map(os._exit, [3, 3, 3], 2))
     assert threading.active_count() == before
 
 
-def test_what_a_library_prints_does_no_harm(capfd):
+def test_output_of_workers_goes_to_stderr(capfd):
     assert list(ordered_map(print, ["a", "b"], 2)) == [None, None]
-    # Two processes may print at once: only what they print is certain, not where a line ends.
+    # Two processes may print at the same time, so the order of letters and line ends is undetermined.
     assert sorted("".join(capfd.readouterr().err.split())) == ["a", "b"]
 
 
@@ -45,7 +47,7 @@ def test_large_items_do_not_block():
     assert [len(t) for t in ordered_map(str.upper, [text] * 6, 2)] == [len(text)] * 6
 
 
-def test_an_error_of_the_caller_ends_the_processes():
+def test_error_of_the_caller_stops_the_workers():
     def items():
         yield 1
         raise KeyError("stop")

@@ -1,4 +1,4 @@
-"""Forms against the tables of the school grammars (Duden; Quirk et al. for English)."""
+"""Tests of German and English inflection against grammar tables (Duden; Quirk et al.) and data sets."""
 
 import gzip
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_articles_follow_the_tables():
         ("Name", "Name Namen Namen Namens", "Namen Namen Namen Namen"),
     ],
 )
-def test_nouns_decline_as_the_grammar_says(lemma, singular, plural):
+def test_noun_declension_matches_the_grammar(lemma, singular, plural):
     found = {noun.lemma: noun for table in lexicon().nouns.values() for noun in table.items}[lemma]
     assert found.forms == (tuple(singular.split()), tuple(plural.split()))
 
@@ -81,7 +81,7 @@ CONJUGATIONS = """
 
 
 @pytest.mark.parametrize("line", CONJUGATIONS.strip().splitlines())
-def test_verbs_conjugate_as_the_grammar_says(line):
+def test_verb_conjugation_matches_the_grammar(line):
     parts, present, preterite, imperative = (field.split() for field in line.split("|"))
     forms = de.conjugate(parts)
     assert list(forms.present) == present
@@ -101,7 +101,7 @@ def test_verbs_conjugate_as_the_grammar_says(line):
         ("übernachten", "übernachtet"),
     ],
 )
-def test_weak_participles_take_ge_only_on_a_stressed_stem(infinitive, participle):
+def test_weak_participles_have_ge_only_before_a_stressed_stem(infinitive, participle):
     assert de.conjugate([infinitive]).participle == participle
 
 
@@ -122,26 +122,26 @@ def test_english_spelling_rules():
 
 
 @given(st.sampled_from(["apple", "egg", "old", "honest", "umbrella", "ice", "animal"]))
-def test_an_before_a_vowel_sound(word):
+def test_article_is_an_before_a_vowel_sound(word):
     assert en.article(word) == "an"
 
 
 @given(st.sampled_from(["book", "university", "house", "young", "useful", "well-known"]))
-def test_a_before_a_consonant_sound(word):
+def test_article_is_a_before_a_consonant_sound(word):
     assert en.article(word) == "a"
 
 
 def _rows(name):
     path = DATA / name
     if not path.exists():
-        pytest.skip(f"{path} is not here")
+        pytest.skip(f"{path} is missing")
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [line.rstrip("\n").split("\t") for line in lines]
 
 
 def test_noun_tables_agree_with_wiktionary():
     known = {}
-    homographs = {"Bank"}  # Banken keep money, on Bänke one sits
+    homographs = {"Bank"}  # Banken (financial institutions) and Bänke (benches)
     for name in ("de_noun.train.tsv.gz", "de_noun.dev.tsv.gz", "de_noun.test.tsv.gz"):
         for lemma, features, form in _rows(name):
             known.setdefault((lemma, features), set()).add(form)
@@ -154,7 +154,7 @@ def test_noun_tables_agree_with_wiktionary():
                 for case, name in enumerate(("nominative", "accusative", "dative", "genitive")):
                     forms = known.get((noun.lemma, f"case={name},number={label}"))
                     if forms:
-                        # the genitive in -es and in -s are both right
+                        # Genitives in -es and in -s are both correct.
                         ours = noun.forms[number][case]
                         assert ours in forms or ours.replace("es", "s") in {
                             form.replace("es", "s") for form in forms
@@ -182,7 +182,7 @@ def test_verb_forms_agree_with_unimorph():
                 continue
             forms = verbs[lemma].forms
             if tense in tags and person in persons:
-                # both du lasest and du last, du schlosst and du schlossest are in use
+                # Both du lasest and du last, du schlosst and du schlossest are in use.
                 ours = getattr(forms, tags[tense])[persons[person]]
                 assert form.replace("est", "st") == ours.replace("est", "st"), features
                 checked += 1

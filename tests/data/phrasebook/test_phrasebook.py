@@ -1,4 +1,4 @@
-"""Laws of the built-in corpus."""
+"""Tests of the built-in corpus: links, splits, grammar, frequencies, and written files."""
 
 import os
 import subprocess
@@ -42,10 +42,10 @@ def test_every_english_word_is_linked(pairs):
 
 
 def test_only_function_words_have_no_counterpart(pairs):
-    """Commas, reflexives, polite Sie, and words that English phrases swallow."""
-    silent = {w for pair in pairs for w, f in zip(pair.source, pair.fertilities, strict=True) if f == 0}
+    """Commas, reflexive pronouns, polite Sie, and words without a counterpart in English phrases."""
+    unlinked = {w for pair in pairs for w, f in zip(pair.source, pair.fertilities, strict=True) if f == 0}
     reflexive = {"mich", "dich", "sich", "uns", "euch"}
-    assert silent <= {",", "Sie", "an", "auf", "mit", "dem", "den", "der", "die", "das"} | reflexive
+    assert unlinked <= {",", "Sie", "an", "auf", "mit", "dem", "den", "der", "die", "das"} | reflexive
 
 
 def test_lengths_are_between_3_and_40(pairs):
@@ -78,11 +78,11 @@ def test_the_source_determines_target_and_links():
     assert repeated > 50
 
 
-def test_no_source_comes_twice(pairs):
+def test_sources_are_unique(pairs):
     assert len({pair.source for pair in pairs}) == len(pairs)
 
 
-def test_splits_are_disjoint_whatever_seed_and_size():
+def test_splits_are_disjoint_for_all_seeds_and_sizes():
     first = splits({"train": 2000, "valid": 300, "test": 300}, 1)
     second = splits({"train": 1000, "valid": 600, "test": 600}, 2)
     sources = {name: {p.source for part in (first, second) for p in part[name]} for name in SPLITS}
@@ -91,16 +91,16 @@ def test_splits_are_disjoint_whatever_seed_and_size():
     assert not sources["valid"] & sources["test"]
 
 
-def test_a_split_does_not_depend_on_what_else_is_asked_for():
+def test_splits_do_not_depend_on_other_splits():
     assert split("test", 50, 3) == splits({"train": 400, "valid": 10, "test": 50}, 3)["test"]
     assert all(split_of(pair) == "valid" for pair in split("valid", 20, 3))
 
 
-def test_larger_splits_begin_with_the_smaller():
+def test_smaller_splits_are_prefixes_of_larger_splits():
     assert split("train", 200, 4)[:100] == split("train", 100, 4)
 
 
-def test_other_seeds_give_other_sentences():
+def test_different_seeds_give_different_sentences():
     first, second = ({p.source for p in islice(generate(seed), 500)} for seed in (1, 2))
     assert len(first & second) < 250
 
@@ -125,8 +125,8 @@ def test_the_corpus_is_the_same_in_every_process(hash_seed):
     assert runs[0] == runs[1]
 
 
-def test_there_are_at_least_a_million_pairs():
-    """A lower bound from one construction: `Der <adjective> <person> hat <number> <plural> gekauft .`."""
+def test_corpus_has_at_least_a_million_pairs():
+    """One construction gives a lower bound: `Der <adjective> <person> hat <number> <plural> gekauft .`."""
     words = lexicon()
     persons = len(words.nouns["person"].items)
     describing = len(words.describing["person"].items)
@@ -145,7 +145,7 @@ def test_the_lexicon_has_at_least_400_german_content_words():
     assert len(lemmas) >= 400
 
 
-def test_frequencies_fall_off_as_in_text(pairs):
+def test_word_frequencies_decrease_as_in_natural_text(pairs):
     counts: dict[str, int] = {}
     for pair in pairs:
         for word in pair.source:
@@ -186,7 +186,7 @@ def test_dass_clauses_end_with_their_finite_verb(pairs):
         assert pair.source[-2] in ends, pair
 
 
-def test_finite_verb_comes_second_after_a_fronted_adverb(pairs):
+def test_finite_verb_is_second_after_a_fronted_adverb(pairs):
     finite = verbs()["finite"]
     opened = [
         p
@@ -242,7 +242,7 @@ def test_kein_links_to_not(pairs):
         assert words & {"not", "cannot", "no"}, pair
 
 
-def test_written_files_are_parallel_and_hold_what_was_generated(tmp_path):
+def test_written_files_are_parallel_and_equal_the_generated_pairs(tmp_path):
     files = write(tmp_path / "corpus", {"train": 40, "valid": 5, "test": 5}, 1)
     assert sorted(path.name for path in files) == sorted(
         f"{name}.{end}" for name in SPLITS for end in ("de", "en", "talp", "fertility")
@@ -261,7 +261,7 @@ def test_written_files_are_parallel_and_hold_what_was_generated(tmp_path):
             assert tuple(map(int, fertility.split())) == pair.fertilities
 
 
-def test_a_user_mistake_is_one_clear_message(tmp_path):
+def test_invalid_arguments_raise_clear_errors(tmp_path):
     with pytest.raises(UsageError, match="seed is -1"):
         next(generate(-1))
     with pytest.raises(UsageError, match="size of train is -5"):
@@ -273,7 +273,7 @@ def test_a_user_mistake_is_one_clear_message(tmp_path):
         write(tmp_path / "file", {"train": 1}, 1)
 
 
-def test_the_command_writes_the_files_and_says_so(tmp_path):
+def test_command_writes_and_reports_the_files(tmp_path):
     app = typer.Typer()
     app.command()(phrasebook)
     arguments = [str(tmp_path), "--train", "30", "--valid", "4", "--test", "6", "--seed", "2"]
@@ -295,7 +295,7 @@ def test_phrasebook_imports_no_torch():
     assert done.stdout.split() == ["False", "False"]
 
 
-def test_tables_keep_the_wall_of_400_lines():
-    folder = Path(__file__).parents[3] / "src" / "regard" / "data" / "phrasebook"
-    for path in folder.glob("*.py"):
+def test_lexicon_files_have_at_most_400_lines():
+    directory = Path(__file__).parents[3] / "src" / "regard" / "data" / "phrasebook"
+    for path in directory.glob("*.py"):
         assert len(path.read_text("utf-8").splitlines()) <= 400, path
