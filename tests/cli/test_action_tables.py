@@ -1,4 +1,4 @@
-"""`regard actions`, and a model trained on what it writes."""
+"""Tests of `regard actions`, and of a pointer model trained on its output."""
 
 import pytest
 import typer
@@ -21,8 +21,8 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def test_tables_become_actions_that_a_pointer_learns(tmp_path, caplog):
-    # SIGMORPHON's order: lemma, form, features.
+def test_pointer_model_learns_the_action_tables(tmp_path, caplog):
+    # The column order of SIGMORPHON: lemma, form, features.
     rows = [(stem, form, tag) for stem in STEMS for form, tag in ((stem, "SG"), (stem + "er", "PL"))]
     table = tmp_path / "nouns.tsv"
     table.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
@@ -60,38 +60,38 @@ def test_tables_become_actions_that_a_pointer_learns(tmp_path, caplog):
         },
     }
     train(from_dict(RunConfig, config), tmp_path / "model")
-    # Forms without their steps are right, as a whole.
+    # Accuracy compares whole forms, from which the step actions are removed.
     assert max(entry.get("accuracy", 0) for entry in read_record(tmp_path / "model")) > 90
-    # What is scored is actions too.
+    # Scoring takes targets as actions, too.
     model = load(tmp_path / "model", device="cpu")
-    plain = [target.replace("→", "") for _, target in pairs]
+    no_steps = [target.replace("→", "") for _, target in pairs]
     right, wrong = (
-        model.score([source for source, _ in pairs], lines) for lines in ([t for _, t in pairs], plain)
+        model.score([source for source, _ in pairs], lines) for lines in ([t for _, t in pairs], no_steps)
     )
     assert sum(one.log_probability for one in right) > sum(one.log_probability for one in wrong)
     assert len(caplog.messages) == 1 and "no step (→) in 'Bad'" in caplog.text
 
 
 def test_tables_are_not_overwritten(tmp_path):
-    table, twin = tmp_path / "nouns.tsv", tmp_path / "other" / "nouns.tsv"
-    twin.parent.mkdir()
-    for path in (table, twin):
+    table, same_name = tmp_path / "nouns.tsv", tmp_path / "other" / "nouns.tsv"
+    same_name.parent.mkdir()
+    for path in (table, same_name):
         path.write_text("Bad\tSG\tBad\n")
     result = run(table, "--into", tmp_path)
     assert isinstance(result.exception, UsageError) and "would overwrite" in str(result.exception)
-    result = run(table, twin, "--into", tmp_path / "new")
+    result = run(table, same_name, "--into", tmp_path / "new")
     assert isinstance(result.exception, UsageError) and "two tables" in str(result.exception)
     assert table.read_text() == "Bad\tSG\tBad\n" and not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("columns", ["lemma", "1", "1,1,3", "0,1,2", "1,,3"])
-def test_columns_that_are_no_numbers_are_refused(tmp_path, columns):
+def test_invalid_columns_are_rejected(tmp_path, columns):
     result = run(tmp_path / "x", "--into", tmp_path, "--columns", columns)
     assert isinstance(result.exception, UsageError) and "--columns" in str(result.exception)
 
 
 @pytest.mark.parametrize("line", ["Bad\tSG\t", "Bad\t\tBäder", "\tSG\tBad", "Bad\tSG\tB→ad"])
-def test_a_line_that_cannot_be_aligned_is_named(tmp_path, line):
+def test_lines_that_cannot_be_aligned_are_reported(tmp_path, line):
     table = tmp_path / "nouns.tsv"
     table.write_text(f"Bad\tSG\tBad\n{line}\n", encoding="utf-8")
     result = run(table, "--into", tmp_path / "new")

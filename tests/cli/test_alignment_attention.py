@@ -1,4 +1,4 @@
-"""Which attention commands, server and Python show and link by: the config's, another one, the posterior."""
+"""Tests of the attention used for display and links: the configured, a selected one, or the posterior."""
 
 import dataclasses
 import json
@@ -37,22 +37,24 @@ HARD = {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "unifo
 GUIDED = AlignmentConfig(layer=0, heads=(1,))
 
 
-def model_of(folder: Path, model: dict[str, object], alignment: AlignmentConfig | None = None) -> Path:
-    """A model folder with another model, with random weights that are far from alike."""
-    save_model(folder)
-    base = load_config(folder)
+def save_model_with(
+    directory: Path, model: dict[str, object], alignment: AlignmentConfig | None = None
+) -> Path:
+    """Save a model of the given configuration, with random weights that give peaked attention."""
+    save_model(directory)
+    base = load_config(directory)
     config = from_dict(RunConfig, {**_data(base), "model": model})
     if alignment is not None:
         config = dataclasses.replace(config, search=dataclasses.replace(config.search, alignment=alignment))
-    text = TextPair.load(folder)
+    text = TextPair.load(directory)
     torch.manual_seed(2)
-    made = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
-    for name, value in made.named_parameters():
+    network = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
+    for name, value in network.named_parameters():
         if "source" in name and value.dim() > 1:
-            torch.nn.init.uniform_(value, -1.5, 1.5)  # attention that prefers some words
-    write_weights(folder, to_dict(config), weights_of(made), {})
-    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
-    return folder
+            torch.nn.init.uniform_(value, -1.5, 1.5)  # makes attention peaked
+    write_weights(directory, to_dict(config), weights_of(network), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    return directory
 
 
 def _data(config: RunConfig) -> dict[str, object]:
@@ -61,14 +63,14 @@ def _data(config: RunConfig) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def guided(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Transformer whose config says that links come from head 1 of layer 0."""
-    return model_of(tmp_path_factory.mktemp("guided") / "guided", TRANSFORMER, GUIDED)
+    """Return a Transformer whose configuration takes links from head 1 of layer 0."""
+    return save_model_with(tmp_path_factory.mktemp("guided") / "guided", TRANSFORMER, GUIDED)
 
 
 @pytest.fixture(scope="module")
 def posterior(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    wanted = {**HARD, "attention": {"kind": "posterior", "contexts": 0}}
-    return model_of(tmp_path_factory.mktemp("posterior") / "posterior", wanted)
+    settings = {**HARD, "attention": {"kind": "posterior", "contexts": 0}}
+    return save_model_with(tmp_path_factory.mktemp("posterior") / "posterior", settings)
 
 
 def entries(model: Path, file: Path, *options: object) -> list[dict[str, object]]:
@@ -77,11 +79,11 @@ def entries(model: Path, file: Path, *options: object) -> list[dict[str, object]
 
 
 def best(weights: np.ndarray) -> str:
-    """The links of a map of words that are tokens."""
+    """Return the links of an attention map in which each word is one token."""
     return " ".join(f"{s}-{t}" for s, t in sorted((int(row.argmax()), t) for t, row in enumerate(weights)))
 
 
-CHOICES = [
+SELECTIONS = [
     ((), lambda layers: layers[0][:-1, 1]),
     (("--layer", -1), lambda layers: layers[1][:-1].mean(1)),
     (("--layer", 1, "--head", 0), lambda layers: layers[1][:-1, 0]),
@@ -90,8 +92,8 @@ CHOICES = [
 ]
 
 
-@pytest.mark.parametrize(("options", "expected"), CHOICES)
-def test_translate_and_score_link_by_the_attention_of_the_config_or_the_one_asked_for(
+@pytest.mark.parametrize(("options", "expected"), SELECTIONS)
+def test_translate_and_score_link_by_the_selected_attention(
     guided, tmp_path, options, expected
 ) -> None:
     links, again = tmp_path / "links", tmp_path / "again"
@@ -110,30 +112,31 @@ def test_translate_and_score_link_by_the_attention_of_the_config_or_the_one_aske
     assert again.read_text().splitlines() == [link for line, link in zip(LINES, written, strict=True) if line]
 
 
-def test_choices_differ_in_this_model(guided, tmp_path) -> None:
-    every = [entries(guided, tmp_path / "all.jsonl", *options) for options, _ in CHOICES]
-    assert len({json.dumps([entry.get("links") for entry in found]) for found in every}) == len(CHOICES)
+def test_selections_give_different_links(guided, tmp_path) -> None:
+    all_entries = [entries(guided, tmp_path / "all.jsonl", *options) for options, _ in SELECTIONS]
+    distinct = {json.dumps([entry.get("links") for entry in found]) for found in all_entries}
+    assert len(distinct) == len(SELECTIONS)
 
 
-@pytest.mark.parametrize(("options", "expected"), CHOICES)
-def test_python_and_the_server_show_the_same(guided, options, expected) -> None:
-    given = dict(zip([str(o).lstrip("-") for o in options[::2]], options[1::2], strict=False))
+@pytest.mark.parametrize(("options", "expected"), SELECTIONS)
+def test_python_and_server_return_the_same_attention(guided, options, expected) -> None:
+    options_by_name = dict(zip([str(o).lstrip("-") for o in options[::2]], options[1::2], strict=False))
     if options == ("--shift",):
-        given = {"shift": True}
-    result = regard.load(guided).translate(LINE, **given)
+        options_by_name = {"shift": True}
+    result = regard.load(guided).translate(LINE, **options_by_name)
     weights = expected(result.attention)
     np.testing.assert_array_equal(result.weights, weights)
     assert {(s, t) for s, t in result.alignment.tolist()} == {
         (int(r.argmax()), t) for t, r in enumerate(weights)
     }
-    again = regard.load(guided, **given).score(LINE, result.text)
+    again = regard.load(guided, **options_by_name).score(LINE, result.text)
     np.testing.assert_allclose(again.weights, weights, atol=1e-6)
-    (engine,) = load_engines([guided], "cpu", shown=given)
+    (engine,) = load_engines([guided], "cpu", shown=options_by_name)
     (answer,) = engine.work(SearchSettings(), [SentenceJob(LINE, attention=True)])
     np.testing.assert_allclose(answer["translations"][0]["attention"], weights, atol=1e-4)
 
 
-def test_a_plot_is_of_the_same_attention_unless_another_is_asked_for(guided) -> None:
+def test_plot_uses_the_configured_attention_by_default(guided) -> None:
     result = regard.load(guided).translate(LINE)
     assert result.plot().svg == result.plot(layer=0, head=1).svg != result.plot(layer=-1).svg
     assert result.plot(layer=0).svg == result.plot(layer=0, head="mean").svg
@@ -143,17 +146,17 @@ def test_a_plot_is_of_the_same_attention_unless_another_is_asked_for(guided) -> 
         result.plot(head=-3)
 
 
-def test_a_layer_that_is_not_there_is_named_by_every_way(guided) -> None:
-    wrong = "layer 2: .* attends to the source in 2 layers, counted from 0; -1 is the last"
-    with pytest.raises(UsageError, match=wrong):
+def test_layer_out_of_range_is_reported_everywhere(guided) -> None:
+    message = "layer 2: .* attends to the source in 2 layers, counted from 0; -1 is the last"
+    with pytest.raises(UsageError, match=message):
         translate(guided, "--layer", 2, "--alignment", "-")
-    with pytest.raises(UsageError, match=wrong):
+    with pytest.raises(UsageError, match=message):
         _ = regard.load(guided, layer=2).translate(LINE).weights
-    with pytest.raises(UsageError, match=wrong):
+    with pytest.raises(UsageError, match=message):
         load_engines([guided], "cpu", shown={"layer": 2})
 
 
-def test_unknown_words_are_replaced_through_the_same_attention(guided, tmp_path) -> None:
+def test_unknown_words_are_replaced_by_the_selected_attention(guided, tmp_path) -> None:
     model = regard.load(guided)
     with torch.no_grad():
         model.model.output_bias[UNK] = 50.0
@@ -164,19 +167,19 @@ def test_unknown_words_are_replaced_through_the_same_attention(guided, tmp_path)
         assert result.text.split() == [LINE.split()[s] for s in result.weights.argmax(1)]
 
 
-def test_both_attentions_are_written_under_their_names(posterior, tmp_path) -> None:
+def test_prior_and_posterior_are_written(posterior, tmp_path) -> None:
     found = [entry for entry in entries(posterior, tmp_path / "all.jsonl") if entry["target"]]
-    apart = 0
+    num_different = 0
     for entry in found:
         (prior,), (after,) = (np.array(entry[name]) for name in ("prior", "posterior"))
         assert prior.shape == after.shape == (len(entry["target"]) + 1, 1, len(entry["source"]))
         assert entry["links"] == best(after[:-1, 0])
-        apart += entry["links"] != best(prior[:-1, 0])
-    assert apart  # else the prior would do as well
+        num_different += entry["links"] != best(prior[:-1, 0])
+    assert num_different  # otherwise the prior would pass, too
 
 
 @pytest.mark.parametrize("figure", ["translations", "history"])
-def test_figures_show_the_posterior_of_models_and_of_files(posterior, tmp_path, figure) -> None:
+def test_figures_plot_the_posterior_of_models_and_files(posterior, tmp_path, figure) -> None:
     (tmp_path / "in").write_text(f"{LINE}\n")
     translate(posterior, "--attention", tmp_path / "one.jsonl", input=f"{LINE}\n")
     result = regard.load(posterior).translate(LINE)
@@ -191,28 +194,28 @@ def test_figures_show_the_posterior_of_models_and_of_files(posterior, tmp_path, 
             np.testing.assert_allclose(system["weights"], expected[0][:-1, 0], atol=1e-6)
 
 
-def test_the_report_shows_the_attention_of_the_config(guided, tmp_path) -> None:
+def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
     from regard.api.phrases import load_translator
     from regard.report.collect import collect_model
     from regard.report.maps import MapKind
 
-    def following(items, name, total):
+    def no_progress(items, name, total):
         return items
 
     result = regard.load(guided).translate(LINE)
     translator = load_translator([guided], "cpu", "float32", {"nbest": 1})
-    system = collect_model("guided", guided, translator, [(LINE, "A B")], following, every=True)
+    system = collect_model("guided", guided, translator, [(LINE, "A B")], no_progress, every=True)
     shown = system.sentences[0].own
     assert shown is not None
     kinds = [MapKind(), *(MapKind(layer, head) for layer in (0, 1) for head in (0, 1))]
     assert list(shown.kinds) == kinds
     np.testing.assert_array_equal(shown.weights[0], shown.weights[kinds.index(MapKind(0, 1))])
     np.testing.assert_array_equal(shown.weights[0], quantise(result.weights))
-    (looked,) = system.attention
-    assert looked is not None and len(looked.links) == 2
+    (analysis,) = system.attention
+    assert analysis is not None and len(analysis.links) == 2
 
 
-def test_analyse_says_which_attention_it_examined(guided, tmp_path) -> None:
+def test_analysis_records_the_attention_it_examined(guided, tmp_path) -> None:
     (tmp_path / "in").write_text(f"{LINE}\n")
     (tmp_path / "ref").write_text("A B C\n")
     scored = regard.load(guided).score(LINE, "A B C")
@@ -230,8 +233,8 @@ def test_analyse_says_which_attention_it_examined(guided, tmp_path) -> None:
     assert data["alignment"] == {"guided": {"layer": 1, "heads": [], "shift": False}}
 
 
-def test_hard_attention_has_a_column_for_its_sets(tmp_path) -> None:
-    hard = model_of(tmp_path / "hard", {**HARD, "attention": {"kind": "hard", "scale": 8.0}})
+def test_hard_attention_has_columns_for_its_selections(tmp_path) -> None:
+    hard = save_model_with(tmp_path / "hard", {**HARD, "attention": {"kind": "hard", "scale": 8.0}})
     (tmp_path / "in").write_text(f"{LINE}\na b\n")
     (tmp_path / "ref").write_text("A B C\nB A\n")
     (tmp_path / "gold").write_text("0-0 1-1 2p2\n0-1 1-0\n")

@@ -1,4 +1,4 @@
-"""`regard analyse --worst`: what it says agrees with `translate`, `align` and `evaluate`."""
+"""Tests of `regard analyse --worst`: its output agrees with `translate`, `align` and `evaluate`."""
 
 import json
 import re
@@ -30,18 +30,18 @@ FERTILITY = 0.75
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """A model without fertilities, and one with."""
-    folder = tmp_path_factory.mktemp("models")
-    return save_model(folder / "free"), save_model(folder / "bound", fertility=FERTILITY)
+    """Return a model without fertilities, and one with fertilities."""
+    directory = tmp_path_factory.mktemp("models")
+    return save_model(directory / "free"), save_model(directory / "bound", fertility=FERTILITY)
 
 
 @pytest.fixture(scope="module")
 def aligner(tmp_path_factory):
-    """Each word is linked to its capital."""
+    """Return an aligner that links each word to its uppercase form."""
     pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
-    folder = tmp_path_factory.mktemp("aligner") / "kept"
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(folder)
-    return folder
+    directory = tmp_path_factory.mktemp("aligner") / "kept"
+    train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(directory)
+    return directory
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def files(tmp_path):
     return source, reference
 
 
-def analyse(model, files, *arguments):
+def run_analysis(model, files, *arguments):
     options = ("--worst", "--source", files[0], "--reference", files[1], "--threads", 1)
     result = run("analyse", *(model if isinstance(model, list) else [model]), *options, *arguments)
     assert result.exit_code == 0, result.output
@@ -61,12 +61,12 @@ def analyse(model, files, *arguments):
 
 def figures(model, files, tmp_path, *arguments):
     path = tmp_path / "figures.json"
-    analyse(model, files, "--json", path, *arguments)
+    run_analysis(model, files, "--json", path, *arguments)
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_it_says_what_translate_align_and_evaluate_say(models, aligner, files, tmp_path, which):
+def test_output_agrees_with_translate_align_and_evaluate(models, aligner, files, tmp_path, which):
     found = figures(models[which], files, tmp_path, "--aligner", aligner, "--beam", 2, "--batch", 2)
     out, weights = tmp_path / "out.txt", tmp_path / "weights.jsonl"
     options = ("--output", out, "--attention", weights, "--beam", 2)
@@ -80,7 +80,7 @@ def test_it_says_what_translate_align_and_evaluate_say(models, aligner, files, t
             assert sentence["attention"] is None
             continue
         steps = [heads[0] for heads in row["posterior"][0][:-1]]
-        totals = [sum(step[place] for step in steps) for place in range(len(row["source"]))]
+        totals = [sum(step[position] for step in steps) for position in range(len(row["source"]))]
         sink = [] if sentence["sink"] is None else [sentence["sink"]]
         assert [*sentence["attention"], *sink] == pytest.approx(totals, abs=1e-5)
         assert sum(totals) == pytest.approx(len(sentence["output"]), abs=1e-4)
@@ -103,43 +103,43 @@ def test_it_says_what_translate_align_and_evaluate_say(models, aligner, files, t
     assert (found["rep"], found["drop"]) == pytest.approx((expected["rep"], expected["drop"]))
 
 
-def test_the_worst_sentences_come_first_and_as_many_as_asked(models, aligner, files, tmp_path):
+def test_worst_sentences_are_listed_first_up_to_the_number(models, aligner, files, tmp_path):
     found = figures(models[0], files, tmp_path, "--aligner", aligner)
     order = [(-sentence["badness"], sentence["line"]) for sentence in found["sentences"]]
     assert order == sorted(order) and order[0][0] < order[-1][0]
     for sentence in found["sentences"]:
         assert sentence["badness"] == sentence["sigma"] + len(sentence["dropped"])
     for number, count in ((2, 2), (0, len(SOURCE)), (50, len(SOURCE))):
-        text = analyse(models[0], files, "--aligner", aligner, "--number", number).stdout
-        heads = [line for line in text.splitlines() if line.startswith("line ")]
+        text = run_analysis(models[0], files, "--aligner", aligner, "--number", number).stdout
+        headings = [line for line in text.splitlines() if line.startswith("line ")]
         lines = [sentence["line"] for sentence in found["sentences"][:count]]
-        assert [int(head.split()[1].rstrip(":")) for head in heads] == lines
+        assert [int(head.split()[1].rstrip(":")) for head in headings] == lines
         last = f"REP {found['rep']:.2f}, DROP {found['drop']:.2f}; {count} of 6 sentences shown"
         assert text.splitlines()[-1] == last
 
 
-def test_a_file_gets_what_a_pipe_gets_without_colours(models, aligner, files, tmp_path):
+def test_files_get_the_piped_output_without_colors(models, aligner, files, tmp_path):
     out = tmp_path / "out.txt"
-    assert analyse(models[1], files, "--aligner", aligner, "-o", out).stdout == ""
+    assert run_analysis(models[1], files, "--aligner", aligner, "-o", out).stdout == ""
     text = out.read_text(encoding="utf-8")
-    assert text == analyse(models[1], files, "--aligner", aligner).stdout
+    assert text == run_analysis(models[1], files, "--aligner", aligner).stdout
     assert "\x1b" not in text and f"/{FERTILITY}" in text and "<sink>" in text
 
 
-def test_a_terminal_gets_colours_and_lines_as_wide_as_it_is(models, aligner, files, monkeypatch):
+def test_terminal_output_has_colors_and_wraps(models, aligner, files, monkeypatch):
     monkeypatch.setattr(Output, "is_terminal", True)
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "40")):
         monkeypatch.setenv(name, value)
-    text = analyse(models[1], files, "--aligner", aligner).stdout
+    text = run_analysis(models[1], files, "--aligner", aligner).stdout
     assert "\x1b[31m" in text and f"/{FERTILITY}" in text
     lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
     assert max(map(len, lines)) <= 40
     assert "REP " in lines[-2] + lines[-1]
 
 
-def test_without_an_aligner_it_says_what_it_cannot_know(models, files, tmp_path):
+def test_missing_aligner_is_reported_and_drop_is_omitted(models, files, tmp_path):
     path = tmp_path / "figures.json"
-    result = analyse(models[0], files, "--json", path)
+    result = run_analysis(models[0], files, "--json", path)
     assert len(result.stderr.splitlines()) == 1 and "--aligner" in result.stderr
     assert "REP" in result.stdout and "DROP" not in result.stdout
     found = json.loads(path.read_text())
@@ -147,7 +147,7 @@ def test_without_an_aligner_it_says_what_it_cannot_know(models, files, tmp_path)
     assert all(s["dropped"] is None and s["badness"] == s["sigma"] for s in found["sentences"])
 
 
-def test_links_by_hand_take_the_place_of_the_aligners(models, aligner, files, tmp_path):
+def test_user_specified_links_replace_those_of_the_aligner(models, aligner, files, tmp_path):
     links = tmp_path / "links.txt"
     links.write_text("0-0\n\n\n\n\n\n")
     found = figures(models[0], files, tmp_path, "--aligner", aligner, "--links-reference", links)
@@ -155,13 +155,13 @@ def test_links_by_hand_take_the_place_of_the_aligners(models, aligner, files, tm
     assert sum(len(s["dropped"]) for s in found["sentences"]) <= 1
     links.write_text("0-0\n1-2\n\n\n\n\n")
     with pytest.raises(DataError, match=r"links\.txt:2: link 1-2 points beyond the reference .* 2 words"):
-        analyse(models[0], files, "--aligner", aligner, "--links-reference", links)
+        run_analysis(models[0], files, "--aligner", aligner, "--links-reference", links)
 
 
-def test_pieces_are_joined_into_words(tmp_path, files):
-    model = save_model(tmp_path / "pieces", fertility=FERTILITY)
+def test_subword_tokens_are_joined_into_words(tmp_path, files):
+    model = save_model(tmp_path / "subwords", fertility=FERTILITY)
     text = TextPair.load(model)
-    # As many pieces as the model has words, and no merges: every character is a piece.
+    # The vocabulary keeps its size. Without merges, every character is a subword token.
     vocabulary = Vocabulary((*SPECIALS, "a@@", "b@@", "c", "d@@", "e", "f", "g"))
     source = Side(BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n"), vocabulary)
     weights = load_weights(model)
@@ -174,21 +174,21 @@ def test_pieces_are_joined_into_words(tmp_path, files):
     assert sum(found["attention"]) + found["sink"] == pytest.approx(len(found["output"]), abs=1e-4)
 
 
-def test_a_model_that_attends_to_nothing_is_shown_without_attention(models, files, tmp_path):
-    folder = tmp_path / "none"
-    folder.mkdir()
-    TextPair.load(models[0]).save(folder)
+def test_models_without_attention_have_no_attention_output(models, files, tmp_path):
+    directory = tmp_path / "none"
+    directory.mkdir()
+    TextPair.load(models[0]).save(directory)
     base = load_config(models[0])
     assert isinstance(base.model, LstmConfig)
     config = replace(base, model=replace(base.model, attention=NoAttentionConfig()))
-    size = len(TextPair.load(folder).source.vocabulary)
-    write_weights(folder, to_dict(config), weights_of(build_model(config.model, size, size)), {})
-    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
-    assert all(sentence["attention"] is None for sentence in figures(folder, files, tmp_path)["sentences"])
+    size = len(TextPair.load(directory).source.vocabulary)
+    write_weights(directory, to_dict(config), weights_of(build_model(config.model, size, size)), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    assert all(sentence["attention"] is None for sentence in figures(directory, files, tmp_path)["sentences"])
 
 
-def test_an_ensemble_of_a_model_and_itself_is_the_model(models, files, tmp_path):
-    one, two = (figures(folders, files, tmp_path) for folders in ([models[1]], [models[1]] * 2))
+def test_ensemble_of_a_model_with_itself_equals_the_model(models, files, tmp_path):
+    one, two = (figures(models_given, files, tmp_path) for models_given in ([models[1]], [models[1]] * 2))
     assert len(two.pop("models")) == 2 and one.pop("models")
     for both in zip(one["sentences"], two["sentences"], strict=True):
         first, second = (sentence.pop("attention") for sentence in both)
@@ -198,20 +198,20 @@ def test_an_ensemble_of_a_model_and_itself_is_the_model(models, files, tmp_path)
     assert one == two
 
 
-def test_a_line_that_is_too_long_is_left_out(models, files, tmp_path):
+def test_overlong_lines_are_skipped(models, files, tmp_path):
     files[0].write_text("a " * 2000 + "\n" + "a\n" * 5)
     found = figures(models[0], files, tmp_path)
     assert found["lines"] == 6 and sorted(s["line"] for s in found["sentences"]) == [2, 3, 4, 5, 6]
     files[0].write_text(("a " * 2000 + "\n") * 6)
     with pytest.raises(DataError, match="too long"):
-        analyse(models[0], files)
+        run_analysis(models[0], files)
 
 
-def test_an_aligner_of_another_language_is_mentioned(models, files, tmp_path):
+def test_aligner_with_unknown_vocabulary_is_reported(models, files, tmp_path):
     pairs = [(["x", "y"], ["X", "Y"])] * 3
     train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(tmp_path / "strange")
-    told = analyse(models[0], files, "--aligner", tmp_path / "strange").stderr.splitlines()
-    assert len(told) == 1 and "100% of the words are not in the vocabulary" in told[0]
+    warnings = run_analysis(models[0], files, "--aligner", tmp_path / "strange").stderr.splitlines()
+    assert len(warnings) == 1 and "100% of the words are not in the vocabulary" in warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -223,12 +223,12 @@ def test_an_aligner_of_another_language_is_mentioned(models, files, tmp_path):
         ("", "", "the file is empty"),
     ],
 )
-def test_text_that_does_not_fit_is_named(models, files, tmp_path, source, reference, message):
+def test_mismatched_text_is_reported(models, files, tmp_path, source, reference, message):
     files[0].write_text(source)
     files[1].write_text(reference)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(DataError, match=message):
-        analyse(models[0], files, "-o", tmp_path / "out", "--json", tmp_path / "json")
+        run_analysis(models[0], files, "-o", tmp_path / "out", "--json", tmp_path / "json")
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -242,28 +242,28 @@ def test_text_that_does_not_fit_is_named(models, files, tmp_path, source, refere
         (["--device", "cuda:99"], UsageError, "cuda:99"),
     ],
 )
-def test_mistakes_are_named(models, files, tmp_path, arguments, error, message):
+def test_invalid_arguments_are_reported(models, files, tmp_path, arguments, error, message):
     before = sorted(tmp_path.iterdir())
     with pytest.raises(error, match=message):
-        analyse(models[0], files, "-o", tmp_path / "out", *arguments)
+        run_analysis(models[0], files, "-o", tmp_path / "out", *arguments)
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_links_of_another_text_and_a_folder_that_is_no_aligner_are_named(models, aligner, files, tmp_path):
+def test_mismatched_links_and_invalid_aligners_are_reported(models, aligner, files, tmp_path):
     links = tmp_path / "links.txt"
     links.write_text("0-0\n")
     with pytest.raises(DataError, match=r"links\.txt has 1 lines but .*ref\.txt has 6"):
-        analyse(models[0], files, "--aligner", aligner, "--links-reference", links)
+        run_analysis(models[0], files, "--aligner", aligner, "--links-reference", links)
     with pytest.raises(DataError, match=r"aligner\.json"):
-        analyse(models[0], files, "--aligner", models[0])
+        run_analysis(models[0], files, "--aligner", models[0])
 
 
-def test_without_a_mode_the_modes_are_named(models, files):
+def test_missing_analysis_option_is_reported(models, files):
     with pytest.raises(UsageError, match="--worst"):
         run("analyse", models[0], "--source", files[0], "--reference", files[1])
 
 
-def test_importing_the_command_loads_nothing_heavy():
+def test_importing_the_command_is_fast():
     heavy = ("torch", "pydantic", "numpy", "rich.console")
     code = f"import regard.cli.analyse, sys; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""`regard analyse --attention`: what it says agrees with `score` and `evaluate`; its figures are files."""
+"""Tests of `regard analyse --attention`: its output agrees with `score` and `evaluate`; figures are files."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -28,12 +28,12 @@ GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """A soft model, another one, and one within fertilities that has a sink."""
-    folder = tmp_path_factory.mktemp("models")
+    """Return two models with soft attention, and one with constrained attention and a sink."""
+    directory = tmp_path_factory.mktemp("models")
     return [
-        save_model(folder / "soft"),
-        save_model(folder / "other", seed=1),
-        save_model(folder / "bound", fertility=0.75),
+        save_model(directory / "soft"),
+        save_model(directory / "other", seed=1),
+        save_model(directory / "bound", fertility=0.75),
     ]
 
 
@@ -45,23 +45,23 @@ def files(tmp_path):
     return tmp_path
 
 
-def with_attention(folder, attention):
-    """The same model with another attention."""
-    base = load_config(folder)
+def with_attention(directory, attention):
+    """Replace the attention of a saved model."""
+    base = load_config(directory)
     assert isinstance(base.model, LstmConfig)
     config = replace(base, model=replace(base.model, attention=attention))
-    text = TextPair.load(folder)
+    text = TextPair.load(directory)
     torch.manual_seed(0)
     model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
-    write_weights(folder, to_dict(config), weights_of(model), {})
-    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    write_weights(directory, to_dict(config), weights_of(model), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
 
 
-def pieces_model(folder):
-    """A model whose source words are cut into characters."""
-    model = save_model(folder)
+def subword_model(directory):
+    """Save a model whose source words are split into characters."""
+    model = save_model(directory)
     text = TextPair.load(model)
-    # As many pieces as the model has words.
+    # The vocabulary keeps its size.
     vocabulary = Vocabulary((*SPECIALS, "a@@", "b", "c", "d@@", "e", "f", "g"))
     source = Side(BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n"), vocabulary)
     weights = load_weights(model)
@@ -70,7 +70,7 @@ def pieces_model(folder):
     return model
 
 
-def analyse(models, files, *arguments):
+def run_analysis(models, files, *arguments):
     options = ("--attention", "--source", files / "in.txt", "--reference", files / "ref.txt", "--threads", 1)
     result = run("analyse", *models, *options, *arguments)
     assert result.exit_code == 0, result.output
@@ -78,23 +78,23 @@ def analyse(models, files, *arguments):
 
 
 def figures(models, files, *arguments):
-    analyse(models, files, "--json", files / "figures.json", *arguments)
+    run_analysis(models, files, "--json", files / "figures.json", *arguments)
     return json.loads((files / "figures.json").read_text(encoding="utf-8"))
 
 
-def test_links_of_a_posterior_model_are_of_the_posterior(files, tmp_path):
-    folder = save_model(tmp_path / "posterior")
-    with_attention(folder, PosteriorAttentionConfig(coupling="monotonic", mix=1.0))
-    (found,) = figures([folder], files)["models"].values()
-    (before,) = figures([folder], files, "--prior")["models"].values()
+def test_posterior_attention_is_linked_by_its_posterior(files, tmp_path):
+    directory = save_model(tmp_path / "posterior")
+    with_attention(directory, PosteriorAttentionConfig(coupling="monotonic", mix=1.0))
+    (found,) = figures([directory], files)["models"].values()
+    (before,) = figures([directory], files, "--prior")["models"].values()
     links = files / "links.txt"
-    run("score", folder, files / "in.txt", files / "ref.txt", "--alignment", links)
-    drawn = [line for line in links.read_text().splitlines() if line]
-    assert [line["links"] for line in found["lines"]] == drawn
-    assert [line["links"] for line in before["lines"]] != drawn
+    run("score", directory, files / "in.txt", files / "ref.txt", "--alignment", links)
+    written_links = [line for line in links.read_text().splitlines() if line]
+    assert [line["links"] for line in found["lines"]] == written_links
+    assert [line["links"] for line in before["lines"]] != written_links
 
 
-def test_what_nothing_can_be_said_of_has_no_perplexity_and_no_map(models, files):
+def test_empty_text_has_no_perplexity(models, files):
     for name in ("in.txt", "ref.txt"):
         (files / name).write_text("\n\n", encoding="utf-8")
     result = run("score", models[0], files / "in.txt", files / "ref.txt", "--json", files / "s.json")
@@ -103,7 +103,7 @@ def test_what_nothing_can_be_said_of_has_no_perplexity_and_no_map(models, files)
 
 
 @pytest.mark.parametrize("which", [0, 2])
-def test_it_says_what_score_and_evaluate_say(models, files, which):
+def test_output_agrees_with_score_and_evaluate(models, files, which):
     found = figures([models[which]], files, "--gold", files / "gold.talp")["models"]
     (found,) = found.values()
     links, scores = files / "links.txt", files / "scores.json"
@@ -119,8 +119,9 @@ def test_it_says_what_score_and_evaluate_say(models, files, which):
     )
     assert found["perplexity"] == pytest.approx(json.loads(scores.read_text())["perplexity"], rel=1e-5)
     assert found["steps"] == json.loads(scores.read_text())["tokens"]
-    drawn = links.read_text().splitlines()
-    assert [line["links"] for line in found["lines"]] == [drawn[line["line"] - 1] for line in found["lines"]]
+    written_links = links.read_text().splitlines()
+    expected = [written_links[line["line"] - 1] for line in found["lines"]]
+    assert [line["links"] for line in found["lines"]] == expected
     run("evaluate", "--gold", files / "gold.talp", "--links", links, "--json", scores, "--resamples", 2)
     expected = json.loads(scores.read_text())
     for name in ("aer", "precision", "recall"):
@@ -128,7 +129,7 @@ def test_it_says_what_score_and_evaluate_say(models, files, which):
     assert found["one_minus_aer"] == pytest.approx(1 - found["aer"])
 
 
-def test_the_figures_are_those_of_the_sentences(models, files):
+def test_totals_equal_the_sums_over_sentences(models, files):
     (found,) = figures(models[:1], files)["models"].values()
     assert [line["line"] for line in found["lines"]] == [1, 2, 4, 5, 6]
     right = [value for line in found["lines"] for value in line["right"]]
@@ -140,20 +141,20 @@ def test_the_figures_are_those_of_the_sentences(models, files):
     assert found["coverage"] == pytest.approx(sum(x["coverage"] for x in found["lines"]) / 5, abs=1e-5)
 
 
-def test_models_side_by_side_are_what_each_is_alone(models, files):
+def test_results_do_not_depend_on_the_other_models(models, files):
     together = figures(models, files, "--gold", files / "gold.talp", "--batch", 2)["models"]
     assert list(together) == ["soft", "other", "bound"]
-    for folder in models:
-        (alone,) = figures([folder], files, "--gold", files / "gold.talp")["models"].values()
-        mine = together[folder.name]
+    for directory in models:
+        (alone,) = figures([directory], files, "--gold", files / "gold.talp")["models"].values()
+        in_comparison = together[directory.name]
         for name in ("perplexity", "accuracy", "entropy", "support", "coverage", "aer"):
-            assert mine[name] == pytest.approx(alone[name], abs=1e-5)
-        assert mine["entropies"] == alone["entropies"]
+            assert in_comparison[name] == pytest.approx(alone[name], abs=1e-5)
+        assert in_comparison["entropies"] == alone["entropies"]
 
 
-def test_the_tables_hold_what_the_file_holds(models, files):
+def test_tables_agree_with_the_json_file(models, files):
     found = figures(models[:2], files, "--gold", files / "gold.talp", "--bin", "0.5")["models"]
-    text = analyse(models[:2], files, "--gold", files / "gold.talp", "--bin", "0.5").stdout
+    text = run_analysis(models[:2], files, "--gold", files / "gold.talp", "--bin", "0.5").stdout
     single, entropies, coverages = (
         [line.split("\t") for line in table.splitlines()] for table in text.split("\n\n")
     )
@@ -168,64 +169,65 @@ def test_the_tables_hold_what_the_file_holds(models, files):
         assert sum(float(row[column]) for row in table[1:]) == pytest.approx(100, abs=0.1)
 
 
-def test_a_posterior_model_is_seen_after_and_before_the_word(files, tmp_path):
-    folder = save_model(tmp_path / "posterior")
-    with_attention(folder, PosteriorAttentionConfig(contexts=0))
-    after, before = (figures([folder], files, *options) for options in ((), ("--prior",)))
+def test_posterior_attention_differs_from_its_prior(files, tmp_path):
+    directory = save_model(tmp_path / "posterior")
+    with_attention(directory, PosteriorAttentionConfig(contexts=0))
+    after, before = (figures([directory], files, *options) for options in ((), ("--prior",)))
     assert (after["attention"], before["attention"]) == ("posterior", "prior")
     after, before = after["models"]["posterior"], before["models"]["posterior"]
     assert after["perplexity"] == before["perplexity"] and after["accuracy"] == before["accuracy"]
     assert abs(after["entropy"] - before["entropy"]) > 1e-5
 
 
-def test_a_soft_model_looks_the_same_before_and_after_the_word(models, files):
+def test_soft_attention_has_equal_prior_and_posterior(models, files):
     one, other = (figures(models[:1], files, *options)["models"] for options in ((), ("--prior",)))
     assert one == other
 
 
-def test_pictures_come_as_files(models, files):
-    folder = files / "new" / "figures"
-    told = analyse(models, files, "--svg", folder, "--line", 1, "--line", 4, "--gold", files / "gold.talp")
+def test_figures_are_written_as_files(models, files):
+    directory = files / "new" / "figures"
+    options = ("--svg", directory, "--line", 1, "--line", 4, "--gold", files / "gold.talp")
+    result = run_analysis(models, files, *options)
     maps = [
         f"{name}.svg"
         for n in (1, 4)
         for name in (f"maps-{n}", *(f"difference-{n}-{m}" for m in ("other", "bound")))
     ]
-    assert sorted(path.name for path in folder.iterdir()) == sorted(["entropy.svg", "coverage.svg", *maps])
-    assert told.stderr.count("wrote ") == 8
-    for path in folder.iterdir():
+    assert sorted(path.name for path in directory.iterdir()) == sorted(["entropy.svg", "coverage.svg", *maps])
+    assert result.stderr.count("wrote ") == 8
+    for path in directory.iterdir():
         root = ET.fromstring(path.read_text(encoding="utf-8"))
         texts = {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
         if path.name.startswith("maps-4"):
             assert {"soft", "other", "bound", "<sink>", *"fgabe", *"FGABE"} <= texts
 
 
-def test_without_a_line_the_one_is_drawn_in_which_models_differ(models, files):
+def test_default_plotted_line_has_the_largest_difference(models, files):
     found = figures(models[:2], files, "--svg", files / "figures")["models"]
     sums = [[sum(line["entropy"]) for line in one["lines"]] for one in found.values()]
-    apart = [abs(a - b) for a, b in zip(*sums, strict=True)]
-    line = found["soft"]["lines"][apart.index(max(apart))]["line"]
+    differences = [abs(a - b) for a, b in zip(*sums, strict=True)]
+    line = found["soft"]["lines"][differences.index(max(differences))]["line"]
     names = sorted(path.name for path in (files / "figures").iterdir())
     assert names == ["coverage.svg", f"difference-{line}.svg", "entropy.svg", f"maps-{line}.svg"]
 
 
-def test_the_sink_of_one_model_is_a_column_in_all(models, files):
-    told = analyse([models[0], models[2]], files, "--svg", files / "figures", "--line", 1)
-    assert "is not plotted" not in told.stderr
+def test_sink_of_one_model_is_a_column_in_all_maps(models, files):
+    result = run_analysis([models[0], models[2]], files, "--svg", files / "figures", "--line", 1)
+    assert "is not plotted" not in result.stderr
     for name in ("maps-1.svg", "difference-1.svg"):
         assert "&lt;sink&gt;" in (files / "figures" / name).read_text()
 
 
-def test_maps_are_those_of_words_whatever_their_pieces(models, files, tmp_path):
-    pieces = pieces_model(tmp_path / "pieces")
+def test_maps_show_words_instead_of_subword_tokens(models, files, tmp_path):
+    subwords = subword_model(tmp_path / "subwords")
     (files / "in.txt").write_text("ab c\n" * len(SOURCE))
-    told = analyse([pieces, models[0]], files, "--svg", files / "figures", "--line", 1)
-    assert "is not plotted" not in told.stderr and (files / "figures" / "difference-1.svg").is_file()
+    result = run_analysis([subwords, models[0]], files, "--svg", files / "figures", "--line", 1)
+    assert "is not plotted" not in result.stderr and (files / "figures" / "difference-1.svg").is_file()
     root = ET.fromstring((files / "figures" / "maps-1.svg").read_text())
     assert {"ab", "c"} <= {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
 
 
-def test_models_of_one_name_are_told_apart(models, files, tmp_path):
+def test_models_with_the_same_name_are_distinguished(models, files, tmp_path):
     twin = tmp_path / "elsewhere"
     twin.mkdir()
     twin = save_model(twin / "soft", seed=2)
@@ -234,9 +236,9 @@ def test_models_of_one_name_are_told_apart(models, files, tmp_path):
     assert list(named) == ["Soft", "Postr-Joint"]
 
 
-def test_a_terminal_gets_tables(models, files, monkeypatch):
+def test_terminal_output_has_tables(models, files, monkeypatch):
     monkeypatch.setattr(Output, "is_terminal", True)
-    text = analyse(models[:1], files).stdout
+    text = run_analysis(models[:1], files).stdout
     assert "\t" not in text and "accuracy %" in text
 
 
@@ -254,52 +256,52 @@ def test_a_terminal_gets_tables(models, files, monkeypatch):
         (["--worst"], "only one analysis"),
     ],
 )
-def test_options_that_do_not_fit_are_named(models, files, arguments, message):
+def test_inconsistent_options_are_reported(models, files, arguments, message):
     with pytest.raises(UsageError, match=message):
-        analyse(models[:1], files, *arguments)
+        run_analysis(models[:1], files, *arguments)
 
 
-def test_options_of_attention_do_not_go_with_worst(models, files):
+def test_attention_options_are_rejected_with_worst(models, files):
     texts = ("--source", files / "in.txt", "--reference", files / "ref.txt")
     with pytest.raises(UsageError, match="--gold cannot be used with --worst, only with --attention"):
         run("analyse", models[0], "--worst", *texts, "--gold", "g")
 
 
-def test_gold_links_of_another_text_are_named(models, files):
+def test_mismatched_gold_links_are_reported(models, files):
     gold = files / "gold.talp"
     gold.write_text("0-0\n")
     with pytest.raises(DataError, match=r"gold\.talp has 1 lines but .*in\.txt has 6"):
-        analyse(models[:1], files, "--gold", gold)
+        run_analysis(models[:1], files, "--gold", gold)
     gold.write_text("0-0\n0p5\n\n\n\n\n")
     with pytest.raises(
         DataError, match=r"gold\.talp:2: link 0-5 points .* reference .* 2 words with .* of soft"
     ):
-        analyse(models[:1], files, "--gold", gold)
+        run_analysis(models[:1], files, "--gold", gold)
 
 
-def test_a_model_that_attends_to_nothing_is_refused(files, tmp_path):
-    folder = save_model(tmp_path / "blind")
-    with_attention(folder, NoAttentionConfig())
+def test_models_without_attention_are_rejected(files, tmp_path):
+    directory = save_model(tmp_path / "blind")
+    with_attention(directory, NoAttentionConfig())
     with pytest.raises(UsageError, match="blind has no attention to the source"):
-        analyse([folder], files)
+        run_analysis([directory], files)
 
 
-def test_figures_draws_what_analyse_draws_from_its_files(models, files):
+def test_figures_command_equals_analysis_plots(models, files):
     found = {}
-    for folder in models[:2]:
-        path = files / f"{folder.name}.json"
-        found[folder.name] = ("--from", path)
-        analyse([folder], files, "--json", path)
-    analyse(models[:2], files, "--svg", files / "drawn")
-    pictures = files / "again"
-    result = run("figures", "attention", "-o", pictures, "--table", *found["soft"], *found["other"])
-    assert sorted(path.name for path in pictures.iterdir()) == ["coverage.svg", "entropy.svg"]
-    for path in pictures.iterdir():
-        assert path.read_text() == (files / "drawn" / path.name).read_text()
+    for directory in models[:2]:
+        path = files / f"{directory.name}.json"
+        found[directory.name] = ("--from", path)
+        run_analysis([directory], files, "--json", path)
+    run_analysis(models[:2], files, "--svg", files / "plotted")
+    plots = files / "again"
+    result = run("figures", "attention", "-o", plots, "--table", *found["soft"], *found["other"])
+    assert sorted(path.name for path in plots.iterdir()) == ["coverage.svg", "entropy.svg"]
+    for path in plots.iterdir():
+        assert path.read_text() == (files / "plotted" / path.name).read_text()
     assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["model", "soft", "other"]
 
 
-def test_figures_names_what_it_cannot_draw(models, files):
+def test_invalid_input_of_figures_is_reported(models, files):
     with pytest.raises(UsageError, match="--from"):
         run("figures", "attention", "-o", files / "out")
     with pytest.raises(UsageError, match="simplex"):
@@ -309,7 +311,7 @@ def test_figures_names_what_it_cannot_draw(models, files):
     (files / "a.json").write_text('{"models": {"a": {"entropies": 1}}}')
     with pytest.raises(DataError, match=r"a\.json"):
         run("figures", "attention", "-o", files / "out", "--from", files / "a.json")
-    analyse(models[:1], files, "--json", files / "a.json")
+    run_analysis(models[:1], files, "--json", files / "a.json")
     twice = ("--from", files / "a.json")
     with pytest.raises(DataError, match="'soft' occurs twice"):
         run("figures", "attention", "-o", files / "out", *twice, *twice)

@@ -1,10 +1,10 @@
-"""`regard analyse --by-length`: it agrees with `translate`, `evaluate` and `--worst`, bucket by bucket."""
+"""Tests of `regard analyse --by-length`: each bucket agrees with `translate`, `evaluate` and `--worst`."""
 
 import json
 import xml.etree.ElementTree as ET
 
 import pytest
-from test_analyse_attention import pieces_model
+from test_analyse_attention import subword_model
 from test_translate import run, save_model
 
 from regard.alignment import Corpus, Setting, train_both
@@ -14,23 +14,24 @@ from regard.errors import DataError, UsageError
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 REFERENCE = [line.upper() for line in SOURCE]
-SHORT, LONG = [0, 1, 2], [3, 4, 5]  # at most three words, and more
+# Lines of at most three words, and longer lines.
+SHORT, LONG = [0, 1, 2], [3, 4, 5]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    return [save_model(folder / "soft"), save_model(folder / "hard", seed=1)]
+    directory = tmp_path_factory.mktemp("models")
+    return [save_model(directory / "soft"), save_model(directory / "hard", seed=1)]
 
 
 @pytest.fixture(scope="module")
 def aligner(tmp_path_factory):
-    """Each word is linked to its capital."""
+    """Return an aligner that links each word to its uppercase form."""
     pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
-    folder = tmp_path_factory.mktemp("aligner") / "kept"
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(folder)
-    return folder
+    directory = tmp_path_factory.mktemp("aligner") / "kept"
+    train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(directory)
+    return directory
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def write(path, lines):
     return path
 
 
-def analyse(systems, files, *arguments):
+def run_analysis(systems, files, *arguments):
     options = ("--by-length", "--source", files / "in.txt", "--reference", files / "ref.txt", "--threads", 1)
     result = run("analyse", *systems, *options, *arguments)
     assert result.exit_code == 0, result.output
@@ -53,40 +54,40 @@ def analyse(systems, files, *arguments):
 
 
 def figures(systems, files, *arguments):
-    analyse(systems, files, "--json", files / "figures.json", *arguments)
+    run_analysis(systems, files, "--json", files / "figures.json", *arguments)
     return json.loads((files / "figures.json").read_text(encoding="utf-8"))
 
 
-def evaluated(files, lines, rows, *arguments):
-    """What `evaluate` says of some of the lines."""
+def evaluate(files, lines, rows, *arguments):
+    """Return the scores that `evaluate` computes on some of the lines."""
     paths = [write(files / name, [text[r] for r in rows]) for name, text in (("o", lines), ("r", REFERENCE))]
     run("evaluate", *paths, "--metric", "bleu,rep", "--json", files / "scores.json", *arguments)
     return json.loads((files / "scores.json").read_text(encoding="utf-8"))
 
 
-def test_each_bucket_says_what_translate_and_evaluate_say_of_its_lines(models, files):
+def test_buckets_agree_with_translate_and_evaluate(models, files):
     found = figures(models, files, "--bucket", 3, "--beam", 2, "--batch", 2)
     assert [bucket["sentences"] for bucket in found["buckets"]] == [3, 3, 0, 0, 0, 0, 0]
     assert found["buckets"][0] == {"low": 0, "high": 3, "sentences": 3}
     assert found["buckets"][-1] == {"low": 19, "high": None, "sentences": 0}
     assert found["lengths"] == [3, 2, 0, 5, 4, 4]
     assert list(found["systems"]) == ["soft", "hard"]
-    for folder in models:
-        system = found["systems"][folder.name]
-        run("translate", folder, "--input", files / "in.txt", "--output", files / "out.txt", "--beam", 2)
+    for directory in models:
+        system = found["systems"][directory.name]
+        run("translate", directory, "--input", files / "in.txt", "--output", files / "out.txt", "--beam", 2)
         lines = (files / "out.txt").read_text(encoding="utf-8").splitlines()
         assert system["translations"] == lines
         for metric in ("bleu", "rep"):
             scored = [*system[metric]["buckets"][:2], system[metric]["all"]]
             for one, rows in zip(scored, (SHORT, LONG, SHORT + LONG), strict=True):
-                expected = evaluated(files, lines, rows)
+                expected = evaluate(files, lines, rows)
                 assert one["value"] == pytest.approx(expected[metric])
                 assert one["interval"] == pytest.approx(expected["intervals"][metric])
                 assert system[metric]["signature"] == expected["signatures"][metric]
             assert system[metric]["buckets"][2:] == [None] * 5
 
 
-def test_dropped_words_are_those_of_worst(models, aligner, files):
+def test_dropped_words_agree_with_worst(models, aligner, files):
     found = figures(models[:1], files, "--aligner", aligner)["systems"]["soft"]["drop"]
     options = ("--source", files / "in.txt", "--reference", files / "ref.txt", "--threads", 1)
     run("analyse", models[0], "--worst", *options, "--aligner", aligner, "--json", files / "worst.json")
@@ -94,7 +95,7 @@ def test_dropped_words_are_those_of_worst(models, aligner, files):
     assert found["all"]["value"] == pytest.approx(worst["drop"])
 
 
-def test_translations_in_files_are_scored_as_the_model_they_came_from(models, aligner, files):
+def test_translation_files_are_scored_like_their_model(models, aligner, files):
     out = files / "out.txt"
     run("translate", models[0], "--input", files / "in.txt", "--output", out)
     found = figures([models[0], out], files, "--aligner", aligner)["systems"]
@@ -106,19 +107,19 @@ def test_translations_in_files_are_scored_as_the_model_they_came_from(models, al
     assert alone["drop"]["all"] == found["soft"]["drop"]["all"]
 
 
-def test_subwords_do_not_matter(models, files, tmp_path):
-    pieces = pieces_model(tmp_path / "pieces")
+def test_buckets_do_not_depend_on_subword_tokens(models, files, tmp_path):
+    subwords = subword_model(tmp_path / "subwords")
     write(files / "in.txt", ["ab c", "ab ab", "b", "c c c c", "c", "e e"])
-    one, other = (figures([model], files, "--bucket", 2) for model in (models[0], pieces))
+    one, other = (figures([model], files, "--bucket", 2) for model in (models[0], subwords))
     assert one["buckets"] == other["buckets"] and one["lengths"] == other["lengths"] == [2, 2, 1, 4, 1, 2]
 
 
-def test_the_tables_hold_what_the_file_holds(models, aligner, files):
+def test_tables_agree_with_the_json_file(models, aligner, files):
     options = ("--bucket", 3, "--aligner", aligner, "--names", "Soft,Hard")
     found = figures(models, files, *options)["systems"]
     tables = [
         [line.split("\t") for line in table.splitlines()]
-        for table in analyse(models, files, *options).stdout.split("\n\n")
+        for table in run_analysis(models, files, *options).stdout.split("\n\n")
     ]
     for table, (metric, name) in zip(
         tables, (("bleu", "BLEU"), ("rep", "REP"), ("drop", "DROP")), strict=True
@@ -127,37 +128,37 @@ def test_the_tables_hold_what_the_file_holds(models, aligner, files):
         assert table[0] == head
         assert [row[0] for row in table[1:]] == ["0-3", "4-6", "7-9", "10-12", "13-15", "16-18", "19+", "all"]
         assert [row[1] for row in table[1:]] == ["3", "3", "0", "0", "0", "0", "0", "6"]
-        for row, place in ((table[2], 1), (table[3], 2)):
+        for row, bucket in ((table[2], 1), (table[3], 2)):
             for column, system in ((2, "Soft"), (4, "Hard")):
-                one = found[system][metric]["buckets"][place]
+                one = found[system][metric]["buckets"][bucket]
                 assert row[column] == ("" if one is None else f"{one['value']:.2f}")
 
 
-def test_the_figure_comes_as_a_file(models, files):
-    told = analyse(models, files, "--svg", files / "new", "--bucket", 3)
-    assert "wrote " in told.stderr
+def test_figure_is_written_as_a_file(models, files):
+    result = run_analysis(models, files, "--svg", files / "new", "--bucket", 3)
+    assert "wrote " in result.stderr
     (path,) = (files / "new").iterdir()
     assert path.name == "by-length.svg"
     texts = {text.text for text in ET.fromstring(path.read_text(encoding="utf-8")).iter(f"{SVG}text")}
     assert {"soft", "hard", "BLEU", "0-3", "19+", "sentences"} <= texts
 
 
-def test_a_line_that_is_too_long_counts_as_an_empty_translation(models, files):
+def test_overlong_lines_count_as_empty_translations(models, files):
     write(files / "in.txt", ["a " * 2000, *SOURCE[1:]])
-    told = analyse(models[:1], files, "--json", files / "figures.json")
+    result = run_analysis(models[:1], files, "--json", files / "figures.json")
     found = json.loads((files / "figures.json").read_text(encoding="utf-8"))
     system = found["systems"]["soft"]
     assert system["refused"] == [1] and system["translations"][0] == ""
     assert [bucket["sentences"] for bucket in found["buckets"]] == [5, 0, 0, 0, 0, 0, 1]
-    assert "soft: 1 of 6 lines are too long" in told.stderr
+    assert "soft: 1 of 6 lines are too long" in result.stderr
     write(files / "in.txt", ["a " * 2000] * 6)
     with pytest.raises(DataError, match="too long"):
-        analyse(models[:1], files)
+        run_analysis(models[:1], files)
 
 
-def test_a_terminal_gets_a_table(models, files, monkeypatch):
+def test_terminal_output_has_a_table(models, files, monkeypatch):
     monkeypatch.setattr(Output, "is_terminal", True)
-    text = analyse(models[:1], files).stdout
+    text = run_analysis(models[:1], files).stdout
     assert "\t" not in text and "soft BLEU" in text
 
 
@@ -173,14 +174,14 @@ def test_a_terminal_gets_a_table(models, files, monkeypatch):
         (["--json", "nowhere/out.json"], DataError, "nowhere/out.json"),
     ],
 )
-def test_mistakes_are_named(models, files, arguments, error, message):
+def test_invalid_arguments_are_reported(models, files, arguments, error, message):
     with pytest.raises(error, match=message):
-        analyse(models[:1], files, *arguments)
+        run_analysis(models[:1], files, *arguments)
 
 
-def test_what_is_neither_a_model_nor_its_translations_is_named(models, files):
+def test_invalid_systems_are_reported(models, files):
     with pytest.raises(UsageError, match="nowhere: no such model directory or file"):
-        analyse([files / "nowhere"], files)
+        run_analysis([files / "nowhere"], files)
     short = write(files / "short.txt", ["A"])
     with pytest.raises(DataError, match=r"short\.txt has 1 lines but .*in\.txt has 6"):
-        analyse([models[0], short], files)
+        run_analysis([models[0], short], files)

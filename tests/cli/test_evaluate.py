@@ -1,4 +1,4 @@
-"""`regard evaluate` on files: the figures are sacreBLEU's, and bad files get one clear message."""
+"""Tests of `regard evaluate`: scores equal those of sacreBLEU, and invalid files are reported."""
 
 import gzip
 import json
@@ -28,8 +28,8 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def refused(kind, *arguments):
-    """The message of the error that the arguments meet."""
+def error_message(kind, *arguments):
+    """Return the error message that the arguments cause."""
     result = run(*arguments)
     assert isinstance(result.exception, kind), result.output
     assert not result.stdout
@@ -38,7 +38,7 @@ def refused(kind, *arguments):
 
 @pytest.fixture
 def files(tmp_path):
-    """Write lines to a named file."""
+    """Return a function that writes lines to a named file."""
 
     def write(name, lines):
         path = tmp_path / name
@@ -48,7 +48,7 @@ def files(tmp_path):
     return write
 
 
-def test_scores_and_signatures_are_sacrebleus(files, tmp_path):
+def test_scores_and_signatures_equal_sacrebleu(files, tmp_path):
     result = run(files("hyp", HYPOTHESIS), files("ref", REFERENCE), "--json", tmp_path / "out.json")
     assert result.exit_code == 0 and not result.stderr
     figures = json.loads((tmp_path / "out.json").read_text())
@@ -62,7 +62,7 @@ def test_scores_and_signatures_are_sacrebleus(files, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hyp", "out.json", "ref"]
 
 
-def test_a_pipe_gets_tab_separated_lines(files):
+def test_piped_output_is_tab_separated(files):
     lines = run(
         files("hyp", HYPOTHESIS), files("ref", REFERENCE), "--metric", "chrf,bleu"
     ).stdout.splitlines()
@@ -72,7 +72,7 @@ def test_a_pipe_gets_tab_separated_lines(files):
     assert {len(row) for row in table} == {4}
 
 
-def test_a_terminal_of_80_columns_shows_every_figure_and_the_signatures(files, monkeypatch):
+def test_tables_fit_80_columns(files, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
     arguments = ("--gold", files("gold.talp", ["0-0"]), "--links", files("links", ["0-0"]))
@@ -86,7 +86,7 @@ def test_a_terminal_of_80_columns_shows_every_figure_and_the_signatures(files, m
     assert [line.split()[0] for line in signatures] == ["BLEU", "chrF2", "TER"]
 
 
-def test_tokenizer_and_case_reach_the_score(files):
+def test_tokenizer_and_case_options_change_the_score(files):
     arguments = (
         files("hyp", [line.upper() for line in REFERENCE]),
         files("ref", REFERENCE),
@@ -98,14 +98,14 @@ def test_tokenizer_and_case_reach_the_score(files):
     assert "BLEU\t100.00" not in run(*arguments).stdout
 
 
-def test_several_references_and_gzip_are_read(files, tmp_path):
-    packed = tmp_path / "hyp.gz"
-    packed.write_bytes(gzip.compress("\n".join(HYPOTHESIS).encode()))
-    result = run(packed, files("a", REFERENCE), files("b", HYPOTHESIS), "--metric", "bleu")
+def test_multiple_references_and_gzip_are_supported(files, tmp_path):
+    zipped = tmp_path / "hyp.gz"
+    zipped.write_bytes(gzip.compress("\n".join(HYPOTHESIS).encode()))
+    result = run(zipped, files("a", REFERENCE), files("b", HYPOTHESIS), "--metric", "bleu")
     assert "BLEU\t100.00" in result.stdout and "nrefs:2" in result.stdout
 
 
-def test_another_output_is_compared(files, tmp_path):
+def test_second_output_is_compared(files, tmp_path):
     result = run(
         *(
             files("hyp", HYPOTHESIS * 5),
@@ -123,33 +123,33 @@ def test_another_output_is_compared(files, tmp_path):
     assert result.stdout.splitlines()[0].split("\t")[3:7] == ["other", "diff.", "95 % of diff.", "p"]
 
 
-def test_forms_are_right_or_wrong_and_so_many_edits_away(files, tmp_path):
-    wanted = ["Klöße", "Eiern", "Eis", "Häuser"] * 10
-    said, better = ["Klosse", "Eier", "Eis", "Hauses"] * 10, ["Klöße", "Eiern", "Eis", "Hauses"] * 10
+def test_accuracy_and_edit_distance_of_forms(files, tmp_path):
+    reference = ["Klöße", "Eiern", "Eis", "Häuser"] * 10
+    hypothesis, better = ["Klosse", "Eier", "Eis", "Hauses"] * 10, ["Klöße", "Eiern", "Eis", "Hauses"] * 10
     result = run(
-        *(files("hyp", said), files("ref", wanted), "--other", files("other", better)),
+        *(files("hyp", hypothesis), files("ref", reference), "--other", files("other", better)),
         *("--metric", "accuracy,edits", "--json", tmp_path / "out.json"),
     )
     figures = json.loads((tmp_path / "out.json").read_text())
     compared = figures["comparison"]
     assert (figures["accuracy"], compared["accuracy"]["other"]["value"]) == (25.0, 75.0)
-    # Klosse-Klöße: three letters; Eier-Eiern: one; Hauses-Häuser: two.
+    # Edit distances: Klosse-Klöße 3, Eier-Eiern 1, Hauses-Häuser 2.
     assert (figures["edits"], compared["edits"]["other"]["value"]) == (6 / 4, 2 / 4)
     assert compared["accuracy"]["difference"]["low"] > 0 > compared["edits"]["difference"]["high"]
     assert [line.split("\t")[0] for line in result.stdout.splitlines()[1:]] == ["accuracy %", "edits"]
 
 
-def test_the_same_seed_gives_the_same_output(files):
+def test_same_seed_gives_the_same_output(files):
     arguments = (files("hyp", HYPOTHESIS[:3] + REFERENCE[3:]), files("ref", REFERENCE), "--metric", "bleu")
     assert run(*arguments, "--seed", 1).stdout == run(*arguments, "--seed", 1).stdout
     assert run(*arguments, "--seed", 1).stdout != run(*arguments, "--seed", 2).stdout
 
 
-def test_links_are_scored_without_any_text(files, tmp_path):
+def test_links_are_scored_without_text(files, tmp_path):
     gold, links = files("gold.talp", ["0-0 1-1 2-2 3p2", ""]), files("links", ["0-0 1-1 3-2 3-3", ""])
     result = run("--gold", gold, "--links", links, "--json", tmp_path / "out.json")
     figures = json.loads((tmp_path / "out.json").read_text())
-    # By hand in tests/metrics/test_alignment.py.
+    # The derivation is in tests/metrics/test_alignment.py.
     assert (figures["precision"], figures["recall"], figures["aer"]) == (3 / 4, 2 / 3, pytest.approx(2 / 7))
     assert "AER %\t28.57" in result.stdout
 
@@ -161,15 +161,15 @@ def test_links_are_scored_without_any_text(files, tmp_path):
         ("links", "links:2: link 0-1 points beyond the target sentence, which has 1 words"),
     ],
 )
-def test_links_beyond_the_text_are_refused_where_it_is_given(files, bad, part):
+def test_links_beyond_the_text_are_rejected_if_text_is_given(files, bad, part):
     gold = files("gold", ["0-0", "2-0" if bad == "gold" else "0p0"])
     links = files("links", ["0-0", "0-1" if bad == "links" else "0-0"])
     texts = "--source", files("s", ["x", "y z"]), "--target", files("t", ["x", "y"])
     assert run("--gold", gold, "--links", links).exit_code == 0
-    assert part in refused(DataError, "--gold", gold, "--links", links, *texts)
+    assert part in error_message(DataError, "--gold", gold, "--links", links, *texts)
 
 
-def test_text_and_links_share_one_table(files):
+def test_text_and_link_scores_share_a_table(files):
     result = run(
         *(files("hyp", HYPOTHESIS), files("ref", REFERENCE), "--metric", "ter"),
         *("--gold", files("gold.talp", ["0-0"]), "--links", files("links", ["0-0"])),
@@ -179,8 +179,8 @@ def test_text_and_links_share_one_table(files):
     assert {len(row) for row in table} == {4}
 
 
-def test_repetitions_and_drops_of_two_systems_are_compared(files, tmp_path):
-    # By the formulas: sigma 2 and 0 over 4 + 1 words; of 3 + 1 source words 1 and 3 lost.
+def test_rep_and_drop_of_two_systems_are_compared(files, tmp_path):
+    # From the formulas: sigma is 2 and 0 over 4 + 1 words; 1 and 3 of 3 + 1 source words are dropped.
     reference, source = files("ref", ["a a b c", "d"]), files("src", ["x y z", "w"])
     hyp, other = files("hyp", ["a a a c", "d"]), files("other", ["a a b c", ""])
     result = run(
@@ -202,18 +202,18 @@ def test_repetitions_and_drops_of_two_systems_are_compared(files, tmp_path):
     assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["metric", "REP", "DROP"]
 
 
-def test_repetitions_count_the_words_that_bleu_counts(files):
+def test_rep_uses_the_tokenization_of_bleu(files):
     arguments = (files("hyp", ["Yes, yes."]), files("ref", ["Yes, no."]), "--metric", "rep")
     assert "REP\t0.00" in run(*arguments).stdout
     assert "REP\t0.00" in run(*arguments, "--lowercase").stdout
     arguments = (files("hyp", ["No. No."]), files("ref", ["Yes, no."]), "--metric", "rep")
-    # As they stand `No.` is doubled, over two words; as BLEU splits them `No .` is said twice, over four.
+    # Untokenized, `No.` is repeated directly (2 words); tokenized as for BLEU, `No .` occurs twice (4 words).
     assert "REP\t100.00" in run(*arguments, "--tokenize", "none").stdout
     assert "REP\t50.00" in run(*arguments).stdout
 
 
-def test_repetitions_are_weighed_as_asked(files, tmp_path):
-    # `a b` is said three times, `b a` twice, `b a b` twice, a three times, b four; `b` is doubled once.
+def test_rep_weights_are_configurable(files, tmp_path):
+    # `a b` occurs 3 times, `b a` and `b a b` twice, `a` 3 times, `b` 4 times; `b` is once repeated directly.
     hyp, ref = files("hyp", ["a b a b b a b", "c"]), files("ref", ["x y z w", "c"])
     arguments = (hyp, ref, "--metric", "rep", "--tokenize", "none", "--json", tmp_path / "out.json")
     for weights, sigma in (("2,1,2", 5 + 2), ("2,0.5,0", 2.5), ("1,1,0", 3 + 4), ("3,1,0", 2)):
@@ -221,12 +221,12 @@ def test_repetitions_are_weighed_as_asked(files, tmp_path):
         figures = json.loads((tmp_path / "out.json").read_text())
         assert figures["rep"] == pytest.approx(100 * sigma / 5)
     assert figures["signatures"]["rep"].startswith("n:3|lambda1:1|lambda2:0|")
-    for wrong in ("2", "a,1,2", "1,2,3,4"):
-        assert "three numbers" in refused(UsageError, *arguments, "--repetition", wrong)
-    assert "n is 0" in refused(UsageError, *arguments, "--repetition", "0,1,2")
+    for invalid in ("2", "a,1,2", "1,2,3,4"):
+        assert "three numbers" in error_message(UsageError, *arguments, "--repetition", invalid)
+    assert "n is 0" in error_message(UsageError, *arguments, "--repetition", "0,1,2")
 
 
-def test_each_sentence_has_its_scores(files, tmp_path):
+def test_sentence_scores_are_written(files, tmp_path):
     arguments = (files("hyp", ["a b c d", "x"]), files("ref", ["a b c d", "y z"]))
     run(*arguments, "--metric", "bleu,edits", "--tokenize", "none", "--sentences", tmp_path / "each.tsv")
     rows = [line.split("\t") for line in (tmp_path / "each.tsv").read_text().splitlines()]
@@ -249,12 +249,12 @@ def test_each_sentence_has_its_scores(files, tmp_path):
         ("--source", ["x"], "has 1 lines but there are 2 sentences"),
     ],
 )
-def test_links_that_do_not_fit_are_refused_and_nothing_is_written(files, tmp_path, option, lines, part):
+def test_mismatched_links_are_rejected_and_nothing_is_written(files, tmp_path, option, lines, part):
     text, good = files("text", ["a b", "c"]), files("good", ["0-0", "0-0"])
     given = dict.fromkeys(("--links-reference", "--links-output", "--links-other"), good) | {"--source": text}
     given[option] = files("bad", lines)
     arguments = [part for pair in given.items() for part in pair]
-    message = refused(
+    message = error_message(
         *(DataError, text, text, "--other", text, "--metric", "drop", "--tokenize", "none", *arguments),
         *("--json", tmp_path / "out.json"),
     )
@@ -262,14 +262,14 @@ def test_links_that_do_not_fit_are_refused_and_nothing_is_written(files, tmp_pat
     assert not (tmp_path / "out.json").exists()
 
 
-def test_without_java_one_message_says_what_to_install(files, tmp_path, monkeypatch):
+def test_missing_java_is_reported(files, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    message = refused(UsageError, files("hyp", ["a"]), files("ref", ["a"]), "--metric", "meteor")
+    message = error_message(UsageError, files("hyp", ["a"]), files("ref", ["a"]), "--metric", "meteor")
     assert "install a Java runtime" in message
 
 
-def test_text_that_looks_tokenized_is_mentioned_on_stderr_alone(files):
+def test_tokenized_text_is_reported_on_stderr(files):
     hyp, ref = files("hyp", HYPOTHESIS * 13), files("ref", REFERENCE * 13)
     result = run(hyp, ref, "--metric", "bleu")
     assert result.exit_code == 0 and "--tokenize none" in result.stderr and "hyp" in result.stderr
@@ -277,27 +277,27 @@ def test_text_that_looks_tokenized_is_mentioned_on_stderr_alone(files):
     assert not run(hyp, ref, "--metric", "chrf").stderr
 
 
-def test_files_that_do_not_fit_are_named(files, tmp_path):
+def test_mismatched_files_are_reported(files, tmp_path):
     hyp, ref, empty = files("hyp", ["a", "b"]), files("ref", ["a"]), files("empty", [])
-    assert refused(DataError, hyp, ref) == (
+    assert error_message(DataError, hyp, ref) == (
         f"{ref} has 1 lines but {hyp} has 2: parallel files must have the same number of lines"
     )
-    assert str(ref) in refused(DataError, hyp, hyp, "--other", ref)
-    assert str(empty) in refused(DataError, empty, ref)
-    assert str(tmp_path / "absent") in refused(DataError, tmp_path / "absent", ref)
-    assert str(tmp_path) in refused(DataError, tmp_path, ref)
-    assert str(ref) in refused(DataError, "--gold", hyp.with_name("ref"), "--links", hyp)
+    assert str(ref) in error_message(DataError, hyp, hyp, "--other", ref)
+    assert str(empty) in error_message(DataError, empty, ref)
+    assert str(tmp_path / "absent") in error_message(DataError, tmp_path / "absent", ref)
+    assert str(tmp_path) in error_message(DataError, tmp_path, ref)
+    assert str(ref) in error_message(DataError, "--gold", hyp.with_name("ref"), "--links", hyp)
 
 
-def test_a_file_that_is_not_utf8_is_named_with_line_and_byte(files, tmp_path):
+def test_invalid_utf8_is_reported_with_line_and_byte(files, tmp_path):
     broken = tmp_path / "broken"
     broken.write_bytes(b"good\nna\xefve\n")
-    message = refused(DataError, broken, files("ref", ["a", "b"]))
+    message = error_message(DataError, broken, files("ref", ["a", "b"]))
     assert str(broken) in message and "line 2" in message and "byte 3" in message
 
 
-def test_a_broken_link_is_named_with_its_line(files):
-    message = refused(
+def test_invalid_links_are_reported_with_the_line(files):
+    message = error_message(
         DataError, "--gold", files("gold", ["0-0", "0-0"]), "--links", files("links", ["0-0", "0_0"])
     )
     assert message.startswith(f"{files('links', [''])}:2") and "'0_0'" in message
@@ -323,17 +323,17 @@ def test_a_broken_link_is_named_with_its_line(files):
         (["hyp", "ref", "--tokenize", "moses"], "13a, none"),
     ],
 )
-def test_arguments_that_make_no_sense_are_a_usage_error(arguments, part):
-    assert part in refused(UsageError, *arguments)
+def test_inconsistent_arguments_are_usage_errors(arguments, part):
+    assert part in error_message(UsageError, *arguments)
 
 
-def test_json_that_cannot_be_written_is_an_error_that_names_it(files, tmp_path):
+def test_unwritable_json_files_are_reported(files, tmp_path):
     target = tmp_path / "no" / "such" / "out.json"
     result = run(files("hyp", ["a"]), files("ref", ["a"]), "--metric", "bleu", "--json", target)
     assert isinstance(result.exception, DataError) and str(target) in str(result.exception)
 
 
-def test_importing_the_command_loads_nothing_heavy():
+def test_importing_the_command_is_fast():
     heavy = ("torch", "pydantic", "numpy", "sacrebleu")
     code = f"import regard.cli.evaluate, sys; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -349,23 +349,23 @@ def test_importing_the_command_loads_nothing_heavy():
         ("", "contains no tokens"),
     ],
 )
-def test_log_probabilities_without_a_perplexity_are_refused(files, line, message):
-    assert re.search(message, refused(DataError, "--log-probs", files("log", [line])))
+def test_invalid_log_probabilities_are_rejected(files, line, message):
+    assert re.search(message, error_message(DataError, "--log-probs", files("log", [line])))
 
 
-def test_links_and_tokens_fit_text_with_unicode_spaces(files):
-    """KFTT's Japanese holds U+3000 within tokens, which aligners read as one word."""
+def test_unicode_spaces_do_not_separate_words(files):
+    """Japanese tokens of KFTT contain U+3000; aligners treat such a token as one word."""
     gold, links = files("gold.talp", ["1-1"]), files("links", ["1-1"])
     source, target = files("source", ["1\u3000章 目次"]), files("target", ["contents of"])
     assert run("--gold", gold, "--links", links, "--source", source, "--target", target).exit_code == 0
     target = files("target", ["chapter\u20031"])
-    assert "which has 1 words" in refused(
+    assert "which has 1 words" in error_message(
         DataError, "--gold", gold, "--links", links, "--source", source, "--target", target
     )
     scores = files("scores", ["1\u3000章|-1.0 </s>|-1.0"])
     assert "2.718" in run("--log-probs", scores).stdout
 
 
-def test_the_help_says_that_p_values_are_two_sided():
-    said = " ".join((evaluate.__doc__ or "").split())
-    assert "p-values are two-sided: twice the share of bootstrap samples" in said
+def test_help_explains_two_sided_p_values():
+    help_text = " ".join((evaluate.__doc__ or "").split())
+    assert "p-values are two-sided: twice the share of bootstrap samples" in help_text

@@ -1,4 +1,4 @@
-"""`regard fertility` trains a predictor and uses it, from files to files."""
+"""Tests of `regard fertility`: training a fertility predictor and predicting fertilities."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ from regard.training.predictor import SETTINGS, Tagged, train_predictor
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread():
-    """Products this small are slower on several threads, by far where others want the processors too."""
+    """Run on one thread: small matrix multiplications are slower on several threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -36,32 +36,32 @@ def run(*arguments):
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    write(folder, {"train": 40, "valid": 10, "test": 10}, seed=1)
-    return folder
+    directory = tmp_path_factory.mktemp("corpus")
+    write(directory, {"train": 40, "valid": 10, "test": 10}, seed=1)
+    return directory
 
 
 @pytest.fixture(scope="module")
 def trained(corpus, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trained")
+    directory = tmp_path_factory.mktemp("trained")
     links = ("--links", corpus / "train.talp", "--valid", corpus / "valid.de", corpus / "valid.talp")
     result = run(
         corpus / "train.de",
         *links,
-        *("--train-predictor", folder / "p", "--threads", 1, "--json", folder / "out.json"),
+        *("--train-predictor", directory / "p", "--threads", 1, "--json", directory / "out.json"),
     )
     assert result.exit_code == 0, result.exception
     assert "accuracy" in result.stderr and "other than 1" in result.stderr and not result.stdout
-    return folder
+    return directory
 
 
-def test_training_reports_accuracy_and_f1_on_the_validation_text(trained, corpus):
+def test_training_reports_validation_accuracy_and_f1(trained, corpus):
     found = json.loads((trained / "out.json").read_text())
     assert found["words"] == len((corpus / "valid.de").read_text(encoding="utf-8").split())
     assert 0.5 < found["accuracy"] <= 1 and 0 <= found["f1"] <= 1
 
 
-def test_a_predictor_that_diverges_is_an_error_and_its_f1_never_the_best(tmp_path):
+def test_diverged_training_is_an_error_and_saves_no_model(tmp_path):
     tagged = Tagged([["a", "b"], ["b"], ["a", "a"]], [[1, 2], [2], [1, 1]])
     settings = dataclasses.replace(SETTINGS, optimizer=AdamConfig(rate=1e38, clip=0.0))
     with pytest.raises(TrainingDiverged, match="validation loss"):
@@ -69,17 +69,17 @@ def test_a_predictor_that_diverges_is_an_error_and_its_f1_never_the_best(tmp_pat
     assert not (tmp_path / "p" / "model.safetensors").exists()
 
 
-def test_what_is_predicted_is_what_translation_reads(trained, corpus, tmp_path):
+def test_predictions_are_valid_fertility_files(trained, corpus, tmp_path):
     result = run(corpus / "test.de", "--predict", trained / "p", "--add", 1, "-o", tmp_path / "f")
     assert result.exit_code == 0, result.exception
     sentences = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
     lines = (tmp_path / "f").read_text().splitlines()
     for number, (sentence, line) in enumerate(zip(sentences, lines, strict=True), 1):
         bounds = read_fertilities(line, range(len(sentence.split())), f"line {number}")
-        assert all(least == 0 and 2 <= most <= 11 for least, most in bounds)
+        assert all(minimum == 0 and 2 <= maximum <= 11 for minimum, maximum in bounds)
 
 
-def test_an_aligner_gives_the_fertilities_where_there_are_no_links(corpus, tmp_path):
+def test_fertilities_come_from_an_aligner_without_links(corpus, tmp_path):
     result = run(
         *(corpus / "train.de", corpus / "train.en", "--valid", corpus / "valid.de", corpus / "valid.en"),
         *("--train-predictor", tmp_path / "p", "--threads", 1),
@@ -88,7 +88,7 @@ def test_an_aligner_gives_the_fertilities_where_there_are_no_links(corpus, tmp_p
     assert (tmp_path / "p" / "model.safetensors").is_file()
 
 
-def test_fertilities_of_a_model_are_those_of_its_tokens(trained, corpus, tmp_path):
+def test_fertilities_for_a_model_are_per_token(trained, corpus, tmp_path):
     pair = {"source": str(corpus / "train.de"), "target": str(corpus / "train.en")}
     bpe = {"kind": "bpe", "merges": 5, "tokenized": True}
     plain = {"folder": str(tmp_path / "prepared"), "train": [pair], "valid": pair}
@@ -114,6 +114,6 @@ def test_fertilities_of_a_model_are_those_of_its_tokens(trained, corpus, tmp_pat
         (("x.en", "--train-predictor", "p", "--valid", "v", "w", "--words"), "--words"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(options, message):
+def test_inconsistent_options_are_rejected(options, message):
     result = run("x.de", *options)
     assert isinstance(result.exception, UsageError) and message in str(result.exception)

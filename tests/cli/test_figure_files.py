@@ -1,12 +1,12 @@
-"""Files that figures are made from come from anywhere: what no command wrote is one message."""
+"""Tests of `regard figures` on malformed input files."""
 
 from test_figures import run
 
 from regard.errors import DataError
 
 
-def test_files_that_no_command_wrote_are_one_message(tmp_path):
-    """Wrong types, deep nesting and endless numbers in what a figure is made from."""
+def test_malformed_input_files_are_reported(tmp_path):
+    """Wrong types, deep nesting and very long numbers in an input file give one error message."""
     path = tmp_path / "wrong.json"
     deep, digits = "[" * 4000 + "]" * 4000, "9" * 5000
     one = '{"models": {"a": {"sentences": 1, "steps": 1, "accuracy": %s, "entropy": 1, "support": 1,'

@@ -1,4 +1,4 @@
-"""`regard figures`: pictures and tables of what the maps give and of what runs left."""
+"""Tests of `regard figures`: plots and tables of attention transformations, training runs and analysis results."""
 
 import dataclasses
 import json
@@ -25,8 +25,8 @@ from regard.training.resume import write_weights
 from regard.training.weights import weights_of
 
 SVG = "{http://www.w3.org/2000/svg}"
-# Malaviya et al. (2018), Figure 1, by bisection.
-PRINTED = {
+# The attention weights of Malaviya et al. (2018), Figure 1, computed by bisection.
+PUBLISHED = {
     "softmax": [
         [0.5217, 0.3497, 0.1286],
         [0.3610, 0.4409, 0.1981],
@@ -51,76 +51,76 @@ def run(*arguments):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("figures") / "new"
-    return folder, run("simplex", "-o", folder, "--table", "--json", folder.parent / "numbers.json")
+def simplex_figure(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("figures") / "new"
+    return directory, run("simplex", "-o", directory, "--table", "--json", directory.parent / "numbers.json")
 
 
-def test_the_table_is_that_of_the_figure(made) -> None:
-    lines = [line.split("\t") for line in made[1].stdout.splitlines()]
+def test_table_equals_the_published_figure(simplex_figure) -> None:
+    lines = [line.split("\t") for line in simplex_figure[1].stdout.splitlines()]
     assert lines[0] == ["map", "round", "word 1", "word 2", "word 3", "bound 1", "bound 2", "bound 3"]
     expected = [
         [name, label, *(f"{value:.4f}" if value else "0" for value in row)]
-        for name, rows in PRINTED.items()
+        for name, rows in PUBLISHED.items()
         for label, row in zip(("1", "2", "3", "sum"), rows, strict=True)
     ]
     assert [line[:5] for line in lines[1:]] == expected
-    assert lines[11][5:] == ["0.1173", "0.2094", "0.6732"]  # exactly what is left: nothing to choose
+    assert lines[11][5:] == ["0.1173", "0.2094", "0.6732"]  # exactly the remaining fertility
 
 
-def test_the_numbers_go_to_a_file_unrounded(made) -> None:
-    numbers = json.loads((made[0].parent / "numbers.json").read_text())
-    assert list(numbers["maps"]) == list(PRINTED)
-    for name, rows in PRINTED.items():
+def test_json_file_has_unrounded_numbers(simplex_figure) -> None:
+    numbers = json.loads((simplex_figure[0].parent / "numbers.json").read_text())
+    assert list(numbers["maps"]) == list(PUBLISHED)
+    for name, rows in PUBLISHED.items():
         found = numbers["maps"][name]
-        for row, printed in zip([*found["rounds"], found["cumulative"]], rows, strict=True):
-            assert row == pytest.approx(printed, abs=5e-5)
+        for row, published in zip([*found["rounds"], found["cumulative"]], rows, strict=True):
+            assert row == pytest.approx(published, abs=5e-5)
     flat = numbers["two_dimensions"]
     assert flat["sparsemax"] == pytest.approx([min(1, max(0, (t + 1) / 2)) for t in flat["difference"]])
 
 
-def test_every_picture_is_well_formed_small_and_described(made) -> None:
-    pictures = sorted(made[0].iterdir())
+def test_figures_are_valid_small_and_described(simplex_figure) -> None:
+    plots = sorted(simplex_figure[0].iterdir())
     names = ["rounds.svg", "simplex.svg", "three-dimensions.svg", "two-dimensions.svg"]
-    assert [picture.name for picture in pictures] == names
-    for picture in pictures:
-        assert picture.stat().st_size < 60_000
-        root = ET.fromstring(picture.read_text(encoding="utf-8"))
+    assert [path.name for path in plots] == names
+    for path in plots:
+        assert path.stat().st_size < 60_000
+        root = ET.fromstring(path.read_text(encoding="utf-8"))
         assert root.get("role") == "img"
         assert root.findtext(f"{SVG}title") and root.findtext(f"{SVG}desc")
         assert not {"script", "style", "image"} & {element.tag.removeprefix(SVG) for element in root.iter()}
 
 
-def test_pictures_are_named_on_standard_error_and_the_table_is_on_request(tmp_path) -> None:
+def test_figure_paths_are_on_stderr_and_the_table_is_optional(tmp_path) -> None:
     result = run("simplex", "--output", tmp_path)
     assert result.exit_code == 0 and result.stdout == ""
     assert str(tmp_path / "simplex.svg") in result.stderr
 
 
-def test_an_unknown_figure_is_refused_with_those_there_are(tmp_path) -> None:
+def test_unknown_figure_is_rejected_with_the_valid_names(tmp_path) -> None:
     result = run("simplx", "-o", tmp_path / "new")
     assert isinstance(result.exception, UsageError) and "simplex" in str(result.exception)
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path) -> None:
+def test_directory_that_cannot_be_created_is_reported(tmp_path) -> None:
     (tmp_path / "file").write_text("")
     result = run("simplex", "-o", tmp_path / "file" / "folder")
     assert isinstance(result.exception, DataError) and "folder" in str(result.exception)
 
 
-def written(path, content):
+def write_file(path, content):
     text = content if isinstance(content, str) else json.dumps(content)
     path.write_text(text, encoding="utf-8")
     return path
 
 
 def texts(path):
-    """What is written in a picture, tips left out."""
-    return [each.text for each in ET.parse(path).iter(f"{SVG}text")]
+    """Return the text elements of a figure, without tooltips."""
+    return [element.text for element in ET.parse(path).iter(f"{SVG}text")]
 
 
-def test_without_a_name_the_figures_are_listed_with_what_they_need() -> None:
+def test_missing_name_lists_the_figures_and_their_inputs() -> None:
     result = run()
     head, *rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert head[0] == "figure" and {len(row) for row in rows} == {3}
@@ -129,38 +129,38 @@ def test_without_a_name_the_figures_are_listed_with_what_they_need() -> None:
     assert "--from" in str(run("--from", "a.json").exception)
 
 
-def test_a_picture_is_printed_at_300_dots_an_inch_with_its_letters(made, tmp_path) -> None:
+def test_png_has_300_dots_per_inch(simplex_figure, tmp_path) -> None:
     file = attention_file(tmp_path / "soft.jsonl", ["a", "dog"], line=1)
     assert run("history", "--from", file, "-o", tmp_path, "--png").exit_code == 0
     data = (tmp_path / "history-1.png").read_bytes()
     root = ET.parse(tmp_path / "history-1.svg").getroot()
     sides = tuple(round(int(root.get(side, "")) * 300 / 96) for side in ("width", "height"))
     assert struct.unpack_from(">II", data, 16) == pytest.approx(sides, abs=1)
-    # 300 dots an inch are 11,811 a metre.
+    # 300 dots per inch are 11,811 per meter.
     assert struct.unpack_from(">4sIIB", data, 37) == (b"pHYs", 11811, 11811, 1)
     assert zlib.crc32(data[37:50]) == struct.unpack_from(">I", data, 50)[0]
 
 
-def test_letters_are_drawn_in_whatever_typeface_there_is() -> None:
+def test_text_is_rendered_with_any_font() -> None:
     empty = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"></svg>'
     for family in ("sans-serif", "no such typeface", "monospace"):
-        lettered = empty.replace("></svg>", f'><text y="15" font-family="{family}">Wort</text></svg>')
-        assert png(lettered) != png(empty)
+        with_text = empty.replace("></svg>", f'><text y="15" font-family="{family}">Wort</text></svg>')
+        assert png(with_text) != png(empty)
 
 
-def test_what_png_needs_is_named_where_it_is_missing(monkeypatch, tmp_path) -> None:
+def test_missing_png_dependency_is_reported(monkeypatch, tmp_path) -> None:
     monkeypatch.setitem(sys.modules, "resvg_py", None)
     result = run("simplex", "-o", tmp_path / "new", "--png")
     assert isinstance(result.exception, UsageError) and "regard[png]" in str(result.exception)
     assert not (tmp_path / "new").exists()
 
 
-def test_training_curves_are_those_of_the_record(tmp_path) -> None:
+def test_training_curves_equal_the_record(tmp_path) -> None:
     for name, last in (("one", 4.0), ("two", 2.0)):
         (tmp_path / name).mkdir()
         lines = [{"kind": "train", "update": 10 * n, "perplexity": 100.0 / n} for n in (1, 2, 3)]
         lines += [{"kind": "validation", "update": 30, "perplexity": last, "bleu": 12.5}]
-        written(tmp_path / name / "record.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        write_file(tmp_path / name / "record.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     result = run(
         "training",
         "--from",
@@ -175,18 +175,18 @@ def test_training_curves_are_those_of_the_record(tmp_path) -> None:
     assert rows[1][:4] == ["one", "training", "3", "30"]
     assert float(rows[2][4]) == pytest.approx(math.log(4), abs=1e-4)
     assert rows[3][:2] == ["one", "bleu"] and rows[3][4] == "12.5000"
-    said = texts(tmp_path / "training.svg")
-    assert "one" in said and "two" in said and "Validation: BLEU" in said
-    bare = tmp_path / "bare"
-    bare.mkdir()
-    assert "bare" in str(run("training", "--from", bare, "-o", tmp_path).exception)
+    labels = texts(tmp_path / "training.svg")
+    assert "one" in labels and "two" in labels and "Validation: BLEU" in labels
+    empty_dir = tmp_path / "bare"
+    empty_dir.mkdir()
+    assert "bare" in str(run("training", "--from", empty_dir, "-o", tmp_path).exception)
 
 
-def test_the_best_point_of_a_curve_is_a_number(tmp_path) -> None:
+def test_best_point_of_a_curve_ignores_nan(tmp_path) -> None:
     lines = [
         {"kind": "validation", "update": n, "perplexity": value} for n, value in ((1, math.nan), (2, 4.0))
     ]
-    written(tmp_path / "record.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    write_file(tmp_path / "record.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     result = run("training", "--from", tmp_path / "record.jsonl", "-o", tmp_path, "--table")
     row = dict(zip(*(line.split("\t") for line in result.stdout.splitlines()), strict=True))
     assert float(row["best"]) == pytest.approx(math.log(4), abs=1e-4)
@@ -195,16 +195,16 @@ def test_the_best_point_of_a_curve_is_a_number(tmp_path) -> None:
 SCORE = {"value": 20.0, "interval": [18.0, 22.0], "difference": None, "p_value": None}
 
 
-def analysed(name, value=20.0, sentences=5):
+def analysis_result(name, value=20.0, sentences=5):
     score = {**SCORE, "value": value}
     scores = {"signature": "s", "buckets": [score, None], "all": score}
     buckets = [{"low": 1, "high": 10, "sentences": sentences}, {"low": 11, "high": None, "sentences": 0}]
     return {"systems": {name: {"path": name, "bleu": scores}}, "buckets": buckets}
 
 
-def test_scores_by_length_come_from_several_analyses_at_once(tmp_path) -> None:
+def test_scores_by_length_combine_several_files(tmp_path) -> None:
     files = [
-        written(tmp_path / f"{name}.json", analysed(name, value))
+        write_file(tmp_path / f"{name}.json", analysis_result(name, value))
         for name, value in (("a", 20.0), ("b", 30.0))
     ]
     result = run("by-length", "--from", files[0], "--from", files[1], "-o", tmp_path, "--table")
@@ -214,20 +214,20 @@ def test_scores_by_length_come_from_several_analyses_at_once(tmp_path) -> None:
         "b\tBLEU\t30.00\t\t30.00",
     ]
     assert "sentences" in texts(tmp_path / "by-length.svg")
-    other = written(tmp_path / "other.json", analysed("c", sentences=6))
+    other = write_file(tmp_path / "other.json", analysis_result("c", sentences=6))
     assert run("by-length", "--from", files[0], "--from", other, "-o", tmp_path).exit_code == 0
     assert "sentences" not in texts(tmp_path / "by-length.svg")
     assert "twice" in str(run("by-length", "--from", files[0], "--from", files[0], "-o", tmp_path).exception)
 
 
-def test_scores_by_length_come_from_a_table_that_was_reproduced(tmp_path) -> None:
+def test_scores_by_length_accept_a_reproduced_table(tmp_path) -> None:
     cell = {"score": 20.0, "interval": [18.0, 22.0]}
     rows = [
         {"row": "soft (TSA)", "metrics": {"sacrebleu:1-10": cell, "sacrebleu:11-20": cell}},
         {"row": "hard (THA)", "metrics": {"sacrebleu:1-10": cell}},
         {"row": "not run", "metrics": {}},
     ]
-    path = written(tmp_path / "table.json", {"table": "indurthi2019-figure2", "rows": rows})
+    path = write_file(tmp_path / "table.json", {"table": "indurthi2019-figure2", "rows": rows})
     result = run("by-length", "--from", path, "-o", tmp_path, "--table", "--json", tmp_path / "numbers.json")
     assert result.stdout.splitlines()[1:] == [
         "soft (TSA)\tBLEU\t20.00\t20.00\t",
@@ -236,20 +236,20 @@ def test_scores_by_length_come_from_a_table_that_was_reproduced(tmp_path) -> Non
     numbers = json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))
     assert numbers["lengths"] == ["1-10", "11-20"] and numbers["sentences"] is None
     cell |= {"sentences": 1, "interval": None}
-    path = written(tmp_path / "table.json", {"table": "indurthi2019-figure2", "rows": rows})
+    path = write_file(tmp_path / "table.json", {"table": "indurthi2019-figure2", "rows": rows})
     run("by-length", "--from", path, "-o", tmp_path, "--json", tmp_path / "numbers.json")
     assert json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))["sentences"] == [1, 1]
 
 
 def attention_file(path, target, line=2):
-    """As `regard translate --attention` writes it; all attention on the first word."""
+    """Write a file in the format of `regard translate --attention`, with all attention on the first word."""
     source = ["ein", "hund", "<läuft>"]
     weights = [[[[1.0, 0.0, 0.0]]] * (len(target) + 1)]
     entry = {"line": line, "rank": 1, "source": source, "target": target, "score": -1.0, "posterior": weights}
-    return written(path, json.dumps(entry, ensure_ascii=False) + "\n")
+    return write_file(path, json.dumps(entry, ensure_ascii=False) + "\n")
 
 
-def test_what_a_system_says_again_is_marked_beside_what_another_says(tmp_path) -> None:
+def test_repeated_words_are_underlined(tmp_path) -> None:
     files = [
         attention_file(tmp_path / "soft.jsonl", ["a", "dog", "a", "dog"]),
         attention_file(tmp_path / "sparse.jsonl", ["a", "dog", "runs"]),
@@ -259,16 +259,17 @@ def test_what_a_system_says_again_is_marked_beside_what_another_says(tmp_path) -
     )
     assert result.stdout.splitlines()[1:] == ["soft\ta dog a dog\ta dog", "sparse\ta dog runs\t"]
     root = ET.parse(tmp_path / "translations-2.svg")
-    marked = [each.text for each in root.iter(f"{SVG}text") if each.get("text-decoration") == "underline"]
-    assert marked == ["a", "dog"]
+    labels = root.iter(f"{SVG}text")
+    underlined = [label.text for label in labels if label.get("text-decoration") == "underline"]
+    assert underlined == ["a", "dog"]
     assert "no line 7" in str(run("translations", "--from", files[0], "--line", 7, "-o", tmp_path).exception)
 
 
-def test_a_history_has_a_row_a_word_and_white_where_nothing_was_looked_at(tmp_path) -> None:
+def test_history_has_one_row_per_word_and_white_cells_for_zero(tmp_path) -> None:
     file = attention_file(tmp_path / "soft.jsonl", ["a", "dog"], line=1)
     assert run("history", "--from", file, "-o", tmp_path).exit_code == 0
     root = ET.parse(tmp_path / "history-1.svg")
-    boxes = [each.get("fill") for each in root.iter(f"{SVG}rect") if each.get("rx")]
+    boxes = [element.get("fill") for element in root.iter(f"{SVG}rect") if element.get("rx")]
     assert len(boxes) == 6
     white = [fill == "#ffffff" for fill in boxes]
     assert white == [False, True, True] * 2
@@ -277,8 +278,8 @@ def test_a_history_has_a_row_a_word_and_white_where_nothing_was_looked_at(tmp_pa
 
 @pytest.mark.parametrize("name", ["attention", "by-length", "translations", "history"])
 @pytest.mark.parametrize("content", ["no JSON", "[1]", "{}", '{"rows": [1]}', '{"models": 3}'])
-def test_a_file_of_something_else_is_named(tmp_path, name, content) -> None:
-    path = written(tmp_path / "wrong.json", content)
+def test_invalid_input_files_are_reported(tmp_path, name, content) -> None:
+    path = write_file(tmp_path / "wrong.json", content)
     result = run(name, "--from", path, "-o", tmp_path / "new")
     assert isinstance(result.exception, DataError) and "wrong.json" in str(result.exception)
     assert not (tmp_path / "new").exists()
@@ -287,84 +288,86 @@ def test_a_file_of_something_else_is_named(tmp_path, name, content) -> None:
 @pytest.mark.parametrize(
     "name", ["attention", "by-length", "translations", "difference", "history", "self-attention", "training"]
 )
-def test_a_figure_says_what_it_is_drawn_from(tmp_path, name) -> None:
+def test_missing_input_option_is_reported(tmp_path, name) -> None:
     result = run(name, "-o", tmp_path)
     assert isinstance(result.exception, UsageError) and "--from" in str(result.exception)
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    """Two models, a Transformer, and a text with its translations."""
-    root = tmp_path_factory.mktemp("drawn")
+def models_dir(tmp_path_factory):
+    """Return a directory with three LSTM models, a Transformer, a source text and its reference."""
+    root = tmp_path_factory.mktemp("plots")
     transformer = save_model(root / "transformer")
     base = load_config(transformer)
     sides = dataclasses.replace(TransformerConfig().encoder, layers=2)
-    wanted = TransformerConfig(width=8, heads=2, encoder=sides, decoder=sides)
-    config = dataclasses.replace(base, model=wanted)
+    model_config = TransformerConfig(width=8, heads=2, encoder=sides, decoder=sides)
+    config = dataclasses.replace(base, model=model_config)
     text = TextPair.load(transformer)
     model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
     write_weights(transformer, to_dict(config), weights_of(model), {})
     (transformer / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
-    written(root / "in.txt", "a b c d\n\n")
-    written(root / "ref.txt", "A B C\n\n")
+    write_file(root / "in.txt", "a b c d\n\n")
+    write_file(root / "ref.txt", "A B C\n\n")
     save_model(root / "one")
     save_model(root / "two", seed=1)
     save_model(root / "bound", fertility=0.75)
     return root
 
 
-def looked(folders, name, *arguments):
-    files = ("--source", folders / "in.txt", "--device", "cpu", "-o", folders / "out")
+def plot(models_dir, name, *arguments):
+    files = ("--source", models_dir / "in.txt", "--device", "cpu", "-o", models_dir / "out")
     return run(name, *files, *arguments)
 
 
-def test_models_are_drawn_on_their_own_translations_and_on_given_ones(folders) -> None:
-    two = ("--from", folders / "one", "--from", folders / "two")
-    assert looked(folders, "translations", *two).exit_code == 0
-    result = looked(folders, "difference", *two, "--reference", folders / "ref.txt", "--table")
+def test_models_are_plotted_on_own_and_given_translations(models_dir) -> None:
+    two = ("--from", models_dir / "one", "--from", models_dir / "two")
+    assert plot(models_dir, "translations", *two).exit_code == 0
+    result = plot(models_dir, "difference", *two, "--reference", models_dir / "ref.txt", "--table")
     assert result.stdout.splitlines()[1].startswith("two\tone\t")
-    said = texts(folders / "out" / "difference-1.svg")
-    assert {"a", "d", "A", "C", "more in two", "more in one"} <= set(said)
-    assert "empty" in str(looked(folders, "translations", *two, "--line", 2).exception)
-    assert "2 lines" in str(looked(folders, "translations", *two, "--line", 3).exception)
-    assert "--reference" in str(looked(folders, "difference", *two).exception)
-    wrong = looked(folders, "translations", *two, "--layer", 1).exception
+    labels = texts(models_dir / "out" / "difference-1.svg")
+    assert {"a", "d", "A", "C", "more in two", "more in one"} <= set(labels)
+    assert "empty" in str(plot(models_dir, "translations", *two, "--line", 2).exception)
+    assert "2 lines" in str(plot(models_dir, "translations", *two, "--line", 3).exception)
+    assert "--reference" in str(plot(models_dir, "difference", *two).exception)
+    wrong = plot(models_dir, "translations", *two, "--layer", 1).exception
     assert "one attends to the source in 1 layers, counted from 0" in str(wrong)
-    assert "--names" in str(looked(folders, "translations", *two, "--names", "a,a").exception)
+    assert "--names" in str(plot(models_dir, "translations", *two, "--names", "a,a").exception)
 
 
-def test_a_model_with_a_sink_is_subtracted_from_one_without(folders) -> None:
-    two = ("--from", folders / "one", "--from", folders / "bound", "--reference", folders / "ref.txt")
-    result = looked(folders, "difference", *two, "--json", folders / "difference.json", "--table")
+def test_difference_of_models_with_and_without_a_sink(models_dir) -> None:
+    two = ("--from", models_dir / "one", "--from", models_dir / "bound")
+    two += ("--reference", models_dir / "ref.txt")
+    result = plot(models_dir, "difference", *two, "--json", models_dir / "difference.json", "--table")
     assert result.exit_code == 0, result.exception
-    systems = json.loads((folders / "difference.json").read_text())["systems"]
+    systems = json.loads((models_dir / "difference.json").read_text())["systems"]
     assert systems["one"]["source"] == ["a", "b", "c", "d"]
     assert systems["bound"]["source"] == ["a", "b", "c", "d", "<sink>"]
     assert [sum(row) for row in systems["bound"]["weights"]] == pytest.approx([1, 1, 1])
-    # All that the sink received is more than nothing.
+    # The model without a sink counts as giving the sink no attention.
     soft = [[*row, 0.0] for row in systems["one"]["weights"]]
-    apart = [
+    differences = [
         abs(x - y)
-        for one, own in zip(soft, systems["bound"]["weights"], strict=True)
-        for x, y in zip(one, own, strict=True)
+        for one, other in zip(soft, systems["bound"]["weights"], strict=True)
+        for x, y in zip(one, other, strict=True)
     ]
-    total, most = map(float, result.stdout.splitlines()[1].split("\t")[2:])
-    assert (total, most) == (pytest.approx(sum(apart), abs=1e-3), pytest.approx(max(apart), abs=1e-3))
-    assert "<sink>" in texts(folders / "out" / "difference-1.svg")
+    total, largest = map(float, result.stdout.splitlines()[1].split("\t")[2:])
+    expected = pytest.approx(sum(differences), abs=1e-3), pytest.approx(max(differences), abs=1e-3)
+    assert (total, largest) == expected
+    assert "<sink>" in texts(models_dir / "out" / "difference-1.svg")
 
 
-def test_self_attention_is_that_of_one_word_in_every_head(folders) -> None:
-    result = looked(folders, "self-attention", "--from", folders / "transformer", "--word", 2, "--table")
+def test_self_attention_has_one_row_per_head(models_dir) -> None:
+    result = plot(models_dir, "self-attention", "--from", models_dir / "transformer", "--word", 2, "--table")
     head, *rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert head == ["head", "a", "b", "c", "d"] and len(rows) == 2
     assert all(sum(map(float, row[1:])) == pytest.approx(1, abs=1e-3) for row in rows)
     bold = [
-        each.text
-        for each in ET.parse(folders / "out" / "self-attention.svg").iter(f"{SVG}text")
-        if each.get("font-weight") == "bold"
+        element.text
+        for element in ET.parse(models_dir / "out" / "self-attention.svg").iter(f"{SVG}text")
+        if element.get("font-weight") == "bold"
     ]
     assert bold == ["Encoder, layer 1: self-attention of 'c'", "c"]
     assert [row[0] for row in rows] == ["0", "1"]
-    assert "Transformers" in str(looked(folders, "self-attention", "--from", folders / "one").exception)
-    beyond = ("--from", folders / "transformer", "--word", 4)
-    assert "--word 4" in str(looked(folders, "self-attention", *beyond).exception)
+    assert "Transformers" in str(plot(models_dir, "self-attention", "--from", models_dir / "one").exception)
+    beyond = ("--from", models_dir / "transformer", "--word", 4)
+    assert "--word 4" in str(plot(models_dir, "self-attention", *beyond).exception)

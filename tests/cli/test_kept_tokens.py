@@ -1,4 +1,4 @@
-"""`score` gives a translation the probability that it was generated with, if it gets the tokens."""
+"""Tests of `score` with saved tokens: a translation gets the probability with which it was generated."""
 
 import json
 from pathlib import Path
@@ -23,21 +23,22 @@ from regard.models import build_model
 from regard.training.resume import write_weights
 from regard.training.weights import weights_of
 
-SEED = 20  # of models that generate what is written as other tokens are
+# With this seed, models generate translations whose text is tokenized differently when it is read again.
+SEED = 20
 LINES = ["a b c", "", "d a", "c c c c", "b", "a b d c a b"]
-PIECES = BytePairTokenizer(BytePairConfig(tokenized=True, joint=False), "#version: 0.2\na b</w>\n")
+BPE = BytePairTokenizer(BytePairConfig(tokenized=True, joint=False), "#version: 0.2\na b</w>\n")
 KINDS = {
-    # "a@@ b" is written "ab", which is the token "ab" when it is read again.
-    "pieces": (PIECES, ("a@@", "b", "ab"), {"kind": "constrained"}),
-    # The steps of actions are not written.
+    # The tokens "a@@ b" have the text "ab", which is encoded as the single token "ab".
+    "bpe": (BPE, ("a@@", "b", "ab"), {"kind": "constrained"}),
+    # Step actions do not occur in the text.
     "actions": (ActionsTokenizer(ActionsConfig()), (STEP, "a", "b"), {"kind": "pointer"}),
 }
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def folder(request, tmp_path_factory) -> Path:
+def directory(request, tmp_path_factory) -> Path:
     tokenizer, tokens, attention = KINDS[request.param]
-    folder = tmp_path_factory.mktemp(request.param)
+    directory = tmp_path_factory.mktemp(request.param)
     sides = (
         Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *"abcd"))),
         Side(tokenizer, Vocabulary((*SPECIALS, *tokens))),
@@ -59,12 +60,13 @@ def folder(request, tmp_path_factory) -> Path:
     if bounded:
         settings["data"]["fertility"] = to_dict(fertility)
     config = from_dict(RunConfig, settings)
-    TextPair(*sides, Budget.constant(fertility, len(sides[0].vocabulary)) if bounded else None).save(folder)
+    budget = Budget.constant(fertility, len(sides[0].vocabulary)) if bounded else None
+    TextPair(*sides, budget).save(directory)
     torch.manual_seed(SEED)
     model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_weights(folder, to_dict(config), weights_of(model), {})
-    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
-    return folder
+    write_weights(directory, to_dict(config), weights_of(model), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    return directory
 
 
 def run(*arguments, text: str | None = None):
@@ -74,8 +76,8 @@ def run(*arguments, text: str | None = None):
 
 
 @pytest.fixture
-def files(folder: Path, tmp_path: Path) -> dict[str, Path]:
-    """A source, its translations, their scores, tokens and attention."""
+def files(directory: Path, tmp_path: Path) -> dict[str, Path]:
+    """Return files with source lines, their translations, scores, tokens and attention."""
     paths = {name: tmp_path / name for name in ("source", "target", "tokens", "attention", "scores")}
     paths["source"].write_text("".join(f"{line}\n" for line in LINES))
     options = [
@@ -87,36 +89,36 @@ def files(folder: Path, tmp_path: Path) -> dict[str, Path]:
         0,
         "--scores",
     ]
-    lines = run("translate", folder, "--input", paths["source"], *options).stdout.splitlines()
+    lines = run("translate", directory, "--input", paths["source"], *options).stdout.splitlines()
     scores, texts = zip(*(line.split("\t") for line in lines), strict=True)
     paths["target"].write_text("".join(f"{text}\n" for text in texts))
     paths["scores"].write_text("".join(f"{score}\n" for score in scores))
     return paths
 
 
-@pytest.mark.parametrize("kept", ["tokens", "attention"])
-def test_scores_of_kept_tokens_are_those_of_translate(
-    folder: Path, files: dict[str, Path], kept: str
+@pytest.mark.parametrize("saved", ["tokens", "attention"])
+def test_scores_of_saved_tokens_equal_those_of_translate(
+    directory: Path, files: dict[str, Path], saved: str
 ) -> None:
     summary = files["source"].with_name("summary.json")
-    arguments = ("score", folder, files["source"], files["target"], "--json", summary)
-    wanted = files["scores"].read_text().split("\n")[:-1]
-    found = run(*arguments, "--tokens-from", files[kept])
-    for given, expected in zip(found.stdout.split("\n")[:-1], wanted, strict=True):
+    arguments = ("score", directory, files["source"], files["target"], "--json", summary)
+    expected_lines = files["scores"].read_text().split("\n")[:-1]
+    found = run(*arguments, "--tokens-from", files[saved])
+    for given, expected in zip(found.stdout.split("\n")[:-1], expected_lines, strict=True):
         assert (given == "nan") == (expected == "")
         if expected:
             assert float(given) == pytest.approx(float(expected), abs=2e-4)
     count = json.loads(summary.read_text())["resegmented"]
     assert count > 0
     assert f"{count} lines were tokenized differently" in found.stderr
-    read_again = run(*arguments)
-    differing = sum(a != b for a, b in zip(read_again.stdout.split(), found.stdout.split(), strict=True))
+    from_text = run(*arguments)
+    differing = sum(a != b for a, b in zip(from_text.stdout.split(), found.stdout.split(), strict=True))
     assert 0 < differing <= count
     assert "resegmented" not in json.loads(summary.read_text())
 
 
-def test_results_are_scored_with_their_tokens_in_python(folder: Path) -> None:
-    model = regard.load(folder, length_penalty=0.0)
+def test_python_results_are_scored_with_their_tokens(directory: Path) -> None:
+    model = regard.load(directory, length_penalty=0.0)
     texts = [line for line in LINES if line]
     results = model.translate(texts)
     again = model.score(texts, results)
@@ -127,7 +129,7 @@ def test_results_are_scored_with_their_tokens_in_python(folder: Path) -> None:
     assert any(one.resegmented for one in again)
     single = model.score(texts[0], results[0])
     assert single.log_probability == pytest.approx(again[0].log_probability, abs=1e-4)
-    # Of another sentence the translation alone is kept.
+    # For another source sentence, only the tokens of the translation are reused.
     other = model.score("d d", results[0])
     assert other.tokens == results[0].tokens and other.source_tokens[:2] == ("d", "d")
     mixed = model.score(texts[:2], [results[0], results[1].text])
@@ -154,9 +156,11 @@ def test_results_are_scored_with_their_tokens_in_python(folder: Path) -> None:
         ),
     ],
 )
-def test_tokens_of_other_text_are_refused(folder: Path, files: dict[str, Path], change, message: str) -> None:
+def test_tokens_of_other_text_are_rejected(
+    directory: Path, files: dict[str, Path], change, message: str
+) -> None:
     lines = change(files["tokens"].read_text().split("\n")[:-1])
     files["tokens"].write_text("".join(f"{line}\n" for line in lines))
-    arguments = ["score", folder, files["source"], files["target"], "--tokens-from", files["tokens"]]
+    arguments = ["score", directory, files["source"], files["target"], "--tokens-from", files["tokens"]]
     with pytest.raises(DataError, match=message):
         CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)

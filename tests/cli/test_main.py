@@ -1,4 +1,4 @@
-"""The command line as a whole: help, errors without tracebacks, nothing heavy at the start."""
+"""Tests of the command line as a whole: help, errors without tracebacks, fast imports."""
 
 import subprocess
 import sys
@@ -24,11 +24,11 @@ def imported_by(module: str) -> set[str]:
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
 
 
-def test_help_imports_nothing_heavy() -> None:
+def test_help_does_not_import_heavy_libraries() -> None:
     assert not {"torch", "numpy", "pydantic", "sacrebleu"} & imported_by("regard.cli.main")
 
 
-def test_the_maps_import_without_the_toolkit() -> None:
+def test_functional_does_not_import_the_toolkit() -> None:
     assert not {"regard.models", "regard.data", "regard.config", "pydantic"} & imported_by(
         "regard.functional"
     )
@@ -45,7 +45,7 @@ def test_every_command_has_help_with_an_example() -> None:
         assert shown.exit_code == 0 and f"Example: regard {name}" in " ".join(shown.output.split()), name
 
 
-def test_no_part_of_a_help_text_is_taken_for_markup() -> None:
+def test_help_texts_contain_no_markup() -> None:
     from rich.text import Text
     from typer.main import get_command
 
@@ -72,7 +72,7 @@ def test_usage_errors_exit_with_2_and_failures_with_1(tmp_path) -> None:
     assert missing.returncode == 1 and "no-model" in missing.stderr and "Traceback" not in missing.stderr
 
 
-def test_config_prints_every_option_and_a_run_in_full(tmp_path) -> None:
+def test_config_prints_all_options_and_complete_runs(tmp_path) -> None:
     shown = run("config", "--find", "attention")
     assert shown.returncode == 0 and "[model.attention]" in shown.stdout and "  map = " in shown.stdout
     path = tmp_path / "run.toml"
@@ -83,14 +83,14 @@ def test_config_prints_every_option_and_a_run_in_full(tmp_path) -> None:
     assert run("config", str(path)).stdout == full.stdout and "seed = 7" in full.stdout
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_broken_pipe_is_not_an_error() -> None:
     command = f"{sys.executable} -m regard config | head -1"
     shown = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
     assert "Traceback" not in shown.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
-def test_a_full_disk_under_standard_output_is_told_in_one_line() -> None:
+def test_full_disk_is_reported_in_one_line() -> None:
     with open("/dev/full", "w") as full:
         shown = subprocess.run(
             [sys.executable, "-m", "regard", "config"],
@@ -104,7 +104,7 @@ def test_a_full_disk_under_standard_output_is_told_in_one_line() -> None:
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
-def test_a_stream_that_is_closed_does_no_harm(tmp_path, closed) -> None:
+def test_closed_streams_cause_no_traceback(tmp_path, closed) -> None:
     command = f"{sys.executable} -m regard translate {tmp_path / 'no-model'} {closed}"
     shown = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
     assert shown.returncode == 1 and shown.stdout == "" and "Traceback" not in shown.stderr

@@ -1,4 +1,4 @@
-"""`regard report`: its page says what `translate`, `evaluate` and `analyse` say of the same files."""
+"""Tests of `regard report`: its page agrees with `translate`, `evaluate` and `analyse`."""
 
 import json
 import re
@@ -16,20 +16,20 @@ GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """A model without fertilities, and one with."""
-    folder = tmp_path_factory.mktemp("models")
-    free, bound = save_model(folder / "free"), save_model(folder / "bound", fertility=0.75)
+    """Return a model without fertilities, and one with fertilities."""
+    directory = tmp_path_factory.mktemp("models")
+    free, bound = save_model(directory / "free"), save_model(directory / "bound", fertility=0.75)
     (free / "record.jsonl").write_text('{"kind": "train", "update": 50, "perplexity": 9.5}\nbroken\n')
     return free, bound
 
 
 @pytest.fixture(scope="module")
 def aligner(tmp_path_factory):
-    """Each word is linked to its capital."""
+    """Return an aligner that links each word to its uppercase form."""
     pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
-    folder = tmp_path_factory.mktemp("aligner") / "kept"
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(folder)
-    return folder
+    directory = tmp_path_factory.mktemp("aligner") / "kept"
+    train_both(Corpus.from_tokens(pairs), IBM1Config(), Setting(threads=1)).save(directory)
+    return directory
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def files(tmp_path):
 
 
 def report(models, files, *arguments):
-    """The data of the page."""
+    """Return the data of the report page."""
     page = files / "report.html"
     options = ("--test", files / "in.txt", files / "ref.txt", "--threads", 1, "--no-meteor", "-o", page)
     result = run("report", *models, *options, *arguments)
@@ -56,27 +56,27 @@ def read(page):
     return json.loads(found[1])
 
 
-def test_its_numbers_are_those_of_the_other_commands(models, aligner, files):
+def test_numbers_equal_those_of_the_other_commands(models, aligner, files):
     data = report(models, files, "--aligner", aligner, "--gold", files / "gold.talp", "--tokenize", "none")
     table = {metric["key"]: metric["systems"] for metric in data["metrics"]}
     out, scores = files / "out.txt", files / "scores.json"
     texts = (files / "in.txt", files / "ref.txt")
-    for place, model in enumerate(models):
+    for index, model in enumerate(models):
         run("translate", model, "--input", texts[0], "--output", out)
-        outputs = [" ".join(sentence["systems"][place]["output"]) for sentence in data["sentences"]]
+        outputs = [" ".join(sentence["systems"][index]["output"]) for sentence in data["sentences"]]
         assert outputs == out.read_text().splitlines()
         run("evaluate", out, texts[1], "--metric", "bleu,chrf,rep", "--tokenize", "none", "--json", scores)
         expected = json.loads(scores.read_text())
         for key in ("bleu", "chrf", "rep"):
-            assert table[key][place]["value"] == pytest.approx(expected[key], abs=1e-4)
-            if place == 0:
+            assert table[key][index]["value"] == pytest.approx(expected[key], abs=1e-4)
+            if index == 0:
                 assert table[key][0]["interval"] == pytest.approx(expected["intervals"][key], abs=1e-4)
         options = ("--source", texts[0], "--reference", texts[1], "--json", scores, "--threads", 1)
         run("analyse", model, "--worst", "--aligner", aligner, *options)
         expected = json.loads(scores.read_text())
-        assert table["drop"][place]["value"] == pytest.approx(expected["drop"], abs=1e-4)
+        assert table["drop"][index]["value"] == pytest.approx(expected["drop"], abs=1e-4)
         for sentence in expected["sentences"]:
-            own = data["sentences"][sentence["line"] - 1]["systems"][place]
+            own = data["sentences"][sentence["line"] - 1]["systems"][index]
             assert own["dropped"] == sentence["dropped"]
             assert own.get("repeated", []) == sentence["repeated"]
             assert own.get("received") == (
@@ -84,14 +84,14 @@ def test_its_numbers_are_those_of_the_other_commands(models, aligner, files):
             )
         run("analyse", model, "--attention", "--gold", files / "gold.talp", *options)
         (expected,) = json.loads(scores.read_text())["models"].values()
-        assert table["aer"][place]["value"] == pytest.approx(100 * expected["aer"], abs=1e-3)
-        assert data["systems"][place]["perplexity"] == pytest.approx(expected["perplexity"], abs=1e-3)
+        assert table["aer"][index]["value"] == pytest.approx(100 * expected["aer"], abs=1e-3)
+        assert data["systems"][index]["perplexity"] == pytest.approx(expected["perplexity"], abs=1e-3)
         for key in ("entropy", "coverage", "accuracy", "support"):
-            assert data["attention"][place][key] == pytest.approx(expected[key], abs=1e-4)
-        assert data["attention"][place]["entropies"] == expected["entropies"]
+            assert data["attention"][index][key] == pytest.approx(expected[key], abs=1e-4)
+        assert data["attention"][index]["entropies"] == expected["entropies"]
 
 
-def test_a_file_of_translations_stands_beside_a_model(models, files):
+def test_translation_files_are_compared_with_models(models, files):
     given = files / "given.txt"
     given.write_text("A\n" * len(SOURCE))
     data = report([given, models[0]], files, "--names", "theirs,ours")
@@ -100,7 +100,7 @@ def test_a_file_of_translations_stands_beside_a_model(models, files):
     assert [sentence["systems"][0]["output"] for sentence in data["sentences"]] == [["A"]] * len(SOURCE)
 
 
-def test_the_first_lines_alone_and_what_is_left_out_is_said(models, files):
+def test_line_limit_and_omissions_are_noted(models, files):
     data = report(models[:1], files, "--lines", 2, "--gold", files / "gold.talp", "--title", "Mine")
     assert len(data["sentences"]) == 2 and data["title"] == "Mine"
     notes = " ".join(data["notes"])
@@ -109,9 +109,9 @@ def test_the_first_lines_alone_and_what_is_left_out_is_said(models, files):
     assert data["systems"][0]["curves"]["train"] == [[50.0, 9.5]]
 
 
-def test_the_models_own_text_is_read_only_where_it_is_asked_for(models, files, monkeypatch):
+def test_configured_test_set_is_read_only_on_request(models, files, monkeypatch):
     monkeypatch.chdir(files)
-    # What the model's config names.
+    # These are the files that the configuration of the model refers to.
     for name in ("s", "t"):
         (files / name).write_text("a b\nc\n")
     with pytest.raises(UsageError, match="--own-test"):
@@ -134,7 +134,7 @@ def test_the_models_own_text_is_read_only_where_it_is_asked_for(models, files, m
         (["--output", "nowhere/page.html"], DataError, "nowhere/page.html"),
     ],
 )
-def test_mistakes_are_named_and_leave_nothing(models, files, monkeypatch, arguments, error, message):
+def test_invalid_arguments_write_nothing(models, files, monkeypatch, arguments, error, message):
     monkeypatch.chdir(files)
     before = sorted(files.iterdir())
     with pytest.raises(error, match=message):
@@ -142,7 +142,7 @@ def test_mistakes_are_named_and_leave_nothing(models, files, monkeypatch, argume
     assert sorted(files.iterdir()) == before
 
 
-def test_links_and_translations_of_another_text_are_named(models, files):
+def test_mismatched_links_and_translations_are_reported(models, files):
     (files / "short.txt").write_text("A\n")
     (files / "beyond.talp").write_text("0-9\n" + "\n" * 5)
     with pytest.raises(DataError, match=r"short\.txt has 1 lines but .*in\.txt has 6"):

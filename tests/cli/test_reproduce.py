@@ -1,4 +1,4 @@
-"""`regard reproduce` from text to table."""
+"""Tests of `regard reproduce`: training, scoring, resuming, and the resulting table."""
 
 import json
 import os
@@ -34,31 +34,31 @@ SETTINGS = [part for setting in SMALL for part in ("--set", setting)]
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "toy"
-    write(folder, {"train": 150, "valid": 10, "test": 10}, seed=1)
-    return folder
+    directory = tmp_path_factory.mktemp("data") / "toy"
+    write(directory, {"train": 150, "valid": 10, "test": 10}, seed=1)
+    return directory
 
 
 def _reproduce(data: Path, out: Path, *more):
-    chosen = ("malaviya2018-table1", "--data", data, "--out", out, "--jobs", "2", *SETTINGS)
-    return run("reproduce", *chosen, *more)
+    arguments = ("malaviya2018-table1", "--data", data, "--out", out, "--jobs", "2", *SETTINGS)
+    return run("reproduce", *arguments, *more)
 
 
 @pytest.mark.slow
-def test_a_table_is_trained_once_and_shown_again_wherever_its_folder_is(
+def test_table_is_trained_once_and_reused_after_a_move(
     data: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    # METEOR needs Java, which may or may not be there.
+    # METEOR needs Java, which may not be installed.
     monkeypatch.setattr("regard.reproduce.scores.find_java", _no_java)
     out, figures = tmp_path / "out", tmp_path / "figures.json"
     first = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty", "--json", figures)
     assert first.exit_code == 0, first.output
     assert "meteor is omitted" in first.output
     content = json.loads(figures.read_text())
-    made = {row["recipe"]: row for row in content["rows"]}
-    assert set(made) == {"softmax", "softmax-covpenalty"}
-    assert set(made["softmax"]["metrics"]) == {"bleu", "rep", "drop"}
-    assert made["softmax"]["metrics"]["bleu"]["paper"] == 29.51
+    rows = {row["recipe"]: row for row in content["rows"]}
+    assert set(rows) == {"softmax", "softmax-covpenalty"}
+    assert set(rows["softmax"]["metrics"]) == {"bleu", "rep", "drop"}
+    assert rows["softmax"]["metrics"]["bleu"]["paper"] == 29.51
     assert len(list((out / "runs").glob("*-seed1"))) == 1
     assert (out / "text" / "aligner" / "aligner.json").exists()
     out = out.rename(tmp_path / "moved")
@@ -72,67 +72,67 @@ def test_a_table_is_trained_once_and_shown_again_wherever_its_folder_is(
         path.unlink()
     scored = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty", "--json", figures)
     assert scored.exit_code == 0, scored.output
-    assert _untimed(json.loads(figures.read_text())["rows"]) == _untimed(content["rows"])
+    assert _without_durations(json.loads(figures.read_text())["rows"]) == _without_durations(content["rows"])
     assert model.stat().st_mtime_ns == trained
 
 
 @pytest.mark.slow
-def test_an_ensemble_is_scored_when_its_members_are_trained(data: Path, tmp_path: Path) -> None:
+def test_ensemble_is_scored_after_its_members_are_trained(data: Path, tmp_path: Path) -> None:
     settings = [part for setting in SMALL if "search" not in setting for part in ("--set", setting)]
     settings += ["--set", "search.beam=1", "--set", "search.max_length_ratio=1"]
     figures = tmp_path / "figures.json"
-    chosen = ("sutskever2014", "--data", data, "--out", tmp_path / "out", "--jobs", "3", *settings)
-    done = run("reproduce", *chosen, "--rows", "ensemble2-beam12", "--json", figures)
+    arguments = ("sutskever2014", "--data", data, "--out", tmp_path / "out", "--jobs", "3", *settings)
+    done = run("reproduce", *arguments, "--rows", "ensemble2-beam12", "--json", figures)
     assert done.exit_code == 0, done.output
     (row,) = json.loads(figures.read_text())["rows"]
     assert row["row"] == "ensemble of 2 reversed LSTMs, beam 12"
     assert row["metrics"]["bleu"]["seeds"].keys() == {"1"}
-    # Begun only when both members were done.
-    begun = done.output.index("reversed seed 1, ensemble of 2: started")
-    assert all(done.output.index(f"reversed seed {seed}: done") < begun for seed in (1, 2))
+    # The ensemble starts only after both members have finished.
+    started = done.output.index("reversed seed 1, ensemble of 2: started")
+    assert all(done.output.index(f"reversed seed {seed}: done") < started for seed in (1, 2))
 
 
 @pytest.mark.slow
-def test_two_tables_keep_what_they_know_of_a_row(data: Path, tmp_path: Path) -> None:
-    """Hard attention from random weights is in both of Indurthi et al. (2019), and from the soft model."""
+def test_tables_share_results_of_common_rows(data: Path, tmp_path: Path) -> None:
+    """Table 1 and Figure 2 of Indurthi et al. (2019) share the rows of soft and hard attention."""
     sizes = ["model.width=8", "model.heads=1", "model.feed_forward.width=8", "training.stop.epochs=1"]
     words = [setting for setting in SMALL if "tokenizer" in setting or "search" in setting]
     settings = [part for setting in [*sizes, *words] for part in ("--set", setting)]
     out, figures = tmp_path / "out", tmp_path / "figures.json"
 
     def reproduce(table: str, *more):
-        chosen = (table, "--data", data, "--out", out, "--jobs", "2", *settings)
-        done = run("reproduce", *chosen, *more, "--json", figures)
+        arguments = (table, "--data", data, "--out", out, "--jobs", "2", *settings)
+        done = run("reproduce", *arguments, *more, "--json", figures)
         assert done.exit_code == 0, done.output
         return {row["recipe"]: row["metrics"] for row in json.loads(figures.read_text())["rows"]}
 
-    whole = reproduce("indurthi2019-table1", "--rows", "soft,hard-soft")
-    assert set(whole) == {"soft", "hard-soft"} and all("sacrebleu" in own for own in whole.values())
+    table1 = reproduce("indurthi2019-table1", "--rows", "soft,hard-soft")
+    assert set(table1) == {"soft", "hard-soft"} and all("sacrebleu" in own for own in table1.values())
     lengths = reproduce("indurthi2019-figure2", "--rows", "soft,hard-soft")
     assert set(lengths["soft"]) == set(lengths["hard-soft"]) > {"sacrebleu:1-10"}
     assert sum(own["sentences"] for own in lengths["soft"].values()) == 10
     again = reproduce("indurthi2019-table1", "--rows", "soft,hard-soft", "--show")
-    assert again == whole
+    assert again == table1
     assert reproduce("indurthi2019-figure2", "--rows", "soft,hard-soft", "--show") == lengths
 
 
 @pytest.mark.slow
-def test_links_are_scored_as_error_and_as_agreement(data: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "gold"
-    shutil.copytree(data, folder)
+def test_links_are_scored_as_aer_and_one_minus_aer(data: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "gold"
+    shutil.copytree(data, directory)
     for path in data.glob("test.*"):
-        shutil.copy(path, folder / f"gold-{path.name}")
+        shutil.copy(path, directory / f"gold-{path.name}")
     figures = tmp_path / "figures.json"
-    chosen = ("--data", folder, "--out", tmp_path / "out", "--jobs", "2", *SETTINGS, "--json", figures)
-    done = run("reproduce", "shankar2019-table3", *chosen, "--rows", "soft,prior")
+    arguments = ("--data", directory, "--out", tmp_path / "out", "--jobs", "2", *SETTINGS, "--json", figures)
+    done = run("reproduce", "shankar2019-table3", *arguments, "--rows", "soft,prior")
     assert done.exit_code == 0, done.output
     for row in json.loads(figures.read_text())["rows"]:
         (scores,) = (own["scores"] for own in row["runs"])
         for name in ("aer", "one-minus-aer"):
             assert scores[name] == pytest.approx(row["metrics"][name]["score"])
         assert scores["aer"] + scores["one-minus-aer"] == pytest.approx(100.0)
-    # The table of translations has the same models, and scores what they say at two beams.
-    done = run("reproduce", "shankar2019-table1", *chosen, "--rows", "soft,prior")
+    # The translation table shares these models and scores their translations at two beam sizes.
+    done = run("reproduce", "shankar2019-table1", *arguments, "--rows", "soft,prior")
     assert done.exit_code == 0, done.output
     for row in json.loads(figures.read_text())["rows"]:
         (scores,) = (own["scores"] for own in row["runs"])
@@ -141,7 +141,7 @@ def test_links_are_scored_as_error_and_as_agreement(data: Path, tmp_path: Path) 
     assert len(list((tmp_path / "out" / "runs").glob("*-seed1"))) == 2
 
 
-def test_what_needs_a_failed_model_is_not_begun(data: Path, tmp_path: Path) -> None:
+def test_jobs_that_need_a_failed_model_are_not_started(data: Path, tmp_path: Path) -> None:
     with pytest.raises(Failed, match="ensemble of 2: not run, because a model that it needs failed"):
         run(
             *("reproduce", "sutskever2014", "--data", data, "--out", tmp_path / "out", *SETTINGS),
@@ -149,8 +149,8 @@ def test_what_needs_a_failed_model_is_not_begun(data: Path, tmp_path: Path) -> N
         )
 
 
-def _untimed(rows):
-    """Seconds are the machine's affair: the time a last checkpoint took to save is not in it."""
+def _without_durations(rows):
+    """Return the rows without durations, which differ from run to run."""
     assert all(own["training_seconds"] > 0 for row in rows for own in row["runs"])
     return [
         row | {"runs": [{k: v for k, v in own.items() if not k.endswith("_seconds")} for own in row["runs"]]}
@@ -163,7 +163,7 @@ def _no_java() -> str:
 
 
 @pytest.mark.slow
-def test_a_stopped_table_goes_on(data: Path, tmp_path: Path) -> None:
+def test_stopped_table_can_be_resumed(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     settings = ["--set", "training.stop.epochs=400", *SETTINGS[2:]]
     command = [sys.executable, "-m", "regard", "reproduce", "malaviya2018-table1", "--data", str(data)]
@@ -173,15 +173,15 @@ def test_a_stopped_table_goes_on(data: Path, tmp_path: Path) -> None:
     while not list(out.glob("runs/*/record.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.1)
     os.kill(process.pid, signal.SIGTERM)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 130, said
-    assert "Run the same command again to resume" in said
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130, stderr
+    assert "Run the same command again to resume" in stderr
     assert list(out.glob("runs/*/training/*")), "the run saved nothing"
     assert not list(out.glob("rows/*"))
 
 
 @pytest.mark.slow
-def test_the_runs_of_a_killed_table_end_with_it(data: Path, tmp_path: Path) -> None:
+def test_training_runs_end_when_the_command_is_killed(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "regard", "reproduce", "malaviya2018-table1", "--data", str(data)]
     command += ["--out", str(out), "--rows", "softmax", *SETTINGS, "--set", "training.stop.epochs=4000"]
@@ -189,22 +189,22 @@ def test_the_runs_of_a_killed_table_end_with_it(data: Path, tmp_path: Path) -> N
     deadline = time.monotonic() + 120
     while not (found := list(out.glob("runs/*/record.jsonl"))) and time.monotonic() < deadline:
         time.sleep(0.1)
-    (folder,) = (path.parent for path in found)
-    with pytest.raises(CheckpointError, match="another process is training"), claimed(folder):
+    (directory,) = (path.parent for path in found)
+    with pytest.raises(CheckpointError, match="another process is training"), claimed(directory):
         pass
     process.kill()
     process.wait()
     deadline = time.monotonic() + 20
     while True:
         try:
-            with claimed(folder):
+            with claimed(directory):
                 return
         except CheckpointError:
-            assert time.monotonic() < deadline, "its run goes on"
+            assert time.monotonic() < deadline, "the training run is still alive"
             time.sleep(0.1)
 
 
-def test_nothing_of_the_current_directory_is_executed(
+def test_modules_in_the_current_directory_are_not_executed(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("torch.py", "json.py", "regard.py"):
@@ -217,7 +217,7 @@ def test_nothing_of_the_current_directory_is_executed(
     assert not (tmp_path / "executed").exists()
 
 
-def test_a_failed_run_is_named_with_its_log(data: Path, tmp_path: Path) -> None:
+def test_failed_runs_are_reported_with_their_log(data: Path, tmp_path: Path) -> None:
     with pytest.raises(Failed, match="softmax seed 1: status 1") as caught:
         _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.start=nowhere")
     (log,) = (tmp_path / "out" / "runs").glob("*.log")
@@ -233,7 +233,7 @@ def test_a_failed_run_is_named_with_its_log(data: Path, tmp_path: Path) -> None:
         (["malaviya2018-table1", "--size", "huge"], "--size 'huge': expected small or paper"),
     ],
 )
-def test_mistakes_get_one_message(data: Path, tmp_path: Path, arguments, message) -> None:
+def test_invalid_arguments_are_reported(data: Path, tmp_path: Path, arguments, message) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         run("reproduce", *arguments, "--data", data, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()

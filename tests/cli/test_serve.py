@@ -1,4 +1,4 @@
-"""`regard serve` at the command line; what it serves is tested in tests/server."""
+"""Tests of the command line of `regard serve`; tests/server contains the tests of the server itself."""
 
 import importlib.util
 import os
@@ -21,7 +21,7 @@ def serve(*arguments):
     return result
 
 
-def test_without_the_extra_it_says_how_to_install_it(monkeypatch, tmp_path):
+def test_missing_extra_is_reported_with_install_command(monkeypatch, tmp_path):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "uvicorn" else find(name))
     with pytest.raises(UsageError, match=r"uvicorn.*pip install 'regard\[serve\]'"):
@@ -37,24 +37,24 @@ def test_without_the_extra_it_says_how_to_install_it(monkeypatch, tmp_path):
         (["--set", "queue=10"], "queue"),
     ],
 )
-def test_a_wrong_setting_is_named(tmp_path, arguments, message):
+def test_invalid_settings_are_reported(tmp_path, arguments, message):
     with pytest.raises(ConfigError, match=message):
         serve(tmp_path, *arguments)
 
 
-def test_a_folder_that_holds_no_model_is_named(tmp_path):
+def test_directory_without_a_model_is_reported(tmp_path):
     with pytest.raises(CheckpointError, match="nothing-here"):
         serve(tmp_path / "nothing-here")
 
 
-def test_a_model_given_twice_is_refused(tmp_path):
+def test_duplicate_models_are_rejected(tmp_path):
     with pytest.raises(UsageError, match="twice"):
         serve(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize(("models", "shapes"), [(1, 128), (4, 32)])
-def test_what_is_kept_of_shapes_is_bounded(tmp_path, monkeypatch, models, shapes):
-    # Left to grow, these two caches of oneDNN and PyTorch are what takes more and more memory.
+def test_shape_caches_are_bounded(tmp_path, monkeypatch, models, shapes):
+    # Without a limit, these two caches of oneDNN and PyTorch grow with every new tensor shape.
     for name in CACHES:
         monkeypatch.setenv(name, "16")
         monkeypatch.delenv(name)
@@ -63,13 +63,13 @@ def test_what_is_kept_of_shapes_is_bounded(tmp_path, monkeypatch, models, shapes
     assert [int(os.environ[name]) for name in CACHES] == [128, shapes]
 
 
-def test_a_taken_port_is_named(tmp_path, monkeypatch):
+def test_port_in_use_is_reported(tmp_path, monkeypatch):
     for name in CACHES:
-        monkeypatch.setenv(name, "16")  # what the command would set for good
-    folder = save_model(tmp_path / "model")
+        monkeypatch.setenv(name, "16")  # so that the command does not set it permanently
+    directory = save_model(tmp_path / "model")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=str(port)):
-            serve(folder, "--port", port)
+            serve(directory, "--port", port)

@@ -1,4 +1,4 @@
-"""`regard translate` and `regard score` on a model folder, as a user runs them."""
+"""Tests of the commands `regard translate` and `regard score` on saved models."""
 
 import json
 import re
@@ -28,15 +28,15 @@ LINES = ["a b c", "", "d", "e f g a b", "x y a", "c c c c"]
 
 
 def save_model(
-    folder: Path,
+    directory: Path,
     seed: int = 0,
     target: str = TARGET,
     fertility: float | None = None,
     sink: bool = True,
     kind: str = "constrained",
 ) -> Path:
-    """A model folder as training leaves it, with random weights; constrained, with a fertility."""
-    folder.mkdir()
+    """Save a model with random weights as training does; a fertility gives it bounded attention."""
+    directory.mkdir()
     settings = {
         "data": {
             "train": [{"source": "s", "target": "t"}],
@@ -58,12 +58,12 @@ def save_model(
         budget = Budget.constant(
             ConstantFertilityConfig(value=fertility, sink=sink), len(sides[0].vocabulary)
         )
-    TextPair(*sides, budget).save(folder)
+    TextPair(*sides, budget).save(directory)
     torch.manual_seed(seed)
     model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_weights(folder, to_dict(config), weights_of(model), {})
-    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
-    return folder
+    write_weights(directory, to_dict(config), weights_of(model), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +91,13 @@ def translate(*arguments, input: str | bytes = "".join(f"{line}\n" for line in L
     return result.stdout.splitlines()
 
 
-def test_a_line_goes_in_and_a_line_comes_out(model):
+def test_output_has_one_line_per_input_line(model):
     lines = translate(model)
     assert [line == "" for line in lines] == [line == "" for line in LINES]
     assert all(set(line.split()) <= {*TARGET.split(), "<unk>"} for line in lines)
 
 
-def test_the_share_of_unknown_tokens_is_reported_where_they_can_be_generated(model):
+def test_number_of_unknown_tokens_is_reported(model):
     def report(*arguments):
         result = run("translate", model, *arguments, input="a b\nc\n")
         found = re.findall(r"^(\d+) of (\d+) generated tokens are unknown", result.stderr, re.MULTILINE)
@@ -109,14 +109,14 @@ def test_the_share_of_unknown_tokens_is_reported_where_they_can_be_generated(mod
     assert "<unk>" not in words and shares == []
 
 
-def test_files_give_what_streams_give_and_appear_whole(model, text, tmp_path):
+def test_files_and_streams_give_the_same_output(model, text, tmp_path):
     out = tmp_path / "out.txt"
     assert run("translate", model, "--input", text, "--output", out).stdout == ""
     assert out.read_text(encoding="utf-8").splitlines() == translate(model)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_links_devices_and_pipes_are_written_to_and_not_replaced(model, tmp_path):
+def test_symbolic_links_and_devices_are_not_replaced(model, tmp_path):
     target, link = tmp_path / "target.txt", tmp_path / "link.txt"
     target.write_text("old")
     link.symlink_to(target)
@@ -129,18 +129,18 @@ def test_links_devices_and_pipes_are_written_to_and_not_replaced(model, tmp_path
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
 @pytest.mark.parametrize("option", ["--output", "--attention", "--alignment"])
-def test_a_full_disk_is_named(model, option):
+def test_full_disk_is_reported(model, option):
     with pytest.raises(DataError, match=r"/dev/full: cannot be written: No space left"):
         translate(model, option, "/dev/full")
 
 
-def test_windows_lines_and_a_byte_order_mark_are_accepted(model):
+def test_windows_line_ends_and_bom_are_accepted(model):
     plain = translate(model, input="a b\nc\n")
     assert translate(model, input=b"\xef\xbb\xbfa b\r\nc\r\n") == plain
     assert translate(model, input=b"a b\nc") == plain
 
 
-def test_nbest_lists_are_written_as_moses_does(model):
+def test_nbest_lists_have_moses_format(model):
     rows = [line.split(" ||| ") for line in translate(model, "--nbest", 3)]
     numbers = [int(row[0]) for row in rows]
     assert numbers == [n for n, line in enumerate(LINES) if line for _ in range(3)]
@@ -148,7 +148,7 @@ def test_nbest_lists_are_written_as_moses_does(model):
     assert len(translate(model, "--nbest", 5)) == 5 * sum(map(bool, LINES))
 
 
-def test_scores_are_those_of_forced_decoding(model, text, tmp_path):
+def test_scores_equal_forced_decoding(model, text, tmp_path):
     scored = [line.split("\t") for line in translate(model, "--scores", "--length-penalty", 0)]
     assert scored[1] == ["", ""]
     found = tmp_path / "out.txt"
@@ -157,7 +157,7 @@ def test_scores_are_those_of_forced_decoding(model, text, tmp_path):
     result = run("score", model, text, found, "--json", summary)
     lines = result.stdout.splitlines()
     assert lines[1] == "nan"
-    # Words the tokenizer knows as unknown come back as unknown: `<unk>` is no word of the vocabulary.
+    # `<unk>` in a translation is encoded as the unknown token again, so scores agree there, too.
     for line, (score, _) in zip(lines, scored, strict=True):
         if score:
             assert float(line) == pytest.approx(float(score), abs=2e-4)
@@ -169,7 +169,7 @@ def test_scores_are_those_of_forced_decoding(model, text, tmp_path):
     assert figures["perplexity"] == pytest.approx(np.exp(-total / figures["tokens"]), rel=1e-3)
 
 
-def test_scores_of_tokens_sum_to_the_score(model, text, tmp_path):
+def test_token_scores_sum_to_the_sentence_score(model, text, tmp_path):
     found = tmp_path / "out.txt"
     found.write_text("".join(f"{line}\n" for line in translate(model)), encoding="utf-8")
     whole = run("score", model, text, found).stdout.splitlines()
@@ -181,7 +181,7 @@ def test_scores_of_tokens_sum_to_the_score(model, text, tmp_path):
             assert sum(float(value) for _, _, value in values) == pytest.approx(float(line), abs=1e-2)
 
 
-def test_alignment_links_are_the_most_attended_words(model, tmp_path):
+def test_links_are_the_most_attended_words(model, tmp_path):
     links, weights = tmp_path / "links.txt", tmp_path / "weights.jsonl"
     lines = translate(model, "--alignment", links, "--attention", weights)
     written = links.read_text().splitlines()
@@ -206,21 +206,21 @@ def test_alignment_links_are_the_most_attended_words(model, tmp_path):
     assert [row[1] for row in appended] == written
 
 
-def test_maps_are_drawn_in_the_terminal_and_as_pictures(model, tmp_path):
+def test_maps_are_plotted_in_the_terminal_and_as_svg(model, tmp_path):
     shown = run("translate", model, "--show", "--svg", tmp_path / "map.svg", input="a b c\n\nd\n").stdout
     assert "░" in shown or "▒" in shown or "▓" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map-3.svg", "map.svg"]
     assert (tmp_path / "map.svg").read_text().startswith("<svg")
 
 
-def test_samples_are_seeded(model):
+def test_samples_depend_on_the_seed(model):
     options = "--sample", "--temperature", 3
     assert translate(model, *options) == translate(model, *options)
     assert translate(model, *options) != translate(model, *options, "--seed", 2)
     assert translate(model, "--sample", "--top-k", 1) == translate(model, "--beam", 1)
 
 
-def test_prefixes_come_first(model, tmp_path):
+def test_translations_start_with_their_prefix(model, tmp_path):
     prefixes = tmp_path / "prefix.txt"
     prefixes.write_text("A B\n\nC\n\nnew D\nA\n", encoding="utf-8")
     lines = translate(model, "--prefix", prefixes)
@@ -234,49 +234,49 @@ def test_prefixes_come_first(model, tmp_path):
         ("\n" * 7, "prefix.txt has more lines .*6"),
     ],
 )
-def test_a_file_of_prefixes_that_does_not_fit_is_named(model, tmp_path, prefixes, message):
+def test_mismatched_prefix_files_are_reported(model, tmp_path, prefixes, message):
     path = tmp_path / "prefix.txt"
     path.write_text(prefixes)
     with pytest.raises(DataError, match=message):
         translate(model, "--prefix", path)
 
 
-def test_control_characters_of_standard_input_are_counted(model, caplog):
+def test_control_characters_in_stdin_are_counted(model, caplog):
     with caplog.at_level("WARNING"):
         assert translate(model, input="a\0b\n") == translate(model, input="a b\n")
     assert "standard input: 1 control characters" in caplog.text
 
 
-def test_several_models_make_an_ensemble(model, tmp_path):
+def test_several_models_form_an_ensemble(model, tmp_path):
     other = save_model(tmp_path / "other", seed=1)
     both = translate(model, other, "--scores")
     assert translate(model, model, "--scores") == translate(model, "--scores")
     assert both != translate(model, "--scores")
 
 
-def test_models_that_read_other_budgets_are_no_ensemble(model, tmp_path):
+def test_models_with_different_budgets_cannot_form_an_ensemble(model, tmp_path):
     bounded = save_model(tmp_path / "bounded", fertility=2.0)
     with pytest.raises(UsageError, match=r"data\.fertility"):
         translate(model, bounded)
 
 
-def attended(folder: Path, tmp_path: Path, *options) -> np.ndarray:
-    """What each token of the line `a b c`, and the sink, received in all."""
+def total_attention(directory: Path, tmp_path: Path, *options) -> np.ndarray:
+    """Return the total attention of each token of the line `a b c` and of the sink."""
     path = tmp_path / "attention.jsonl"
-    translate(folder, "--attention", path, *options, input="a b c\n")
+    translate(directory, "--attention", path, *options, input="a b c\n")
     found = json.loads(path.read_text())
     assert found["source"] == ["a", "b", "c", "<sink>"]
     return np.array(found["posterior"][0]).sum((0, 1))
 
 
-def test_fertilities_of_the_model_of_a_file_and_of_a_word_bound_the_attention(tmp_path):
+def test_all_fertility_sources_bound_the_attention(tmp_path):
     bounded = save_model(tmp_path / "bounded", fertility=0.5)
-    assert (attended(bounded, tmp_path)[:3] <= 0.5 + 1e-5).all()
+    assert (total_attention(bounded, tmp_path)[:3] <= 0.5 + 1e-5).all()
     lines = tmp_path / "fertilities.txt"
     lines.write_text("0 - 0.25\n")
-    own, received, zero = 0.5, attended(bounded, tmp_path, "--fertility", lines), 1e-5
-    assert received[0] == 0 and received[1] <= own + zero and received[2] <= 0.25 + zero
-    assert attended(bounded, tmp_path, "--word-fertility", "b=0")[1] == 0
+    model_limit, received, tolerance = 0.5, total_attention(bounded, tmp_path, "--fertility", lines), 1e-5
+    assert received[0] == 0 and received[1] <= model_limit + tolerance and received[2] <= 0.25 + tolerance
+    assert total_attention(bounded, tmp_path, "--word-fertility", "b=0")[1] == 0
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_fertilities_of_the_model_of_a_file_and_of_a_word_bound_the_attention(tm
         ("", "the file is empty"),
     ],
 )
-def test_fertilities_that_do_not_fit_are_named(tmp_path, line, message):
+def test_mismatched_fertilities_are_reported(tmp_path, line, message):
     bounded = save_model(tmp_path / "bounded", fertility=0.5)
     lines = tmp_path / "fertilities.txt"
     lines.write_text(line)
@@ -295,7 +295,7 @@ def test_fertilities_that_do_not_fit_are_named(tmp_path, line, message):
         translate(bounded, "--fertility", lines, input="a b c\n")
 
 
-def test_fertilities_of_a_word_that_stands_nowhere_are_told_of(tmp_path):
+def test_fertility_of_a_missing_word_is_reported(tmp_path):
     bounded = save_model(tmp_path / "bounded", fertility=0.5)
     command = ["translate", str(bounded), "--word-fertility", "b=1", "--word-fertility", "zz=1"]
     result = CliRunner().invoke(app, command, input="a b c\na\n")
@@ -304,24 +304,24 @@ def test_fertilities_of_a_word_that_stands_nowhere_are_told_of(tmp_path):
     assert "--word-fertility b" not in result.stderr
 
 
-def test_a_demand_that_a_translation_cut_short_does_not_meet_is_told_of(tmp_path, caplog):
+def test_minimum_fertility_that_is_not_reached_is_logged(tmp_path, caplog):
     bounded = save_model(tmp_path / "bounded", fertility=9.0)
     short = "--max-length-ratio", 0, "--max-length-extra", 1
     with caplog.at_level("WARNING"):
         translate(bounded, "--word-fertility", "b=1:", input="a b c\n")
         assert not caplog.text
-        # One token and the end symbol hand out two units.
+        # One token and the end symbol have two units of attention in total.
         translate(bounded, "--word-fertility", "b=4:", *short, input="a b c\n")
     assert "line 1: source token 1 (from 0), 'b', received" in caplog.text
 
 
-def test_fertilities_of_a_model_with_no_attention_to_bound_are_refused(tmp_path):
+def test_fertilities_are_rejected_without_constrained_attention(tmp_path):
     soft = save_model(tmp_path / "soft", fertility=0.5, kind="soft")
     with pytest.raises(UsageError, match=r"bound constrained attention, and .*soft has no"):
         translate(soft, "--word-fertility", "b=1")
 
 
-def test_fertilities_that_leave_less_than_one_unit_are_named_where_there_is_no_sink(tmp_path):
+def test_fertilities_below_one_unit_are_rejected_without_a_sink(tmp_path):
     bounded = save_model(tmp_path / "bounded", fertility=2.0, sink=False)
     lines, out = tmp_path / "fertilities.txt", tmp_path / "out.txt"
     lines.write_text("- - -\n0 0.5 0\n")
@@ -331,7 +331,7 @@ def test_fertilities_that_leave_less_than_one_unit_are_named_where_there_is_no_s
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_other_precisions_translate(model, precision, request):
+def test_reduced_precisions_translate(model, precision, request):
     if precision == "int8":
         request.getfixturevalue("exact_int8")
     assert len(translate(model, "--precision", precision)) == len(LINES)
@@ -353,12 +353,12 @@ def test_other_precisions_translate(model, precision, request):
         (["--device", "cuda:99"], UsageError, "cuda:99"),
     ],
 )
-def test_mistakes_are_named(model, arguments, error, message):
+def test_invalid_arguments_are_reported(model, arguments, error, message):
     with pytest.raises(error, match=message):
         translate(model, *arguments)
 
 
-def test_no_model_and_a_model_of_other_words_are_named(model, tmp_path):
+def test_missing_and_incompatible_models_are_reported(model, tmp_path):
     with pytest.raises(CheckpointError, match="nothing-here"):
         translate(tmp_path / "nothing-here")
     other = save_model(tmp_path / "other", target="A B C")
@@ -366,7 +366,7 @@ def test_no_model_and_a_model_of_other_words_are_named(model, tmp_path):
         translate(model, other)
 
 
-def test_bytes_that_are_not_utf8_are_named_and_what_came_before_is_written(model, tmp_path):
+def test_invalid_utf8_is_reported_after_writing_earlier_lines(model, tmp_path):
     result = CliRunner().invoke(app, ["translate", str(model)], input=b"a b\nc \xff d\n")
     assert isinstance(result.exception, DataError)
     assert "standard input: line 2, byte 3" in str(result.exception)
@@ -377,7 +377,7 @@ def test_bytes_that_are_not_utf8_are_named_and_what_came_before_is_written(model
     assert list(tmp_path.iterdir()) == []
 
 
-def test_score_wants_as_many_lines(model, text, tmp_path):
+def test_score_rejects_different_line_counts(model, text, tmp_path):
     short = tmp_path / "short.txt"
     short.write_text("A\n")
     with pytest.raises(DataError, match=r"in.txt has 6 lines but .*short.txt has 1"):
@@ -385,7 +385,7 @@ def test_score_wants_as_many_lines(model, text, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_translate_as_one_does(model, text, tmp_path):
+def test_two_processes_translate_like_one(model, text, tmp_path):
     out = tmp_path / "out.txt"
     command = "from regard.cli.main import main; main()"
     script = tmp_path / "regard_main.py"

@@ -1,4 +1,4 @@
-"""`regard translate --terms` and `--mbr` as a user runs them."""
+"""Tests of `regard translate` with `--terms` and `--mbr`."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def write(path: Path, lines: list[str]) -> Path:
     return path
 
 
-def test_each_line_says_the_terms_of_its_line(model, tmp_path):
+def test_translations_contain_the_terms_of_their_line(model, tmp_path):
     terms = write(tmp_path / "terms.txt", ["G F\tA", "", "", "E", "", "B"])
     plain, found = translate(model), translate(model, "--terms", terms)
     assert "G F" in found[0] and "A" in found[0].split()
@@ -29,7 +29,7 @@ def test_each_line_says_the_terms_of_its_line(model, tmp_path):
         assert number != "0" or "G F" in text
 
 
-def test_a_file_of_terms_has_a_line_for_each_line(model, tmp_path):
+def test_mismatched_term_files_and_sampling_are_rejected(model, tmp_path):
     terms = write(tmp_path / "terms.txt", ["A"] * (len(LINES) - 1))
     with pytest.raises(DataError, match=rf"terms\.txt ends after line {len(LINES) - 1}"):
         translate(model, "--terms", terms)
@@ -38,21 +38,22 @@ def test_a_file_of_terms_has_a_line_for_each_line(model, tmp_path):
 
 
 @pytest.mark.parametrize("utility", ["bleu", "chrf", "rep"])
-def test_candidates_come_by_expected_utility(model, utility):
+def test_candidates_are_sorted_by_expected_utility(model, utility):
     lines = [line.split(" ||| ") for line in translate(model, "--mbr", utility, "--beam", 6, "--nbest", 3)]
     assert {number for number, _, _ in lines} == {"0", "2", "3", "4", "5"}
     for number in ("0", "3"):
-        scores = [float(score) for own, _, score in lines if own == number]
+        scores = [float(score) for line_number, _, score in lines if line_number == number]
         assert len(scores) == 3 and scores == sorted(scores, reverse=True) and scores[0] <= 100
     best = translate(model, "--mbr", utility, "--beam", 6)
     assert best[0] == next(text for number, text, _ in lines if number == "0")
 
 
-def test_samples_are_chosen_among_too(model):
+def test_mbr_selects_among_samples(model):
     options = ["--sample", "--seed", 3, "--mbr", "chrf", "--candidates", 5]
-    drawn = [line.split(" ||| ") for line in translate(model, "--sample", "--seed", 3, "--nbest", 5)]
+    samples = [line.split(" ||| ") for line in translate(model, "--sample", "--seed", 3, "--nbest", 5)]
     for number, text in enumerate(translate(model, *options)):
-        assert not LINES[number] or text in {said for own, said, _ in drawn if own == str(number)}
+        candidates = {sample for line_number, sample, _ in samples if line_number == str(number)}
+        assert not LINES[number] or text in candidates
     assert translate(model, *options) == translate(model, *options, "--batch", 1)
 
 
@@ -65,6 +66,6 @@ def test_samples_are_chosen_among_too(model):
         (["--mbr", "bleu", "--beam", 2, "--candidates", 4], UsageError, "beam of 2"),
     ],
 )
-def test_options_that_do_not_fit_are_named(model, options, error, message):
+def test_inconsistent_options_are_reported(model, options, error, message):
     with pytest.raises(error, match=message):
         run("translate", model, *options, input="a b\n")

@@ -1,4 +1,4 @@
-"""`regard tune`, the penalties of `translate` and `score`, and links of given translations."""
+"""Tests of `regard tune`, the penalties of `translate` and `score`, and links of given translations."""
 
 import json
 import math
@@ -20,7 +20,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def files(tmp_path):
-    """Sources, and references that a search with strong penalties finds."""
+    """Return source lines, and references that favor strong penalties."""
     source, reference = tmp_path / "in.txt", tmp_path / "ref.txt"
     source.write_text("".join(f"{line}\n" for line in SOURCE), encoding="utf-8")
     reference.write_text("".join(f"{line.upper()} A B C D\n" for line in SOURCE), encoding="utf-8")
@@ -34,12 +34,12 @@ def tune(model, files, *arguments):
 
 
 @pytest.mark.parametrize("extra", [[], ["--beam", "2", "--tokenize", "none", "--lowercase", "--batch", "2"]])
-def test_each_pair_has_the_bleu_of_its_own_translation(model, files, tmp_path, extra):
+def test_each_pair_of_penalties_has_the_bleu_of_its_translation(model, files, tmp_path, extra):
     figures = tmp_path / "figures.json"
     lines = tune(model, files, "--alpha", "0,1.5", "--beta", "0,2", "--json", figures, *extra)
     content = json.loads(figures.read_text())
     assert content["sentences"] == len(SOURCE)
-    seen = []
+    pairs = []
     for trial, line in zip(content["trials"], lines[1:-1], strict=True):
         alpha, beta = trial["length_penalty"], trial["coverage_penalty"]
         out, scores = tmp_path / "out.txt", tmp_path / "scores.json"
@@ -50,14 +50,14 @@ def test_each_pair_has_the_bleu_of_its_own_translation(model, files, tmp_path, e
         expected = json.loads(scores.read_text())["bleu"]
         assert trial["bleu"] == pytest.approx(expected)
         assert line == f"{alpha:g}\t{beta:g}\t{expected:.2f}"
-        seen.append((alpha, beta))
-    assert seen == [(0, 0), (0, 2), (1.5, 0), (1.5, 2)]
+        pairs.append((alpha, beta))
+    assert pairs == [(0, 0), (0, 2), (1.5, 0), (1.5, 2)]
     best = max(trial["bleu"] for trial in content["trials"])
     assert content["best"]["bleu"] == best and lines[-1].endswith(f"(BLEU {best:.2f})")
     assert re.match(r"best: --length-penalty \S+ --coverage-penalty \S+ ", lines[-1])
 
 
-def test_of_equal_pairs_the_least_penalties_are_best(model, files):
+def test_ties_are_won_by_the_smallest_penalties(model, files):
     lines = tune(model, files, "--alpha", "1,0", "--beta", "0", "--beam", "1")
     assert lines[-1].startswith("best: --length-penalty 0 --coverage-penalty 0 ")
 
@@ -73,12 +73,12 @@ def test_of_equal_pairs_the_least_penalties_are_best(model, files):
         (["--reference", "nowhere"], DataError, "nowhere"),
     ],
 )
-def test_mistakes_are_named(model, files, arguments, error, message):
+def test_invalid_arguments_are_reported(model, files, arguments, error, message):
     with pytest.raises(error, match=message):
         tune(model, files, *arguments)
 
 
-def test_another_number_of_references_is_refused(model, files):
+def test_different_line_counts_are_rejected(model, files):
     files[1].write_text("A\n")
     with pytest.raises(DataError, match=r"in\.txt has 6 lines but .*ref\.txt has 1"):
         tune(model, files)
@@ -91,20 +91,20 @@ def test_penalties_of_translate_and_score_agree(model, files, tmp_path):
     lines = [line.split("\t") for line in out.read_text().splitlines()]
     out.write_text("".join(f"{text}\n" for _, text in lines))
     scored = run("score", model, files[0], out, *options).stdout.splitlines()
-    plain = run("score", model, files[0], out, *options[:2]).stdout.splitlines()
-    assert plain != scored
+    without_coverage = run("score", model, files[0], out, *options[:2]).stdout.splitlines()
+    assert without_coverage != scored
     for (score, _), found in zip(lines, scored, strict=True):
         assert found == "nan" if not score else float(found) == pytest.approx(float(score), abs=2e-4)
 
 
-def test_links_of_given_translations_are_those_of_translate(model, files, tmp_path):
+def test_score_gives_the_same_links_as_translate(model, files, tmp_path):
     out, own, given = (tmp_path / name for name in ("out.txt", "own", "given"))
     run("translate", model, "--input", files[0], "--output", out, "--alignment", own)
     run("score", model, files[0], out, "--alignment", given)
     assert given.read_text() == own.read_text() and "-" in own.read_text()
 
 
-def test_a_bleu_that_is_no_number_is_never_the_best():
+def test_nan_bleu_is_never_the_best():
     trials = [Trial(0.0, 0.0, math.nan), Trial(1.0, 0.0, 3.0), Trial(2.0, 0.0, math.nan)]
     assert best_trial(trials) == trials[1]
     with pytest.raises(RegardError, match="BLEU is NaN for all pairs of penalties"):
