@@ -1,4 +1,4 @@
-"""Tests of `regard figures`: plots and tables of attention transformations, training runs and analysis results."""
+"""Tests of `regard figures`: plots and tables of attention, training runs and analysis results."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""A tiny task and model that train in milliseconds."""
+"""Fixtures for the training tests: a tiny task and models that train in milliseconds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from regard.models.lstm_config import LstmConfig
 from regard.models.registry import build_model
 from regard.training.config import TrainingConfig
 
-WORDS = 12
+VOCAB_SIZE = 12
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Sentences and their mirror images."""
+    """A training set whose targets are the reversed source sentences."""
 
     sources: list[list[int]]
 
@@ -34,8 +34,8 @@ class Pairs:
         return batches(*self.lengths, config, seed, epoch)
 
     def batch(self, rows: np.ndarray) -> Batch:
-        chosen = [self.sources[row] for row in rows]
-        return collate(chosen, [[*reversed(sentence), EOS] for sentence in chosen], rows)
+        sources = [self.sources[row] for row in rows]
+        return collate(sources, [[*reversed(sentence), EOS] for sentence in sources], rows)
 
     def where(self, row: int) -> str:
         return f"line {row + 1}"
@@ -45,7 +45,7 @@ class Pairs:
 def pairs() -> Callable[..., Pairs]:
     def make(count: int = 40, seed: int = 0) -> Pairs:
         random = np.random.default_rng(seed)
-        return Pairs([random.integers(5, WORDS, random.integers(1, 6)).tolist() for _ in range(count)])
+        return Pairs([random.integers(5, VOCAB_SIZE, random.integers(1, 6)).tolist() for _ in range(count)])
 
     return make
 
@@ -66,25 +66,25 @@ def make_model(dropout: float = 0.0, width: int = 8) -> TranslationModel:
             "dropout": dropout,
         },
     )
-    return build_model(config, WORDS, WORDS)
+    return build_model(config, VOCAB_SIZE, VOCAB_SIZE)
 
 
 @pytest.fixture
 def settings() -> Callable[..., TrainingConfig]:
-    """A training config from nested dictionaries over small defaults."""
+    """Return a function that makes a training configuration from nested dictionaries and small defaults."""
 
     def make(**changes: object) -> TrainingConfig:
-        plain = {
+        defaults = {
             "batch": {"size": 8},
             "schedule": {"kind": "constant"},
             "stop": {"epochs": 0, "updates": 12},
             "record": {"every": 1},
         }
-        return from_dict(TrainingConfig, {**plain, **changes})
+        return from_dict(TrainingConfig, {**defaults, **changes})
 
     return make
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def run_dir(tmp_path: Path) -> Path:
     return tmp_path / "model"

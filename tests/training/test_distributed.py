@@ -1,4 +1,4 @@
-"""Two real processes under torchrun against one, on the same batches."""
+"""Tests of distributed training: two processes under torchrun equal one process on the same batches."""
 
 import json
 import os
@@ -30,22 +30,22 @@ def _run_two(task: dict, at: Path) -> None:
 
 @pytest.mark.slow
 def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_model, tmp_path: Path) -> None:
-    def config(updates: int):
-        # 55 sentences in batches of 3: the last of an epoch is one sentence, an empty share for the second.
+    def config(steps: int):
+        # 55 sentences in batches of 3: the last batch of an epoch has one, so the second process gets none.
         return settings(
             batch={"size": 3},
             accumulate=2,
             optimizer={"kind": "sgd", "rate": 0.5},
             validation={"every": 20},
-            stop={"updates": updates, "epochs": 0},
+            stop={"updates": steps, "epochs": 0},
         )
 
     train, valid = pairs(55), pairs(7, seed=9)
     one, two = tmp_path / "one", tmp_path / "two"
-    for folder in (one, two):
-        folder.mkdir()
+    for run_dir in (one, two):
+        run_dir.mkdir()
     Trainer(tiny_model(), train, valid, config(50), folder=one, seed=1).run()
-    runs = [to_dict(config(updates)) for updates in (20, 50)]
+    runs = [to_dict(config(steps)) for steps in (20, 50)]
     task = {"train": train.sources, "valid": valid.sources, "folder": str(two), "runs": runs}
     _run_two(task, tmp_path / "task.json")
     records = read_record(one), read_record(two)
@@ -58,7 +58,7 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
 
 
 @pytest.mark.slow
-def test_parameters_that_nothing_moves_keep_nobody_waiting(pairs, settings, tmp_path: Path) -> None:
+def test_parameters_without_gradients_do_not_block_processes(pairs, settings, tmp_path: Path) -> None:
     config = settings(batch={"size": 8}, validation={"every": 4}, stop={"updates": 4, "epochs": 0})
     side = {"layers": 1, "width": 8}
     task = {

@@ -1,4 +1,4 @@
-"""Guided alignment: the loss is the cross-entropy it says, and attention learns the links."""
+"""Tests of guided alignment: the loss is the cross-entropy of the links, and attention learns them."""
 
 import random
 from pathlib import Path
@@ -39,7 +39,7 @@ LINKS[0, 0, 1] = LINKS[1, 2, 3] = 1
 LINKS[0, 1, 0] = LINKS[0, 1, 2] = 0.5
 
 
-def test_it_is_the_cross_entropy_of_the_linked_target_tokens() -> None:
+def test_loss_is_the_cross_entropy_of_linked_target_tokens() -> None:
     z = scores()
     assert z.softmax(-1).min() > 0.01
     found = guided_loss(outcome(z.softmax(-1)), LINKS, config(weight=0.3))
@@ -51,7 +51,7 @@ def test_it_is_the_cross_entropy_of_the_linked_target_tokens() -> None:
     assert (gradients[0][:, :, 0][~linked] == 0).all()
 
 
-def test_the_named_heads_of_the_named_layer_are_taught() -> None:
+def test_only_the_configured_heads_and_layer_are_trained() -> None:
     first, second = scores(3), scores(3)
     weights = outcome(first.softmax(-1), second.softmax(-1))
     found = guided_loss(weights, LINKS, config(layer=0, heads=[0, 2]))
@@ -62,7 +62,7 @@ def test_the_named_heads_of_the_named_layer_are_taught() -> None:
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.004, 0.01, 0.3])
-def test_below_one_in_a_hundred_the_logarithm_goes_on_as_its_tangent(weight: float) -> None:
+def test_log_is_linear_below_one_percent(weight: float) -> None:
     weights = torch.tensor([[[[weight, 1.0 - weight]]]], dtype=torch.float64, requires_grad=True)
     found = guided_loss(outcome(weights), torch.tensor([[[1.0, 0.0]]], dtype=torch.float64), config())
     tangent = np.log(0.01) + (weight - 0.01) / 0.01
@@ -79,36 +79,36 @@ def test_below_one_in_a_hundred_the_logarithm_goes_on_as_its_tangent(weight: flo
         ({"heads": [2]}, "heads 0 to 1"),
     ],
 )
-def test_layers_and_heads_that_are_not_there_are_refused(options, message) -> None:
+def test_layers_and_heads_out_of_range_are_rejected(options, message) -> None:
     with pytest.raises(ConfigError, match=message):
         guided_loss(outcome(scores(2).softmax(-1)), LINKS, config(**options))
 
 
-def test_a_model_without_attention_has_nothing_to_learn() -> None:
+def test_models_without_attention_are_rejected() -> None:
     with pytest.raises(ConfigError, match="weights of the model have no gradient"):
         guided_loss(outcome(torch.zeros(2, 3, 1, 4)), LINKS, config())
 
 
-def plain(folder: Path, attention: dict, **training: object) -> dict:
-    """A run on sentences and their mirror images, with their links."""
-    draw = random.Random(3)
-    lines = [[f"w{draw.randrange(9)}" for _ in range(draw.randint(2, 6))] for _ in range(300)]
-    folder.mkdir()
-    (folder / "s").write_text("".join(" ".join(line) + "\n" for line in lines))
-    (folder / "t").write_text("".join(" ".join(reversed(line)) + "\n" for line in lines))
+def run_settings(directory: Path, attention: dict, **training: object) -> dict:
+    """Return a configuration for training on reversed sentences, and write their text and links."""
+    generator = random.Random(3)
+    lines = [[f"w{generator.randrange(9)}" for _ in range(generator.randint(2, 6))] for _ in range(300)]
+    directory.mkdir()
+    (directory / "s").write_text("".join(" ".join(line) + "\n" for line in lines))
+    (directory / "t").write_text("".join(" ".join(reversed(line)) + "\n" for line in lines))
     links = (" ".join(f"{i}-{len(line) - 1 - i}" for i in range(len(line))) for line in lines)
-    (folder / "links").write_text("".join(f"{line}\n" for line in links))
-    corpus = {"source": str(folder / "s"), "target": str(folder / "t")}
+    (directory / "links").write_text("".join(f"{line}\n" for line in links))
+    corpus = {"source": str(directory / "s"), "target": str(directory / "t")}
     layers = {"layers": 1, "width": 16}
     return {
         "device": "cpu",
-        "data": {"folder": str(folder / "prepared"), "train": [corpus], "valid": corpus},
+        "data": {"folder": str(directory / "prepared"), "train": [corpus], "valid": corpus},
         "model": {
             "embedding": 16,
             "encoder": layers,
             "decoder": layers,
             "dropout": 0.0,
-            # Four epochs move scaled scores too little.
+            # With scaled scores, four epochs are not enough.
             "attention": {"scorer": "general", **attention},
         },
         "training": {
@@ -120,12 +120,12 @@ def plain(folder: Path, attention: dict, **training: object) -> dict:
     }
 
 
-def errors(folder: Path) -> float:
-    """The share of target tokens that attend most to another word than their mirror image."""
-    model, text = (loaded := load_model(folder, "cpu")).model, loaded.text
-    words = [f"w{i} w{(i + 3) % 9} w{(i + 5) % 9} w{(i + 1) % 9}" for i in range(9)]
-    sources = [text.source.encode(line) for line in words]
-    targets = [[*text.target.encode(" ".join(reversed(line.split()))), EOS] for line in words]
+def error_rate(directory: Path) -> float:
+    """Return the fraction of target tokens whose top-scoring source token is not the linked one."""
+    model, text = (loaded := load_model(directory, "cpu")).model, loaded.text
+    lines = [f"w{i} w{(i + 3) % 9} w{(i + 5) % 9} w{(i + 1) % 9}" for i in range(9)]
+    sources = [text.source.encode(line) for line in lines]
+    targets = [[*text.target.encode(" ".join(reversed(line.split()))), EOS] for line in lines]
     with torch.no_grad():
         best = model(collate(sources, targets, range(9))).weights[0][:, :4, 0].argmax(-1)
     return float((best != torch.tensor([3, 2, 1, 0])).double().mean())
@@ -137,50 +137,50 @@ def errors(folder: Path) -> float:
     ids=str,
 )
 def test_attention_learns_the_links(tmp_path: Path, attention: dict) -> None:
-    run = plain(tmp_path / "data", attention)
-    guided = {**run, "guided": {"links": str(tmp_path / "data" / "links")}}
+    settings = run_settings(tmp_path / "data", attention)
+    guided = {**settings, "guided": {"links": str(tmp_path / "data" / "links")}}
     train(from_dict(RunConfig, guided), tmp_path / "guided")
-    assert errors(tmp_path / "guided") <= 0.2  # of what finds its own links, three in four are wrong
+    assert error_rate(tmp_path / "guided") <= 0.2  # unguided attention has an error rate near 0.75
 
 
-def test_what_was_guided_goes_on_with_the_same_links_only(tmp_path: Path) -> None:
-    run = plain(tmp_path / "data", {}, stop={"updates": 2})
+def test_guided_training_resumes_only_with_the_same_links(tmp_path: Path) -> None:
+    settings = run_settings(tmp_path / "data", {}, stop={"updates": 2})
     links = tmp_path / "data" / "links"
-    run["guided"] = {"links": str(links), "weight": 0.5}
-    train(from_dict(RunConfig, run), tmp_path / "model")
+    settings["guided"] = {"links": str(links), "weight": 0.5}
+    train(from_dict(RunConfig, settings), tmp_path / "model")
     assert load_model(tmp_path / "model", "cpu").config.search.alignment.layer == -1
-    run["training"]["stop"] = {"updates": 4}
+    settings["training"]["stop"] = {"updates": 4}
     moved = links.rename(tmp_path / "moved")
-    run["guided"]["links"] = str(moved)
-    assert train(from_dict(RunConfig, run), tmp_path / "model").progress.update == 4
+    settings["guided"]["links"] = str(moved)
+    assert train(from_dict(RunConfig, settings), tmp_path / "model").progress.update == 4
     moved.write_text(moved.read_text().replace("0-1", "0-0"))
-    run["training"]["stop"] = {"updates": 6}
+    settings["training"]["stop"] = {"updates": 6}
     with pytest.raises(CheckpointError, match="guided links has changed"):
-        train(from_dict(RunConfig, run), tmp_path / "model")
+        train(from_dict(RunConfig, settings), tmp_path / "model")
 
 
-def test_links_that_do_not_fit_are_refused_before_anything_is_written(tmp_path: Path) -> None:
-    run = plain(tmp_path / "data", {})
+def test_invalid_links_are_rejected_before_writing(tmp_path: Path) -> None:
+    settings = run_settings(tmp_path / "data", {})
     links = tmp_path / "data" / "links"
     links.write_text("0-99\n" * 300)
-    run["guided"] = {"links": str(links)}
+    settings["guided"] = {"links": str(links)}
     with pytest.raises(DataError, match="line 1: link 0-99"):
-        train(from_dict(RunConfig, run), tmp_path / "model")
+        train(from_dict(RunConfig, settings), tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
-def test_without_a_file_the_text_is_aligned_as_the_model_reads_it(tmp_path: Path) -> None:
-    run = plain(tmp_path / "data", {}, stop={"updates": 2})
-    run["data"]["train"][0]["tag"] = "<x>"
-    run["guided"] = {"weight": 0.5}
-    chosen = from_dict(RunConfig, run)
-    train(chosen, tmp_path / "model")
+def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
+    settings = run_settings(tmp_path / "data", {}, stop={"updates": 2})
+    settings["data"]["train"][0]["tag"] = "<x>"
+    settings["guided"] = {"weight": 0.5}
+    config = from_dict(RunConfig, settings)
+    train(config, tmp_path / "model")
     assert len(list((tmp_path / "data" / "prepared").glob("bayes-*.links"))) == 1
-    prepared = prepare(chosen.data)
-    found = guiding_links(chosen.guided, prepared, chosen.data.train, prepared.fingerprint)
-    right = SplitLinks.read(tmp_path / "data" / "links", prepared.split("train"), [True])
-    assert (found.pairs[:, 0] > 0).all()  # none of the tag
-    pairs = [{(row, *link) for row in range(300) for link in own.of(row)} for own in (found, right)]
+    prepared = prepare(config.data)
+    found = guiding_links(config.guided, prepared, config.data.train, prepared.fingerprint)
+    expected = SplitLinks.read(tmp_path / "data" / "links", prepared.split("train"), [True])
+    assert (found.pairs[:, 0] > 0).all()  # the tag has no links
+    pairs = [{(row, *link) for row in range(300) for link in own.of(row)} for own in (found, expected)]
     assert len(pairs[0] & pairs[1]) > 0.9 * len(pairs[0] | pairs[1])
 
 
@@ -193,7 +193,7 @@ def test_without_a_file_the_text_is_aligned_as_the_model_reads_it(tmp_path: Path
         ({"layer": 0, "heads": [1]}, {"layer": -1}, {"layer": -1, "heads": [], "shift": False}),
     ],
 )
-def test_what_was_taught_is_recorded_as_the_attention_of_the_links(guided, alignment, recorded) -> None:
+def test_guided_layer_and_heads_become_the_alignment_defaults(guided, alignment, recorded) -> None:
     corpus = {"source": "s", "target": "t"}
     settings = {"data": {"train": [corpus], "valid": corpus}, "search": {"alignment": alignment}}
     config = from_dict(RunConfig, settings | ({} if guided is None else {"guided": guided}))

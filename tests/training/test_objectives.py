@@ -1,3 +1,5 @@
+"""Tests of the objectives: marginal likelihood, variational bound, REINFORCE, and label smoothing."""
+
 import math
 from dataclasses import replace
 
@@ -11,7 +13,7 @@ from regard.training.objectives import loss_of
 
 
 def _outcome(logits, targets, mask, log_weights=None, penalty=None):
-    """What a model gives whose contexts have these logits, [B, T, K, V]."""
+    """Return the outcome of a model whose contexts have these logits, [B, T, K, V]."""
     log_probs = logits.log_softmax(-1)
     index = targets[..., None, None].expand(*logits.shape[:3], 1)
     found = log_probs.gather(-1, index).squeeze(-1)
@@ -29,7 +31,7 @@ def _outcome(logits, targets, mask, log_weights=None, penalty=None):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.4])
-def test_marginal_with_one_context_is_pytorch_cross_entropy(smoothing: float) -> None:
+def test_marginal_with_one_context_equals_pytorch_cross_entropy(smoothing: float) -> None:
     logits = torch.randn(3, 5, 1, 11, dtype=torch.float64)
     targets = torch.randint(11, (3, 5))
     mask = torch.arange(5) < torch.tensor([[5], [2], [4]])
@@ -39,8 +41,8 @@ def test_marginal_with_one_context_is_pytorch_cross_entropy(smoothing: float) ->
     torch.testing.assert_close(loss.nll, F.cross_entropy(*real, reduction="sum"))
 
 
-def test_marginal_mixes_probabilities_and_adds_the_penalty_of_real_tokens() -> None:
-    # p = 0.25 * 0.5 + 0.75 * 0.1 = 0.2 in the one real step.
+def test_marginal_mixes_probabilities_and_adds_unmasked_penalties() -> None:
+    # p = 0.25 * 0.5 + 0.75 * 0.1 = 0.2 in the only unmasked time step.
     logits = torch.log(torch.tensor([[[[0.5, 0.5], [0.1, 0.9]]] * 2], dtype=torch.float64).transpose(0, 1))
     logits = logits.reshape(1, 2, 2, 2)
     outcome = _outcome(
@@ -60,7 +62,7 @@ def _log(*values: float) -> torch.Tensor:
 
 
 def _two_contexts(penalty: float = 0.5):
-    """One real step, whose token has 0.5 under the first context and 0.1 under the second, and padding."""
+    """Return one unmasked step and padding; the token has probability 0.5 and 0.1 under the two contexts."""
     logits = torch.stack([_log(0.5, 0.5), _log(0.1, 0.9)]).expand(1, 2, 2, 2)
     return _outcome(
         logits,
@@ -71,28 +73,28 @@ def _two_contexts(penalty: float = 0.5):
     )
 
 
-def test_bound_weighs_log_probabilities_and_adds_the_penalty_of_real_tokens() -> None:
+def test_bound_averages_log_probabilities_and_adds_unmasked_penalties() -> None:
     loss = loss_of("bound")(_two_contexts(), 0.0)
     expected = -(0.25 * math.log(0.5) + 0.75 * math.log(0.1)) + 0.5
     assert float(loss.total) == pytest.approx(expected)
     outcome = _two_contexts()
     assert float(loss.nll) == pytest.approx(-float(outcome.log_likelihood.sum()))
-    # By Jensen's inequality, never below the negative log-likelihood.
+    # By Jensen's inequality, the loss is an upper bound of the negative log-likelihood.
     assert float(loss.total) > -math.log(0.2) + 0.5
 
 
-def test_bound_smooths_each_context_as_marginal_does_one() -> None:
+def test_bound_smooths_each_context_separately() -> None:
     loss = loss_of("bound")(_two_contexts(0.0), 0.1)
-    each = [
+    losses = [
         F.cross_entropy(_log(*p).unsqueeze(0), torch.tensor([0]), label_smoothing=0.1)
         for p in ((0.5, 0.5), (0.1, 0.9))
     ]
-    torch.testing.assert_close(loss.total, 0.25 * each[0] + 0.75 * each[1])
+    torch.testing.assert_close(loss.total, 0.25 * losses[0] + 0.75 * losses[1])
 
 
 @pytest.mark.parametrize("name", ["bound", "reinforce"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_with_one_context_and_nothing_drawn_every_objective_is_the_marginal(name, smoothing) -> None:
+def test_all_objectives_equal_the_marginal_without_sampling(name, smoothing) -> None:
     logits = torch.randn(3, 5, 1, 11, dtype=torch.float64)
     mask = torch.arange(5) < torch.tensor([[5], [2], [4]])
     penalty = torch.rand(3, 5, dtype=torch.float64)
@@ -103,15 +105,15 @@ def test_with_one_context_and_nothing_drawn_every_objective_is_the_marginal(name
     torch.testing.assert_close(found.nll, expected.nll)
 
 
-def _drawn():
-    """The first context drawn with a probability of 0.3; the second, of log-weight -inf, not read."""
+def _sampled():
+    """Return an outcome whose first context was sampled with probability 0.3; the second has weight 0."""
     log_policy = torch.stack([_log(0.3), torch.zeros(1)], -1).expand(1, 2, 2).clone().requires_grad_()
     weights = torch.tensor([0.0, -torch.inf], dtype=torch.float64).expand(1, 2, 2)
     return replace(_two_contexts(), log_policy=log_policy, log_weights=weights), log_policy
 
 
-def test_reinforce_gains_what_was_drawn_and_its_advantage_over_what_was_not_read() -> None:
-    outcome, log_policy = _drawn()
+def test_reinforce_uses_the_unsampled_context_as_baseline() -> None:
+    outcome, log_policy = _sampled()
     loss = loss_of("reinforce")(outcome, 0.0)
     advantage = math.log(0.5) - math.log(0.1)
     expected = -(math.log(0.5) + advantage * math.log(0.3)) + 0.5
@@ -122,15 +124,15 @@ def test_reinforce_gains_what_was_drawn_and_its_advantage_over_what_was_not_read
     torch.testing.assert_close(log_policy.grad, expected)
 
 
-def test_reinforce_without_an_unread_context_has_no_baseline() -> None:
-    outcome, _ = _drawn()
+def test_reinforce_without_an_unsampled_context_has_no_baseline() -> None:
+    outcome, _ = _sampled()
     loss = loss_of("reinforce")(replace(outcome, log_weights=_log(0.5, 0.5).expand(1, 2, 2)), 0.0)
     expected = 0.5 * (math.log(0.5) * (1 + math.log(0.3)) + math.log(0.1))
     assert loss.total.item() == pytest.approx(-expected + 0.5)
 
 
-def test_reinforce_takes_a_given_advantage_and_no_gradient_through_it() -> None:
-    outcome, log_policy = _drawn()
+def test_given_advantage_is_used_without_gradient() -> None:
+    outcome, log_policy = _sampled()
     advantage = torch.tensor([[2.0, 7.0]], dtype=torch.float64, requires_grad=True)
     loss = loss_of("reinforce")(replace(outcome, advantage=advantage), 0.0)
     assert loss.total.item() == pytest.approx(-(math.log(0.5) + 2 * math.log(0.3)) + 0.5)
@@ -140,14 +142,14 @@ def test_reinforce_takes_a_given_advantage_and_no_gradient_through_it() -> None:
     torch.testing.assert_close(log_policy.grad, expected)
 
 
-def test_an_unknown_objective_names_the_known() -> None:
+def test_unknown_objective_is_rejected_with_the_valid_names() -> None:
     with pytest.raises(ConfigError, match="marginal"):
         loss_of("reinforced")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mass", [1.0, 0.5, 0.01])
-def test_smoothing_of_a_mixture_is_at_least_that_of_its_log_probability(mass: float) -> None:
-    """Jensen's inequality, also where the weights of the contexts that are read sum to less than 1."""
+def test_smoothed_mixture_loss_is_an_upper_bound(mass: float) -> None:
+    """Jensen's inequality holds also if the weights of the contexts sum to less than 1."""
     logits = torch.randn(2, 3, 4, 11, dtype=torch.float64)
     targets = torch.randint(11, (2, 3))
     mask = torch.ones(2, 3, dtype=torch.bool)
@@ -157,9 +159,9 @@ def test_smoothing_of_a_mixture_is_at_least_that_of_its_log_probability(mass: fl
     own = mixed.gather(-1, targets.unsqueeze(-1)).sum()
     exact = -0.9 * own - 0.1 * mixed.mean(-1).sum()
     assert found >= exact
-    # Where all contexts say the same there is nothing between them.
-    alike = logits[:, :, :1].expand_as(logits)
-    found = loss_of("marginal")(_outcome(alike, targets, mask, log_weights), 0.1).total
-    mixed = alike[:, :, 0].log_softmax(-1) + math.log(mass)
+    # If all contexts give the same distribution, the two are equal.
+    identical = logits[:, :, :1].expand_as(logits)
+    found = loss_of("marginal")(_outcome(identical, targets, mask, log_weights), 0.1).total
+    mixed = identical[:, :, 0].log_softmax(-1) + math.log(mass)
     own = mixed.gather(-1, targets.unsqueeze(-1)).sum()
     torch.testing.assert_close(found, -0.9 * own - 0.1 * mixed.mean(-1).sum())

@@ -1,3 +1,5 @@
+"""Tests of the optimizers: agreement with PyTorch, exact resumption, clipping, and freezing."""
+
 import pytest
 import torch
 from torch import nn
@@ -32,7 +34,7 @@ def _set_gradients(parameters, step: int) -> None:
         (SgdConfig(rate=0.5), lambda p: torch.optim.SGD(p, lr=0.5, foreach=False)),
     ],
 )
-def test_updates_are_those_of_pytorchs_plain_optimizers(config, oracle) -> None:
+def test_steps_equal_those_of_pytorch(config, oracle) -> None:
     ours, theirs = _parameters(), _parameters()
     optimizers = build_optimizer(config, ours), oracle(theirs)
     for step in range(5):
@@ -43,29 +45,29 @@ def test_updates_are_those_of_pytorchs_plain_optimizers(config, oracle) -> None:
 
 
 @pytest.mark.parametrize("config", [AdamConfig(), SgdConfig(momentum=0.9), SgdConfig()])
-def test_saved_state_put_back_goes_on_to_the_bit(config) -> None:
+def test_restored_state_resumes_exactly(config) -> None:
     names = ["a", "b"]
-    whole, cut = _parameters(), _parameters()
-    optimizers = [build_optimizer(config, whole), build_optimizer(config, cut)]
+    uninterrupted, resumed = _parameters(), _parameters()
+    optimizers = [build_optimizer(config, uninterrupted), build_optimizer(config, resumed)]
     for step in range(6):
         if step == 3:
-            kept = {name: value.clone() for name, value in optimizer_tensors(optimizers[1], names).items()}
-            optimizers[1] = build_optimizer(config, cut)
-            load_optimizer(optimizers[1], names, kept)
-        for parameters, optimizer in zip((whole, cut), optimizers, strict=True):
+            saved = {name: value.clone() for name, value in optimizer_tensors(optimizers[1], names).items()}
+            optimizers[1] = build_optimizer(config, resumed)
+            load_optimizer(optimizers[1], names, saved)
+        for parameters, optimizer in zip((uninterrupted, resumed), optimizers, strict=True):
             _set_gradients(parameters, step)
             optimizer.step()
-    assert all(torch.equal(x, y) for x, y in zip(whole, cut, strict=True))
+    assert all(torch.equal(x, y) for x, y in zip(uninterrupted, resumed, strict=True))
 
 
-def test_state_of_an_unknown_parameter_is_refused() -> None:
+def test_state_of_an_unknown_parameter_is_rejected() -> None:
     optimizer = build_optimizer(AdamConfig(), _parameters())
     with pytest.raises(CheckpointError, match="'c'"):
         load_optimizer(optimizer, ["a", "b"], {"c/exp_avg": torch.zeros(1)})
 
 
 @pytest.mark.parametrize("limit", [0.1, 100.0])
-def test_clipping_is_pytorchs(limit: float) -> None:
+def test_clipping_equals_pytorch(limit: float) -> None:
     ours, theirs = _parameters(), _parameters()
     for parameters in (ours, theirs):
         _set_gradients(parameters, 0)
@@ -74,7 +76,7 @@ def test_clipping_is_pytorchs(limit: float) -> None:
     torch.testing.assert_close([p.grad for p in ours], [p.grad for p in theirs], rtol=1e-5, atol=1e-7)
 
 
-def test_frozen_names_take_wildcards_and_must_fit_something() -> None:
+def test_frozen_names_support_wildcards_and_must_match() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     freeze(model, ["0.*"])
     assert [p.requires_grad for p in model.parameters()] == [False, False, True, True]

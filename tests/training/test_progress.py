@@ -1,4 +1,4 @@
-"""What a validation is judged by."""
+"""Tests of how validations are compared: the score, the loss for ties, and values that are NaN."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 from regard.training.progress import Progress
 
 
-def test_between_equal_scores_the_loss_decides() -> None:
+def test_loss_breaks_ties_of_the_score() -> None:
     progress = Progress()
     assert progress.judge(0.0, True, loss=5.0)
     assert progress.judge(0.0, True, loss=4.0) and progress.waited == 0
@@ -18,7 +18,7 @@ def test_between_equal_scores_the_loss_decides() -> None:
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
-def test_a_score_or_loss_that_is_no_number_is_never_the_best(higher_is_better: bool) -> None:
+def test_nan_scores_and_losses_are_never_the_best(higher_is_better: bool) -> None:
     progress = Progress()
     assert not progress.judge(math.nan, higher_is_better, loss=1.0)
     assert not progress.judge(7.0, higher_is_better, loss=math.nan)
@@ -28,7 +28,7 @@ def test_a_score_or_loss_that_is_no_number_is_never_the_best(higher_is_better: b
     assert (progress.best, progress.best_loss) == (7.0, 2.0)
 
 
-def test_a_checkpoint_of_before_has_no_loss() -> None:
+def test_old_checkpoints_have_no_best_loss() -> None:
     state = Progress().state()
     del state["best_loss"]
     assert Progress.from_state(state).best_loss == math.inf

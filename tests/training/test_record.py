@@ -1,3 +1,5 @@
+"""Tests of the training record: resumption, damaged lines, and TensorBoard."""
+
 import builtins
 from pathlib import Path
 
@@ -7,20 +9,20 @@ from regard.errors import CheckpointError, ConfigError
 from regard.training.record import Record, read_record
 
 
-def _write(folder: Path, updates: range) -> None:
-    record = Record(folder, updates.start - 1)
-    for update in updates:
-        record.add({"kind": "train", "update": update, "loss": 1.5})
+def _write(run_dir: Path, steps: range) -> None:
+    record = Record(run_dir, steps.start - 1)
+    for step in steps:
+        record.add({"kind": "train", "update": step, "loss": 1.5})
     record.close()
 
 
-def test_a_resumed_record_is_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
+def test_resuming_truncates_the_record_to_the_checkpoint(tmp_path: Path) -> None:
     _write(tmp_path, range(1, 6))
     _write(tmp_path, range(4, 5))
     assert [entry["update"] for entry in read_record(tmp_path)] == [1, 2, 3, 4]
 
 
-def test_a_line_cut_off_by_a_kill_is_left_out(tmp_path: Path) -> None:
+def test_incomplete_last_line_is_skipped(tmp_path: Path) -> None:
     _write(tmp_path, range(1, 3))
     with open(tmp_path / "record.jsonl", "a") as file:
         file.write('{"kind": "tr')
@@ -29,20 +31,20 @@ def test_a_line_cut_off_by_a_kill_is_left_out(tmp_path: Path) -> None:
     assert [entry["update"] for entry in read_record(tmp_path)] == [1, 2, 3]
 
 
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+def test_damaged_lines_are_reported(tmp_path: Path) -> None:
     (tmp_path / "record.jsonl").write_text('{"update": 1}\nnonsense\n{"update": 2}\n')
     with pytest.raises(CheckpointError, match=r"record\.jsonl: line 2"):
         read_record(tmp_path)
 
 
-def test_tensorboard_that_is_not_installed_is_a_clear_error(tmp_path: Path, monkeypatch) -> None:
+def test_missing_tensorboard_is_reported(tmp_path: Path, monkeypatch) -> None:
     real = builtins.__import__
 
-    def without(name: str, *args, **kwargs):
+    def import_without_tensorboard(name: str, *args, **kwargs):
         if name.startswith("torch.utils.tensorboard"):
             raise ImportError(name)
         return real(name, *args, **kwargs)
 
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr(builtins, "__import__", import_without_tensorboard)
     with pytest.raises(ConfigError, match=r"regard\[tensorboard\]"):
         Record(tmp_path, 0, tensorboard=True)

@@ -1,4 +1,4 @@
-"""Sequence-level losses: their gradients, and what they are estimates of."""
+"""Tests of sequence-level losses: their definitions, and gradients that estimate the expected score."""
 
 import itertools
 
@@ -42,8 +42,8 @@ def outcome(log_p: torch.Tensor, mask: torch.Tensor) -> Outcome:
 
 
 def bleu(candidates: Sequences, reference: Sequences) -> np.ndarray:
-    said, wanted = ((x.tokens.numpy(), x.lengths.numpy()) for x in (candidates, reference))
-    return prefix_bleu(*said, *wanted, EOS, UNK)
+    hypothesis, target = ((x.tokens.numpy(), x.lengths.numpy()) for x in (candidates, reference))
+    return prefix_bleu(*hypothesis, *target, EOS, UNK)
 
 
 CANDIDATES = sequences([[5, 6, EOS], [6, 6, 7, EOS], [5, 6, EOS], [7, EOS], [5, EOS], [5, 7, EOS]])
@@ -52,17 +52,17 @@ REFERENCE = sequences([[5, 6, 7, EOS]] * 3 + [[5, 7, EOS]] * 3)
 
 def random_log_p() -> torch.Tensor:
     generator = torch.Generator().manual_seed(2)
-    drawn = -torch.rand(CANDIDATES.tokens.shape, generator=generator, dtype=torch.float64)
-    return drawn.masked_fill(~CANDIDATES.mask, 0.0).requires_grad_()
+    values = -torch.rand(CANDIDATES.tokens.shape, generator=generator, dtype=torch.float64)
+    return values.masked_fill(~CANDIDATES.mask, 0.0).requires_grad_()
 
 
-def test_risk_is_the_expected_score_of_the_candidates_that_differ() -> None:
+def test_risk_is_the_expected_score_of_distinct_candidates() -> None:
     config = SequenceConfig(loss="risk", count=3, sharpness=0.7)
     log_p = random_log_p()
     found = sequence_loss(outcome(log_p, CANDIDATES.mask), CANDIDATES, REFERENCE, config)
     scores = bleu(CANDIDATES, REFERENCE)
     expected = torch.zeros((), dtype=torch.float64)
-    for rows in ([0, 1], [3, 4, 5]):  # the third candidate is the first again
+    for rows in ([0, 1], [3, 4, 5]):  # the third candidate repeats the first
         p = torch.stack([log_p[row].sum() for row in rows]).mul(0.7).softmax(0)
         best = torch.tensor([scores[row, int(CANDIDATES.lengths[row]) - 1] for row in rows])
         expected = expected - (p * best).sum()
@@ -72,7 +72,7 @@ def test_risk_is_the_expected_score_of_the_candidates_that_differ() -> None:
 
 
 @pytest.mark.parametrize("reward", ["terminal", "shaped"])
-def test_reinforce_weighs_words_by_their_return_less_the_others(reward) -> None:
+def test_reinforce_gradient_is_return_minus_leave_one_out_baseline(reward) -> None:
     config = SequenceConfig(loss="reinforce", count=3, reward=reward)
     log_p = random_log_p()
     loss = sequence_loss(outcome(log_p, CANDIDATES.mask), CANDIDATES, REFERENCE, config)
@@ -80,22 +80,22 @@ def test_reinforce_weighs_words_by_their_return_less_the_others(reward) -> None:
     scores = bleu(CANDIDATES, REFERENCE)
     lengths = CANDIDATES.lengths.tolist()
 
-    def returned(row: int, t: int) -> float:
+    def return_of(row: int, t: int) -> float:
         final = scores[row, lengths[row] - 1]
         return final - (scores[row, t - 1] if reward == "shaped" and t else 0.0)
 
     for row, length in enumerate(lengths):
         group = range(row // 3 * 3, row // 3 * 3 + 3)
         for t in range(length):
-            others = [returned(o, t) for o in group if o != row and (reward == "terminal" or t < lengths[o])]
+            others = [return_of(o, t) for o in group if o != row and (reward == "terminal" or t < lengths[o])]
             baseline = sum(others) / len(others) if others else 0.0
-            assert gradient[row, t].item() == pytest.approx(-(returned(row, t) - baseline) / 3, abs=1e-6)
+            assert gradient[row, t].item() == pytest.approx(-(return_of(row, t) - baseline) / 3, abs=1e-6)
         assert (gradient[row, length:] == 0).all()
 
 
 @pytest.mark.parametrize("reward", ["terminal", "shaped"])
-def test_the_gradients_mean_is_that_of_the_expected_score(reward) -> None:
-    """Sentences of one word and an end, the word drawn from a softmax."""
+def test_mean_gradient_is_that_of_the_expected_score(reward) -> None:
+    """Sentences of one token and the end symbol; the token is sampled from a softmax."""
     config = SequenceConfig(loss="reinforce", count=2, reward=reward)
     logits = torch.tensor([0.3, -0.5, 0.9], dtype=torch.float64, requires_grad=True)
     reference = [6, EOS]
@@ -104,8 +104,8 @@ def test_the_gradients_mean_is_that_of_the_expected_score(reward) -> None:
     (truth,) = torch.autograd.grad(expected, logits)
     torch.manual_seed(4)
     pairs, found = 2000, []
-    drawn = torch.multinomial(logits.detach().softmax(0), 2 * pairs, replacement=True).view(pairs, 2)
-    for pair in drawn.tolist():
+    samples = torch.multinomial(logits.detach().softmax(0), 2 * pairs, replacement=True).view(pairs, 2)
+    for pair in samples.tolist():
         log_p = logits.log_softmax(0)[pair].unsqueeze(1)
         log_p = torch.cat([log_p, torch.zeros_like(log_p)], 1)
         both = sequences([[WORDS[i], EOS] for i in pair])
@@ -116,34 +116,34 @@ def test_the_gradients_mean_is_that_of_the_expected_score(reward) -> None:
     assert ((estimates.mean(0) - truth).abs() < 4 * error).all()
 
 
-def test_an_end_that_is_no_draw_does_not_count(monkeypatch) -> None:
-    """Translations of at most two tokens, after which the end is certain; the expected score enumerated."""
+def test_forced_end_symbols_have_no_gradient(monkeypatch) -> None:
+    """Enumerate translations of at most two tokens, after which the end symbol is forced."""
     monkeypatch.setattr("regard.training.sequence.TALL", 0.0)
     monkeypatch.setattr("regard.training.sequence.MORE", 2)
     one, reference = model().double().eval(), [5, 6, EOS]
     with torch.no_grad():
-        # These are never said: the model's probabilities have to be those of what is drawn.
+        # Search never generates these symbols, so the model must give them no probability.
         one.output_bias[[PAD, BOS, SINK]] = -30.0
     words = [UNK, 5, 6, 7, 8]
-    every = [[*said, EOS] for size in range(3) for said in itertools.product(words, repeat=size)]
-    whole = collate([[5, 7]] * len(every), every, range(len(every)))
+    translations = [[*tokens, EOS] for size in range(3) for tokens in itertools.product(words, repeat=size)]
+    whole = collate([[5, 7]] * len(translations), translations, range(len(translations)))
     assert whole.target is not None
-    drawn = torch.arange(3) < 2  # of the three steps, the third end symbol is certain
-    probability = (one(whole).log_likelihood * drawn).sum(1).exp()
+    is_sampled = torch.arange(3) < 2  # the end symbol of the third step is forced
+    probability = (one(whole).log_likelihood * is_sampled).sum(1).exp()
     torch.testing.assert_close(probability.sum().item(), 1.0)
-    scores = torch.from_numpy(bleu(whole.target, sequences([reference] * len(every))))
+    scores = torch.from_numpy(bleu(whole.target, sequences([reference] * len(translations))))
     final = scores.gather(1, whole.target.lengths.unsqueeze(1) - 1).squeeze(1)
     (truth,) = torch.autograd.grad((probability * final).sum(), one.output_bias)
     config = SequenceConfig(loss="reinforce", count=40)
     batch = collate([[5, 7]] * 8, [reference] * 8, range(8))
-    found, cut = [], 0
+    found, num_cut = [], 0
     for seed in range(40):
         judged = Judged.of(batch, draw_candidates(one, batch, config, seed), config)
-        cut += int(judged.cut.sum())
+        num_cut += int(judged.cut.sum())
         found.append(-torch.autograd.grad(judged.loss(one(judged.batch)) / 8, one.output_bias)[0])
     estimates = torch.stack(found)
     error = estimates.std(0) / len(found) ** 0.5
-    assert cut > 1000
+    assert num_cut > 1000
     assert ((estimates.mean(0) - truth).abs() < 4 * error + 1e-12).all()
 
 
@@ -165,7 +165,7 @@ def data():
 
 
 @pytest.mark.parametrize("candidates", ["sample", "beam"])
-def test_candidates_are_the_models_and_as_many_as_asked_for(candidates) -> None:
+def test_number_of_candidates_and_seed_are_respected(candidates) -> None:
     config = SequenceConfig(candidates=candidates, count=3)
     found = draw_candidates(model(), data(), config, 7)
     assert [len(own) for own in found] == [3, 3]
@@ -175,7 +175,7 @@ def test_candidates_are_the_models_and_as_many_as_asked_for(candidates) -> None:
         assert draw_candidates(model(), data(), config, 8) != found
 
 
-def test_references_and_candidates_go_through_the_model_together() -> None:
+def test_references_and_candidates_share_a_batch() -> None:
     config = SequenceConfig(count=3)
     one, batch = model().double().eval(), data()
     judged = Judged.of(batch, draw_candidates(one, batch, config, 7), config)
@@ -190,7 +190,7 @@ def state_of(one: TranslationModel, config: TrainingConfig) -> TrainingState:
 
 
 class _One:
-    """One batch."""
+    """A training set of one batch."""
 
     lengths = (np.array([4, 2]), np.array([4, 2]))
 
@@ -200,8 +200,8 @@ class _One:
 
 @pytest.mark.parametrize("attention", [None, ConstrainedAttentionConfig(), HardAttentionConfig()])
 @pytest.mark.parametrize("options", [{}, {"loss": "reinforce", "reward": "shaped"}, {"candidates": "beam"}])
-def test_an_update_moves_the_model(attention, options) -> None:
-    moved = {}
+def test_a_step_changes_the_model(attention, options) -> None:
+    results = {}
     for own in (1.0, 0.4):
         one, config = model(attention), TrainingConfig()
         before = [p.detach().clone() for p in one.parameters()]
@@ -209,10 +209,10 @@ def test_an_update_moves_the_model(attention, options) -> None:
         figures = Updater(state_of(one, config), _One(), config, ALONE, 1, None, sequence)([np.array([0, 1])])
         assert figures.applied
         assert any(not torch.equal(a, b) for a, b in zip(before, one.parameters(), strict=True))
-        moved[own] = figures
-    assert moved[1.0].total != moved[0.4].total
+        results[own] = figures
+    assert results[1.0].total != results[0.4].total
     if attention is None:
-        assert moved[1.0].nll == pytest.approx(moved[0.4].nll)
+        assert results[1.0].nll == pytest.approx(results[0.4].nll)
 
 
 @pytest.mark.parametrize(
@@ -222,12 +222,12 @@ def test_an_update_moves_the_model(attention, options) -> None:
         ({"count": 1}, "count must be 2 or more"),
     ],
 )
-def test_what_has_no_meaning_is_refused(options, message) -> None:
+def test_inconsistent_options_are_rejected(options, message) -> None:
     with pytest.raises(ConfigError, match=message):
         from_dict(SequenceConfig, options)
 
 
-def test_attention_that_looks_at_the_reference_is_refused() -> None:
+def test_attention_conditioned_on_the_reference_is_rejected() -> None:
     one, config = model(VariationalAttentionConfig()), TrainingConfig()
     with pytest.raises(ConfigError, match="conditioned on the reference"):
         Updater(state_of(one, config), _One(), config, ALONE, 1, None, SequenceConfig())

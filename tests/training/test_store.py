@@ -1,3 +1,5 @@
+"""Tests of the tensor files: round trips, damage, and full disks."""
+
 import os
 import resource
 from pathlib import Path
@@ -26,7 +28,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_tensors_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     write_tensors(path, TENSORS, {"update": 3, "best": float("inf")})
     tensors, about = read_tensors(path)
@@ -37,7 +39,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x.safetensors"]
 
 
-def test_the_same_content_makes_the_same_bytes(tmp_path: Path, content: bytes) -> None:
+def test_equal_content_gives_equal_bytes(tmp_path: Path, content: bytes) -> None:
     write_tensors(tmp_path / "y", dict(reversed(TENSORS.items())), {"update": 3})
     assert (tmp_path / "y").read_bytes() == content
 
@@ -46,11 +48,11 @@ def test_the_same_content_makes_the_same_bytes(tmp_path: Path, content: bytes) -
 @hypothesis_settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_an_altered_byte_is_noticed(data: st.DataObject, content: bytes, tmp_path: Path) -> None:
-    place = data.draw(st.integers(0, len(content) - 1))
+def test_changed_bytes_are_detected(data: st.DataObject, content: bytes, tmp_path: Path) -> None:
+    position = data.draw(st.integers(0, len(content) - 1))
     bit = data.draw(st.integers(0, 7))
     path = tmp_path / "altered"
-    path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+    path.write_bytes(content[:position] + bytes([content[position] ^ 1 << bit]) + content[position + 1 :])
     with pytest.raises(CheckpointError, match="altered"):
         read_tensors(path)
 
@@ -59,23 +61,23 @@ def test_an_altered_byte_is_noticed(data: st.DataObject, content: bytes, tmp_pat
 @hypothesis_settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_a_truncated_file_is_noticed(length: int, content: bytes, tmp_path: Path) -> None:
+def test_truncated_files_are_detected(length: int, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "truncated"
     path.write_bytes(content[: min(length, len(content) - 1)])
     with pytest.raises(CheckpointError, match="truncated"):
         read_tensors(path)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_missing_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"gone\.safetensors: no such file"):
         read_tensors(tmp_path / "gone.safetensors")
 
 
-def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
+def test_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     write_tensors(path, TENSORS, {"update": 1})
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # A limit on file sizes fails a write as a full disk does: in its middle.
+    # With a limit on file sizes, a write fails in the middle, as on a full disk.
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
         with pytest.raises(CheckpointError, match=r"x\.safetensors: cannot be written"):

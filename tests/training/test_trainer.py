@@ -1,3 +1,5 @@
+"""Tests of the trainer: exact resumption, accumulation, validation, divergence, and checkpoints."""
+
 import json
 import logging
 import math
@@ -18,9 +20,9 @@ from regard.training.weights import load_weights, weights_of
 
 
 @pytest.fixture
-def trainer(pairs, tiny_model, folder: Path):
+def trainer(pairs, tiny_model, run_dir: Path):
     def make(
-        config, *, count: int = 40, seed: int = 1, dropout: float = 0.3, at: Path = folder, **more
+        config, *, count: int = 40, seed: int = 1, dropout: float = 0.3, at: Path = run_dir, **more
     ) -> Trainer:
         at.mkdir(exist_ok=True)
         model = more.pop("model", None) or tiny_model(dropout)
@@ -33,13 +35,13 @@ def _weights(trainer: Trainer) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in weights_of(trainer.state.model).items()}
 
 
-def _figures(folder: Path) -> list[dict]:
-    """The record without what the clock says."""
+def _figures(run_dir: Path) -> list[dict]:
+    """Return the record without durations and speeds."""
     clock = ("seconds", "tokens_per_second")
-    return [{k: v for k, v in entry.items() if k not in clock} for entry in read_record(folder)]
+    return [{k: v for k, v in entry.items() if k not in clock} for entry in read_record(run_dir)]
 
 
-def _same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+def _equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
@@ -52,50 +54,50 @@ SCHEDULES = [
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: schedule["kind"])
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_a_run_stopped_anywhere_ends_with_the_same_bits(
+def test_interrupted_and_resumed_run_is_bitwise_equal(
     trainer, settings, tmp_path: Path, schedule, optimizer
 ) -> None:
-    # 5 batches an epoch, the last an odd one; 11 updates end in the midst of an epoch.
+    # 5 batches per epoch, the last one smaller; step 11 is in the middle of an epoch.
     shared = {"optimizer": {"kind": optimizer, "rate": 0.05}, "schedule": schedule, "record": {"every": 3}}
-    every = {} if schedule["kind"] == "halving" else {"validation": {"every": 4}}
-    config = settings(**shared, **every, stop={"updates": 11, "epochs": 0}, checkpoint={"every": 1})
-    whole = trainer(config, count=36, at=tmp_path / "whole")
-    whole.run()
-    cut_folder = tmp_path / "cut"
+    validation = {} if schedule["kind"] == "halving" else {"validation": {"every": 4}}
+    config = settings(**shared, **validation, stop={"updates": 11, "epochs": 0}, checkpoint={"every": 1})
+    uninterrupted = trainer(config, count=36, at=tmp_path / "whole")
+    uninterrupted.run()
+    resumed_dir = tmp_path / "cut"
     for stop_at in (2, 5, 8):
-        part = trainer(config, count=36, at=cut_folder)
+        part = trainer(config, count=36, at=resumed_dir)
         _stop_after(part, stop_at)
         assert part.run().signal == signal.SIGTERM
-    last = trainer(config, count=36, at=cut_folder)
+    last = trainer(config, count=36, at=resumed_dir)
     assert last.run().signal is None
-    assert _same(_weights(whole), _weights(last))
-    assert _figures(tmp_path / "whole") == _figures(cut_folder)
-    files = [(at / "model.safetensors").read_bytes() for at in (tmp_path / "whole", cut_folder)]
+    assert _equal(_weights(uninterrupted), _weights(last))
+    assert _figures(tmp_path / "whole") == _figures(resumed_dir)
+    files = [(at / "model.safetensors").read_bytes() for at in (tmp_path / "whole", resumed_dir)]
     assert files[0] == files[1]
 
 
-def _stop_after(trainer: Trainer, update: int) -> None:
-    """Send a SIGTERM in the midst of an update."""
+def _stop_after(trainer: Trainer, step: int) -> None:
+    """Send SIGTERM in the middle of a training step."""
     backward = trainer.updater._backward
 
     def interrupted(*args, **kwargs):
-        if trainer.state.progress.update + 1 == update:
+        if trainer.state.progress.update + 1 == step:
             os.kill(os.getpid(), signal.SIGTERM)
         return backward(*args, **kwargs)
 
     trainer.updater._backward = interrupted  # type: ignore[method-assign]
 
 
-def test_another_seed_gives_other_weights(trainer, settings, tmp_path: Path) -> None:
+def test_seeds_give_different_weights(trainer, settings, tmp_path: Path) -> None:
     runs = [trainer(settings(), seed=seed, at=tmp_path / str(seed)) for seed in (1, 2)]
     for run in runs:
         run.run()
-    assert not _same(_weights(runs[0]), _weights(runs[1]))
+    assert not _equal(_weights(runs[0]), _weights(runs[1]))
 
 
-def test_accumulated_batches_make_the_update_of_one_batch(trainer, settings, tmp_path: Path) -> None:
+def test_gradient_accumulation_equals_one_large_batch(trainer, settings, tmp_path: Path) -> None:
     sgd = {"kind": "sgd", "rate": 0.5, "clip": 0}
-    ends = []
+    final_weights = []
     for size, accumulate in ((8, 1), (4, 2)):
         config = settings(
             batch={"size": size, "pool": 1},
@@ -105,17 +107,17 @@ def test_accumulated_batches_make_the_update_of_one_batch(trainer, settings, tmp
         )
         run = trainer(config, count=8, dropout=0.0, at=tmp_path / str(size))
         run.run()
-        ends.append(_weights(run))
-    torch.testing.assert_close(ends[0], ends[1], rtol=1e-5, atol=1e-7)
+        final_weights.append(_weights(run))
+    torch.testing.assert_close(final_weights[0], final_weights[1], rtol=1e-5, atol=1e-7)
 
 
-def test_a_loss_per_sentence_is_that_per_token_at_a_higher_rate(
+def test_loss_per_sentence_equals_loss_per_token_at_a_higher_rate(
     trainer, settings, pairs, tmp_path: Path
 ) -> None:
-    # In the first update; gradients, not weights, are what is divided.
+    # Only in the first step, because gradients are normalized, not weights.
     data = pairs(8)
     mean = float(data.lengths[1].sum()) / 8
-    ends = []
+    final_weights = []
     for normalize, rate, clip in (("sentences", 0.1, 0.2 * mean), ("tokens", 0.1 * mean, 0.2)):
         config = settings(
             batch={"size": 8, "pool": 1},
@@ -124,12 +126,12 @@ def test_a_loss_per_sentence_is_that_per_token_at_a_higher_rate(
         )
         run = trainer(config, count=8, dropout=0.0, at=tmp_path / normalize)
         run.run()
-        ends.append(_weights(run))
-    torch.testing.assert_close(ends[0], ends[1], rtol=1e-5, atol=1e-7)
+        final_weights.append(_weights(run))
+    torch.testing.assert_close(final_weights[0], final_weights[1], rtol=1e-5, atol=1e-7)
 
 
-def test_the_loss_recorded_is_the_mean_over_tokens(
-    trainer, settings, pairs, tiny_model, folder: Path
+def test_recorded_loss_is_the_mean_over_tokens(
+    trainer, settings, pairs, tiny_model, run_dir: Path
 ) -> None:
     config = settings(batch={"size": 40}, stop={"updates": 1, "epochs": 0}, validation={"every": 1})
     trainer(config, dropout=0.0).run()
@@ -137,7 +139,7 @@ def test_the_loss_recorded_is_the_mean_over_tokens(
     with torch.no_grad():
         outcomes = [model(data.batch([row])).log_likelihood.sum() for row in range(40)]  # type: ignore[list-item]
     tokens = int(data.lengths[1].sum())
-    entry = read_record(folder)[0]
+    entry = read_record(run_dir)[0]
     assert entry["loss"] == pytest.approx(-float(sum(outcomes)) / tokens, rel=1e-5)
     assert entry["perplexity"] == pytest.approx(math.exp(entry["loss"]))
     assert entry["tokens"] == tokens
@@ -152,15 +154,15 @@ def test_validation_does_not_depend_on_the_batch(pairs, tiny_model) -> None:
     assert model.training
 
 
-def test_training_learns_the_task(trainer, settings, folder: Path) -> None:
+def test_training_learns_the_task(trainer, settings, run_dir: Path) -> None:
     optimizer = {"kind": "adam", "rate": 0.03}
     config = settings(optimizer=optimizer, stop={"epochs": 60, "updates": 0}, validation={"every": 1000})
     trainer(config, count=8, dropout=0.0).run()
-    losses = [entry["loss"] for entry in read_record(folder) if entry["kind"] == "train"]
+    losses = [entry["loss"] for entry in read_record(run_dir) if entry["kind"] == "train"]
     assert losses[-1] < 0.5 * losses[0]
 
 
-def test_the_best_model_is_kept_and_patience_stops(trainer, settings, folder: Path) -> None:
+def test_best_model_is_saved_and_patience_stops_training(trainer, settings, run_dir: Path) -> None:
     scores = iter([10.0, 30.0, 20.0, 25.0, 99.0])
     config = settings(
         validation={"every": 2, "metric": "bleu", "patience": 2}, stop={"updates": 50, "epochs": 0}
@@ -168,117 +170,117 @@ def test_the_best_model_is_kept_and_patience_stops(trainer, settings, folder: Pa
     result = trainer(config, searched=lambda model: next(scores)).run()
     assert result.reason == "2 validations without improvement"
     assert (result.progress.update, result.progress.best, result.progress.best_update) == (8, 30.0, 4)
-    assert read_about(folder / "model.safetensors")["update"] == 4
+    assert read_about(run_dir / "model.safetensors")["update"] == 4
 
 
-def test_bleu_without_a_search_is_refused(trainer, settings) -> None:
+def test_bleu_without_search_is_rejected(trainer, settings) -> None:
     with pytest.raises(ConfigError, match="metric"):
         trainer(settings(validation={"metric": "bleu"}))
 
 
-def test_a_finished_run_is_left_as_it_is(trainer, settings, folder: Path) -> None:
+def test_finished_runs_are_not_changed(trainer, settings, run_dir: Path) -> None:
     trainer(settings()).run()
-    before = {path: path.read_bytes() for path in folder.rglob("*.safetensors")}
+    before = {path: path.read_bytes() for path in run_dir.rglob("*.safetensors")}
     assert trainer(settings()).run().reason == "12 steps, reached before"
-    assert before == {path: path.read_bytes() for path in folder.rglob("*.safetensors")}
+    assert before == {path: path.read_bytes() for path in run_dir.rglob("*.safetensors")}
 
 
-def test_minutes_are_a_budget(trainer, settings) -> None:
+def test_training_stops_after_the_minutes(trainer, settings) -> None:
     result = trainer(settings(stop={"epochs": 0, "minutes": 1e-6})).run()
     assert (result.reason, result.progress.update) == ("1e-06 minutes", 1)
     assert result.progress.best is not None
 
 
-def _poison(trainer: Trainer, updates: set[int]) -> None:
-    """Make the loss of some updates not a number."""
+def _make_loss_nan(trainer: Trainer, steps: set[int]) -> None:
+    """Make the loss of some steps NaN."""
     loss = trainer.updater.loss
 
-    def poisoned(outcome, smoothing):
+    def loss_with_nan(outcome, smoothing):
         found = loss(outcome, smoothing)
-        bad = trainer.state.progress.update + 1 in updates
+        bad = trainer.state.progress.update + 1 in steps
         return type(found)(found.total * math.nan, found.nll) if bad else found
 
-    trainer.updater.loss = poisoned
+    trainer.updater.loss = loss_with_nan
 
 
-def test_a_loss_that_is_not_finite_skips_the_update(trainer, settings, folder: Path) -> None:
+def test_nonfinite_loss_skips_the_step(trainer, settings, run_dir: Path) -> None:
     run = trainer(settings(stop={"updates": 3, "epochs": 0}))
-    _poison(run, {2})
+    _make_loss_nan(run, {2})
     before: dict[str, torch.Tensor] = {}
     count = run._count
 
-    def watched(figures):
+    def recording_count(figures):
         if run.state.progress.update + 1 == 1:
             before.update(_weights(run))
         elif run.state.progress.update + 1 == 2:
-            assert _same(before, _weights(run))
+            assert _equal(before, _weights(run))
         count(figures)
 
-    run._count = watched
+    run._count = recording_count
     progress = run.run().progress
     assert (progress.update, progress.skipped) == (3, 1)
-    assert not _same(before, _weights(run))
-    assert all(math.isfinite(entry["loss"]) for entry in read_record(folder))
+    assert not _equal(before, _weights(run))
+    assert all(math.isfinite(entry["loss"]) for entry in read_record(run_dir))
 
 
-def test_ten_skipped_in_a_row_stop_the_run_with_advice(trainer, settings) -> None:
+def test_ten_skipped_steps_in_a_row_stop_training(trainer, settings) -> None:
     run = trainer(settings(stop={"updates": 50, "epochs": 0}))
-    _poison(run, set(range(3, 60)))
+    _make_loss_nan(run, set(range(3, 60)))
     advice = r"step 12\. .* with a lower training\.optimizer\.rate"
     with pytest.raises(TrainingDiverged, match=advice):
         run.run()
 
 
-def test_a_run_whose_rate_is_beyond_all_measure_is_an_error_and_leaves_no_model(
-    trainer, settings, folder: Path
+def test_huge_learning_rate_is_an_error_and_saves_no_model(
+    trainer, settings, run_dir: Path
 ) -> None:
-    # The first update is made; all later ones are skipped, fewer than ten until the run ends.
+    # The first step is applied; the later ones are skipped, but fewer than ten until the run ends.
     config = settings(optimizer={"kind": "adam", "rate": 1e38}, stop={"updates": 5, "epochs": 0})
-    for _ in range(2):  # the second run goes on from where there is something to go on from
+    for _ in range(2):  # the second run resumes if there is a checkpoint
         with pytest.raises(TrainingDiverged, match=r"validation loss after step 5 is (nan|inf)"):
             trainer(config).run()
-    assert not (folder / "model.safetensors").exists()
-    assert not [entry for entry in read_record(folder) if entry.get("best")]
+    assert not (run_dir / "model.safetensors").exists()
+    assert not [entry for entry in read_record(run_dir) if entry.get("best")]
 
 
-def test_the_best_model_and_the_last_state_outlive_a_validation_without_a_loss(
-    trainer, settings, folder: Path, monkeypatch
+def test_nonfinite_validation_loss_keeps_the_best_model(
+    trainer, settings, run_dir: Path, monkeypatch
 ) -> None:
     run = trainer(settings(validation={"every": 2}, stop={"updates": 8, "epochs": 0}))
     scores = iter([2.0, math.nan])
 
-    def scored(*_: object) -> Score:
+    def evaluate_with_given_losses(*_: object) -> Score:
         return Score(next(scores), 8)
 
-    monkeypatch.setattr("regard.training.trainer.evaluate", scored)
+    monkeypatch.setattr("regard.training.trainer.evaluate", evaluate_with_given_losses)
     with pytest.raises(
         TrainingDiverged, match=r"after step 4 is nan\. The best model, of step 2, is kept"
     ):
         run.run()
-    assert read_about(folder / "model.safetensors")["update"] == 2
-    assert [path.name for path in (folder / "training").glob("state-*")] == ["state-00000002.safetensors"]
+    assert read_about(run_dir / "model.safetensors")["update"] == 2
+    assert [path.name for path in (run_dir / "training").glob("state-*")] == ["state-00000002.safetensors"]
 
 
-def test_a_run_without_one_update_is_an_error(trainer, settings) -> None:
+def test_run_without_an_applied_step_is_an_error(trainer, settings) -> None:
     run = trainer(settings(stop={"updates": 4, "epochs": 0}))
-    _poison(run, {1, 2, 3, 4})
+    _make_loss_nan(run, {1, 2, 3, 4})
     with pytest.raises(TrainingDiverged, match="not finite in any of 4 steps"):
         run.run()
 
 
-def test_no_state_is_written_over_good_ones_while_updates_are_skipped(
-    trainer, settings, folder: Path
+def test_skipped_steps_do_not_overwrite_good_checkpoints(
+    trainer, settings, run_dir: Path
 ) -> None:
     stop, validation = {"updates": 50, "epochs": 0}, {"every": 1000}
     run = trainer(settings(stop=stop, validation=validation, checkpoint={"every": 1}))
-    _poison(run, set(range(3, 60)))
+    _make_loss_nan(run, set(range(3, 60)))
     with pytest.raises(TrainingDiverged):
         run.run()
-    kept = sorted(path.name for path in (folder / "training").glob("state-*"))
+    kept = sorted(path.name for path in (run_dir / "training").glob("state-*"))
     assert kept == ["state-00000001.safetensors", "state-00000002.safetensors"]
 
 
-def test_frozen_parameters_keep_their_bits(trainer, settings, tiny_model) -> None:
+def test_frozen_parameters_do_not_change(trainer, settings, tiny_model) -> None:
     before = {name: tensor.clone() for name, tensor in weights_of(tiny_model()).items()}
     run = trainer(settings(freeze=["encoder.*"]))
     run.run()
@@ -287,68 +289,68 @@ def test_frozen_parameters_keep_their_bits(trainer, settings, tiny_model) -> Non
         assert torch.equal(tensor, after[name]) == name.startswith("encoder."), name
 
 
-def test_training_starts_from_another_models_weights(trainer, settings, tmp_path: Path) -> None:
+def test_training_can_start_from_another_model(trainer, settings, tmp_path: Path) -> None:
     trainer(settings(), at=tmp_path / "first").run()
     config = settings(start=str(tmp_path / "first"))
     second = trainer(config, at=tmp_path / "second")
     second._restore()
-    assert _same(_weights(second), load_weights(tmp_path / "first"))
+    assert _equal(_weights(second), load_weights(tmp_path / "first"))
 
 
-def test_weights_of_another_shape_are_no_start(trainer, settings, tiny_model, tmp_path: Path) -> None:
+def test_initial_weights_of_another_shape_are_rejected(trainer, settings, tiny_model, tmp_path: Path) -> None:
     write_tensors(tmp_path / "wide", weights_of(tiny_model(width=10)), {})
     with pytest.raises(CheckpointError, match=r"wide: '\w+' has shape \(20, 10\)"):
         trainer(settings(start=str(tmp_path / "wide"))).run()
 
 
-def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
+def test_damaged_checkpoint_is_skipped_with_a_warning(
     trainer, settings, tmp_path: Path, caplog
 ) -> None:
     config = settings(checkpoint={"every": 1})
-    whole = trainer(config, at=tmp_path / "whole")
-    whole.run()
-    folder = tmp_path / "cut"
-    part = trainer(config, at=folder)
+    uninterrupted = trainer(config, at=tmp_path / "whole")
+    uninterrupted.run()
+    run_dir = tmp_path / "cut"
+    part = trainer(config, at=run_dir)
     _stop_after(part, 7)
     part.run()
-    states = sorted((folder / "training").glob("state-*"))
+    states = sorted((run_dir / "training").glob("state-*"))
     assert [path.name for path in states] == ["state-00000006.safetensors", "state-00000007.safetensors"]
     states[1].write_bytes(states[1].read_bytes()[:-9])
-    last = trainer(config, at=folder)
+    last = trainer(config, at=run_dir)
     with caplog.at_level(logging.WARNING):
         last.run()
     assert "state-00000007.safetensors: truncated" in caplog.text and "state-00000006" in caplog.text
-    assert _same(_weights(whole), _weights(last))
-    assert _figures(tmp_path / "whole") == _figures(folder)
+    assert _equal(_weights(uninterrupted), _weights(last))
+    assert _figures(tmp_path / "whole") == _figures(run_dir)
 
 
-def test_with_no_whole_checkpoint_left_nothing_is_begun_anew(trainer, settings, folder: Path) -> None:
+def test_training_does_not_restart_if_all_checkpoints_are_damaged(trainer, settings, run_dir: Path) -> None:
     trainer(settings()).run()
-    for path in (folder / "training").glob("state-*"):
+    for path in (run_dir / "training").glob("state-*"):
         path.write_bytes(b"")
     with pytest.raises(CheckpointError, match="all checkpoints in .* are damaged"):
         trainer(settings()).run()
 
 
-def test_a_checkpoint_of_other_data_is_refused(trainer, settings) -> None:
+def test_checkpoint_of_other_data_is_rejected(trainer, settings) -> None:
     trainer(settings(), identity={"training data": "one"}).run()
     with pytest.raises(CheckpointError, match="the training data has changed"):
         trainer(settings(), identity={"training data": "two"}).run()
 
 
-def test_the_last_epochs_are_kept_for_averaging(trainer, settings, folder: Path) -> None:
+def test_checkpoints_of_the_last_epochs_are_kept(trainer, settings, run_dir: Path) -> None:
     trainer(settings(stop={"epochs": 4, "updates": 0}, checkpoint={"keep": 2})).run()
-    kept = sorted(path.name for path in (folder / "training").glob("epoch-*"))
+    kept = sorted(path.name for path in (run_dir / "training").glob("epoch-*"))
     assert kept == ["epoch-0003.safetensors", "epoch-0004.safetensors"]
 
 
-def test_nothing_to_train_on_is_an_error(trainer, settings) -> None:
+def test_empty_training_data_is_an_error(trainer, settings) -> None:
     with pytest.raises(DataError, match="no sentence pair"):
         trainer(settings(), count=0).run()
 
 
 @pytest.mark.parametrize(
-    ("batch", "accumulate", "told"),
+    ("batch", "accumulate", "warned"),
     [
         ({"size": 12}, 1, False),
         ({"size": 13}, 1, True),
@@ -358,10 +360,11 @@ def test_nothing_to_train_on_is_an_error(trainer, settings) -> None:
         ({"size": 30, "unit": "tokens"}, 1, False),
     ],
 )
-def test_text_of_less_than_an_update_is_told(trainer, settings, caplog, batch, accumulate, told) -> None:
+def test_text_smaller_than_one_step_is_logged(trainer, settings, caplog, batch, accumulate, warned) -> None:
     stop = {"updates": 2, "epochs": 0}
     trainer(settings(batch=batch, accumulate=accumulate, stop=stop), count=12).run()
-    assert ("the training text of 12 sentences is smaller than the batch of one step" in caplog.text) == told
+    message = "the training text of 12 sentences is smaller than the batch of one step"
+    assert (message in caplog.text) == warned
 
 
 def test_bfloat16_trains_float32_parameters(trainer, settings) -> None:
@@ -370,15 +373,15 @@ def test_bfloat16_trains_float32_parameters(trainer, settings) -> None:
     assert {tensor.dtype for tensor in _weights(run).values()} == {torch.float32}
 
 
-def test_tensorboard_gets_what_the_record_gets(trainer, settings, folder: Path) -> None:
+def test_tensorboard_events_are_written(trainer, settings, run_dir: Path) -> None:
     pytest.importorskip("tensorboard")
     trainer(settings(record={"every": 4, "tensorboard": True}, stop={"updates": 4, "epochs": 0})).run()
-    assert list((folder / "tensorboard").glob("events.*"))
+    assert list((run_dir / "tensorboard").glob("events.*"))
 
 
-def test_every_line_of_the_record_is_json(trainer, settings, folder: Path) -> None:
+def test_record_has_one_json_object_per_step(trainer, settings, run_dir: Path) -> None:
     trainer(settings()).run()
-    entries = [json.loads(line) for line in (folder / "record.jsonl").read_text().splitlines()]
+    entries = [json.loads(line) for line in (run_dir / "record.jsonl").read_text().splitlines()]
     training = [entry for entry in entries if entry["kind"] == "train"]
     assert [entry["update"] for entry in training] == list(range(1, 13))
     assert all(entry["flops"] > 0 and entry["tokens_per_second"] > 0 for entry in training)

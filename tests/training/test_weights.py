@@ -1,3 +1,5 @@
+"""Tests of model weights: tied parameters, averaging, validation, and initialization from another model."""
+
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ class Tied(nn.Module):
         self.target = self.source
 
 
-def test_tied_parameters_stand_once_and_come_back_tied() -> None:
+def test_tied_parameters_are_saved_once_and_stay_tied() -> None:
     first, second = Tied(), Tied()
     weights = {name: tensor.clone() for name, tensor in weights_of(first).items()}
     assert list(weights) == ["source.weight"]
@@ -39,7 +41,7 @@ def test_tied_parameters_stand_once_and_come_back_tied() -> None:
         ({"source.weight": torch.zeros(3, 2), "more": torch.zeros(1)}, "run: 'more' is not a parameter"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused_by_name_and_nothing_changes(weights, message) -> None:
+def test_mismatched_weights_are_rejected_and_nothing_changes(weights, message) -> None:
     model = Tied()
     before = model.source.weight.clone()
     with pytest.raises(CheckpointError, match=message):
@@ -47,7 +49,7 @@ def test_weights_that_do_not_fit_are_refused_by_name_and_nothing_changes(weights
     assert torch.equal(model.source.weight, before)
 
 
-def test_the_average_is_the_mean(tmp_path: Path) -> None:
+def test_average_is_the_mean(tmp_path: Path) -> None:
     for number in range(3):
         write_tensors(tmp_path / str(number), {"w": torch.full((2,), float(number)) + 1e-3}, {})
     mean = average([tmp_path / str(number) for number in range(3)])
@@ -55,7 +57,7 @@ def test_the_average_is_the_mean(tmp_path: Path) -> None:
     torch.testing.assert_close(mean["w"], torch.full((2,), 1.001))
 
 
-def test_models_that_are_not_alike_have_no_average(tmp_path: Path) -> None:
+def test_models_of_different_shapes_cannot_be_averaged(tmp_path: Path) -> None:
     write_tensors(tmp_path / "a", {"w": torch.zeros(2)}, {})
     write_tensors(tmp_path / "b", {"w": torch.zeros(3)}, {})
     with pytest.raises(CheckpointError, match=r"shapes of 'w' are \(2,\) and \(3,\)"):
@@ -63,7 +65,7 @@ def test_models_that_are_not_alike_have_no_average(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_weights_that_are_not_finite_are_neither_loaded_nor_averaged(tmp_path: Path, value: float) -> None:
+def test_nonfinite_weights_are_neither_loaded_nor_averaged(tmp_path: Path, value: float) -> None:
     write_tensors(tmp_path / "good", {"w": torch.ones(2)}, {})
     write_tensors(tmp_path / "bad", {"w": torch.tensor([1.0, value])}, {})
     with pytest.raises(CheckpointError, match="bad: 'w' has values that are not finite"):
@@ -72,7 +74,7 @@ def test_weights_that_are_not_finite_are_neither_loaded_nor_averaged(tmp_path: P
         average([tmp_path / "good", tmp_path / "bad"])
 
 
-def test_a_missing_model_is_named(tmp_path: Path) -> None:
+def test_missing_models_are_reported(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nowhere: no such model directory"):
         load_weights(tmp_path / "nowhere")
 
@@ -83,7 +85,7 @@ def _transformer(attention, width: int = 8) -> nn.Module:
     return build_model(config, 9, 9)
 
 
-def test_a_start_may_have_another_attention_mechanism_and_nothing_else() -> None:
+def test_initial_model_may_differ_only_in_its_attention() -> None:
     soft, hard = _transformer(SoftAttentionConfig()), _transformer(HardAttentionConfig())
     own = {name: tensor.clone() for name, tensor in weights_of(hard).items()}
     weights = weights_of(soft)

@@ -1,4 +1,4 @@
-"""Run under torchrun by test_distributed.py: train, stop, go on; `two_processes.py TASK.json`."""
+"""Train, stop and resume; test_distributed.py starts it with torchrun as `two_processes.py TASK.json`."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from conftest import WORDS, Pairs, make_model
+from conftest import VOCAB_SIZE, Pairs, make_model
 from regard.config import from_dict
 from regard.models import build_model
 from regard.models.conv_config import ConvConfig
@@ -19,7 +19,7 @@ torch.set_num_threads(1)
 with join(torch.device("cpu")) as processes:
     for training in task["runs"]:
         Trainer(
-            build_model(from_dict(ConvConfig, task["conv"]), WORDS, WORDS)
+            build_model(from_dict(ConvConfig, task["conv"]), VOCAB_SIZE, VOCAB_SIZE)
             if "conv" in task
             else make_model(),
             Pairs(task["train"]),
