@@ -34,6 +34,7 @@ def test_threads_are_divided_and_restored(threads) -> None:
         seen[threading.current_thread().name] = torch.get_num_threads()
 
     each_batch(nn.Linear(1, 1), [0, 1], record_threads)
+    # Two batches run in at most two threads, which share the intra-op threads of PyTorch.
     assert sorted(seen.values()) == {1: [1], 2: [1, 1], 3: [1, 1], 4: [2, 2]}[threads]
     assert torch.get_num_threads() == threads
     later: list[int] = []

@@ -74,7 +74,7 @@ def test_token_frequencies_match_their_probabilities(build, batch, options, kept
     found = sample(model, batch([[5, 6]] * num_samples), settings, sampling(**options), range(num_samples))
     memories, state = model.begin(batch([[5, 6]]))
     log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
-    log_probs[[0, 2, 4]] = -torch.inf
+    log_probs[[0, 2, 4]] = -torch.inf  # PAD, BOS and SINK are never sampled
     log_probs = log_probs / options.get("temperature", 1.0)
     if "top_k" in options:
         log_probs[log_probs < log_probs.topk(options["top_k"]).values[-1]] = -torch.inf
@@ -82,6 +82,7 @@ def test_token_frequencies_match_their_probabilities(build, batch, options, kept
     counts = torch.bincount(
         torch.tensor([h.tokens[0] if h.tokens else EOS for (h,) in found]), minlength=len(expected)
     )
+    # Counts are binomial: a deviation of 4.5 standard deviations has a probability below 1e-5.
     for count, probability in zip(counts.tolist(), expected.tolist(), strict=True):
         deviation = math.sqrt(num_samples * probability * (1 - probability))
         assert abs(count - num_samples * probability) <= 4.5 * deviation + 1e-9
@@ -94,7 +95,7 @@ def test_top_p_samples_only_from_the_nucleus(build, batch):
     found = sample(model, batch([[5, 6]] * num_samples), settings, sampling(top_p=p), range(num_samples))
     memories, state = model.begin(batch([[5, 6]]))
     log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
-    log_probs[[0, 2, 4]] = -torch.inf
+    log_probs[[0, 2, 4]] = -torch.inf  # PAD, BOS and SINK are never sampled
     ordered, ids = torch.softmax(log_probs, dim=0).sort(descending=True)
     nucleus = set(ids[: int((ordered.cumsum(0) < p).sum()) + 1].tolist())
     assert {h.tokens[0] if h.tokens else EOS for (h,) in found} == nucleus

@@ -112,7 +112,7 @@ def test_mean_gradient_is_that_of_the_expected_score(reward) -> None:
         loss = sequence_loss(outcome(log_p, both.mask), both, sequences([reference] * 2), config)
         found.append(-torch.autograd.grad(loss, logits)[0])
     estimates = torch.stack(found)
-    error = estimates.std(0) / pairs**0.5
+    error = estimates.std(0) / pairs**0.5  # standard error of the mean
     assert ((estimates.mean(0) - truth).abs() < 4 * error).all()
 
 
@@ -142,7 +142,7 @@ def test_forced_end_symbols_have_no_gradient(monkeypatch) -> None:
         num_cut += int(judged.cut.sum())
         found.append(-torch.autograd.grad(judged.loss(one(judged.batch)) / 8, one.output_bias)[0])
     estimates = torch.stack(found)
-    error = estimates.std(0) / len(found) ** 0.5
+    error = estimates.std(0) / len(found) ** 0.5  # standard error of the mean
     assert num_cut > 1000
     assert ((estimates.mean(0) - truth).abs() < 4 * error + 1e-12).all()
 
