@@ -7,7 +7,8 @@ import tracemalloc
 
 import pytest
 
-from regard.config import from_dict, options
+from regard.config import from_dict
+from regard.config_reference import reference
 from regard.data.corpus import LONGEST, CorpusConfig, DataConfig, clean_line, read_lines, read_pairs
 from regard.errors import ConfigError, DataError
 
@@ -156,8 +157,9 @@ def test_inconsistent_settings_are_rejected():
 
 
 def test_every_option_has_a_help_sentence():
-    for option in options(DataConfig):
-        assert option.help.endswith("."), option.path
+    for table in reference(DataConfig):
+        for option in table.options:
+            assert all(text.endswith(".") for text in option.help.values()), option.name
 
 
 @pytest.mark.parametrize("zipped", [False, True])

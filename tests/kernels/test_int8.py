@@ -108,7 +108,7 @@ def test_deleted_matrix_is_freed() -> None:
 
 
 def test_gpu_raises() -> None:
-    with pytest.raises(DeviceError, match="int8: not on cuda: expected a CPU"):
+    with pytest.raises(DeviceError, match="int8: not supported on cuda, only on a CPU"):
         check_int8(torch.device("cuda"))
 
 

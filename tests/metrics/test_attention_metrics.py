@@ -157,10 +157,10 @@ def test_figures_survive_serialization():
 
 @pytest.mark.parametrize("record", [{}, {"entropies": 3}, {"entropies": {"edges": [1]}}])
 def test_invalid_record_raises(record):
-    with pytest.raises(DataError, match="not the figures"):
+    with pytest.raises(DataError, match="does not contain attention statistics"):
         AttentionFigures.from_record(record)
 
 
 def test_empty_corpus_raises():
-    with pytest.raises(DataError, match="no sentence"):
+    with pytest.raises(DataError, match="at least one sentence"):
         summarise([])

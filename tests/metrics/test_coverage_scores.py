@@ -150,13 +150,13 @@ def test_large_difference_is_significant():
 
 
 def test_invalid_arguments_raise():
-    with pytest.raises(DataError, match="reference 1 has 1 sentences, the hypotheses 2"):
+    with pytest.raises(DataError, match="reference 1 has 1 sentences but the hypotheses have 2"):
         rep([["a"], ["b"]], [["a"]])
-    with pytest.raises(DataError, match="no sentence"):
+    with pytest.raises(DataError, match="at least one sentence"):
         rep([], [])
     with pytest.raises(DataError, match="links of 1 references and of 2 outputs"):
         drop([frozenset()], [frozenset()] * 2)
-    with pytest.raises(DataError, match="no sentence"):
+    with pytest.raises(DataError, match="at least one sentence"):
         drop([], [])
     with pytest.raises(UsageError, match="n is 0"):
         rep([["a"]], [["a"]], n=0)

@@ -150,11 +150,11 @@ def test_bars_tabs_and_line_breaks_only_separate_words(all_counts):
 
 
 def test_unsupported_language_and_length_mismatch_raise_without_java():
-    with pytest.raises(UsageError, match="English alone: expected language 'en', got 'de'"):
+    with pytest.raises(UsageError, match="English only: expected language 'en', got 'de'"):
         meteor(["a"], [["a"]], language="de")
-    with pytest.raises(DataError, match="reference 1 has 2 sentences, the hypotheses 1"):
+    with pytest.raises(DataError, match="reference 1 has 2 sentences but the hypotheses have 1"):
         meteor(["a"], [["a", "b"]])
-    with pytest.raises(DataError, match="no sentence"):
+    with pytest.raises(DataError, match="at least one sentence"):
         meteor([], [[]])
 
 
@@ -180,8 +180,8 @@ def test_missing_package_raises_with_instructions(monkeypatch):
     ("script", "message"),
     [
         ("cat > /dev/null; echo 'Error: no such thing' >&2; exit 1", "status 1 .*Error: no such thing"),
-        ("cat > /dev/null", "0 answers to 2 sentences: it said nothing"),
-        ("cat > /dev/null; echo hello; echo", "status 0 and 2 answers to 2 sentences: hello"),
+        ("cat > /dev/null", "0 lines of output for 2 sentences: no output"),
+        ("cat > /dev/null; echo hello; echo", "status 0 and 2 lines of output for 2 sentences: hello"),
         ("exit 3", "status 3"),
     ],
 )
@@ -210,7 +210,7 @@ def test_java_is_stopped_after_the_timeout(java, jar, monkeypatch):
     java("exec sleep 60")
     monkeypatch.setattr(meteor_module, "_START_SECONDS", 0.2)
     started = time.monotonic()
-    with pytest.raises(UsageError, match=r"did not end within 1.2 s for 2 sentences, and was stopped"):
+    with pytest.raises(UsageError, match=r"was stopped: it did not end within 1.2 s for 2 sentences"):
         meteor(["a", "b"], [["a", "b"]])
     assert time.monotonic() - started < 20
 
@@ -219,6 +219,6 @@ def test_java_is_stopped_after_the_timeout(java, jar, monkeypatch):
 def test_modified_program_is_not_executed(java, jar, tmp_path, name):
     java(f"touch {tmp_path / 'ran'}")
     (jar.parent / name).write_bytes(b"another")
-    with pytest.raises(UsageError, match=rf"{name} is not the published file.*install it anew"):
+    with pytest.raises(UsageError, match=rf"{name} is not the published file.*reinstall it"):
         meteor(["a"], [["a"]])
     assert not (tmp_path / "ran").exists()

@@ -134,9 +134,9 @@ def test_resampled_ratios_stay_within_the_range_of_sentences(pairs):
 
 
 def test_mismatched_or_empty_counts_raise():
-    with pytest.raises(DataError, match="no sentence"):
+    with pytest.raises(DataError, match="at least one sentence"):
         bootstrap(np.zeros((0, 2)), mean)
-    with pytest.raises(DataError, match="2 sentences of one system, 3 of the other"):
+    with pytest.raises(DataError, match="2 sentences of one system but 3 of the other"):
         paired_bootstrap(np.ones((2, 2)), np.ones((3, 2)), mean)
-    with pytest.raises(DataError, match="2 runs of one system, 1 of the other"):
+    with pytest.raises(DataError, match="2 runs of one system but 1 of the other"):
         paired_bootstrap(np.ones((2, 3, 2)), np.ones((3, 2)), mean)

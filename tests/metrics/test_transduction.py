@@ -86,9 +86,9 @@ def test_bootstrap_accepts_the_counts():
 
 
 def test_invalid_arguments_raise():
-    with pytest.raises(DataError, match="reference 1 has 1 sentences, the hypotheses 2"):
+    with pytest.raises(DataError, match="reference 1 has 1 sentences but the hypotheses have 2"):
         accuracy(["a", "b"], [["a"]])
-    with pytest.raises(DataError, match="no sentence"):
+    with pytest.raises(DataError, match="at least one sentence"):
         edits([], [[]])
     with pytest.raises(UsageError, match="accuracy, edits"):
         count_transduction("f1", ["a"], [["a"]])

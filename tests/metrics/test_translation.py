@@ -80,9 +80,9 @@ def test_subset_of_counts_has_the_score_of_the_subset(metric):
 
 
 def test_length_mismatch_raises():
-    with pytest.raises(DataError, match="reference 2 has 1 sentences, the hypotheses 2"):
+    with pytest.raises(DataError, match="reference 2 has 1 sentences but the hypotheses have 2"):
         bleu(["a", "b"], [["a", "b"], ["a"]])
-    with pytest.raises(DataError, match="no sentence"):
+    with pytest.raises(DataError, match="at least one sentence"):
         chrf([], [[]])
     with pytest.raises(DataError, match="at least one"):
         ter(["a"], [])
