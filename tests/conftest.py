@@ -1,7 +1,8 @@
-"""Shape checks on for the suite: jaxtyping's hook with beartype, before anything is imported.
+"""Fixtures of the whole suite, and runtime checks of tensor shapes.
 
-Out stay `kernels` (the hook breaks compiled kernels), `training` (its tests pass doubles), and what has no
-shapes in its signatures.
+The import hook of jaxtyping, with beartype, must be installed before any checked package is imported. Three
+kinds of packages are not checked: `kernels` (the hook breaks compiled kernels), `training` (its tests pass
+doubles), and packages whose signatures contain no shapes.
 """
 
 import os
@@ -10,13 +11,14 @@ import pytest
 
 from regard.processors import configure_threads
 
-configure_threads()  # before anything imports torch, as the command line does
+# The OpenMP settings take effect only before torch is imported, so the command line does the same.
+configure_threads()
 
 if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
     from jaxtyping import install_import_hook
 
-    floors = ("functional", "layers", "attention", "data.batch", "metrics", "models", "decoding", "report")
-    install_import_hook([f"regard.{floor}" for floor in floors], "beartype.beartype")
+    packages = ("functional", "layers", "attention", "data.batch", "metrics", "models", "decoding", "report")
+    install_import_hook([f"regard.{package}" for package in packages], "beartype.beartype")
 
 import torch  # noqa: E402
 
@@ -28,7 +30,7 @@ def _seeded() -> None:
 
 @pytest.fixture
 def exact_int8() -> None:
-    """Skips where the processor has no exact products of 8-bit integers, and int8 is refused."""
+    """Skip the test if the processor has no exact 8-bit integer matrix multiplication and int8 is refused."""
     from regard.errors import DeviceError
     from regard.kernels.int8 import check_int8
 

@@ -1,4 +1,7 @@
-"""A made-up report: two systems, one bounded and with a posterior, on text that wants to be markup."""
+"""A report on made-up data: two systems and source texts that contain markup.
+
+One of the systems has a posterior and bounded attention.
+"""
 
 import numpy as np
 
@@ -26,48 +29,63 @@ PAIRS = [
 def make_system(
     name: str, shift: int, outputs: list[str], heads: int = 1, every: bool = False, sink: bool = False
 ) -> System:
-    """A system that looks at the word `shift` places on, with 0.75 or all of a step's attention.
+    """Return a system that attends to the word `shift` positions to the right.
 
-    With a sink, half of every step's attention goes there.
+    Each step puts at least 0.75 of its attention on that word, and the rest on the word at its own position.
+
+    Args:
+        name: The name of the system.
+        shift: Distance between the position of a step and the word that it attends to.
+        outputs: The translations, one per pair.
+        heads: Number of heads; head k attends k positions further right.
+        every: Store the weights of every head, and a prior.
+        sink: Add a sink that receives half of the attention of each step.
     """
     sentences, attention = [], []
     for number, ((source, reference), output) in enumerate(zip(PAIRS, outputs, strict=True), 1):
-        read, wanted, said = (tuple(text.split()) for text in (source, reference, output))
+        source_words, reference_words, output_words = (
+            tuple(text.split()) for text in (source, reference, output)
+        )
         links = (
-            frozenset((i, i) for i in range(min(len(read), len(wanted)))),
-            frozenset((i, i) for i in range(min(len(read), len(said)))),
+            frozenset((i, i) for i in range(min(len(source_words), len(reference_words)))),
+            frozenset((i, i) for i in range(min(len(source_words), len(output_words)))),
         )
         maps: dict[str, object] = {}
-        if not read:
-            sentences.append(Shown(Sentence(number, read, wanted, said, None, links), output))
+        if not source_words:
+            sentences.append(
+                Shown(Sentence(number, source_words, reference_words, output_words, None, links), output)
+            )
             attention.append(None)
             continue
-        for key, words in (("own", said), ("forced", wanted)):
-            layer = attend(len(words) + 1, len(read), shift, heads)
+        for key, words in (("own", output_words), ("forced", reference_words)):
+            layer = attend(len(words) + 1, len(source_words), shift, heads)
             if sink:
                 layer = np.concatenate([layer / 2, np.full((*layer.shape[:2], 1), 0.5)], axis=2)
             prior = np.full_like(layer, 1 / layer.shape[2])
-            ids = [*range(len(read)), *[-1] * sink], list(range(len(words)))
-            after, before = (
+            ids = [*range(len(source_words)), *[-1] * sink], list(range(len(words)))
+            posterior, prior_maps = (
                 Seen(one[:-1].mean(axis=1), [one[:-1]] if every else []) for one in (layer, prior)
             )
-            maps[key] = word_maps(words, read, after, *ids, before if every else None)
+            maps[key] = word_maps(words, source_words, posterior, *ids, prior_maps if every else None)
             if key == "own":
-                received = layer[:-1].mean(axis=1).sum(axis=0)[: len(read)]
-                looked = entropy(layer).mean(), coverage(layer[:-1].mean(axis=1))
+                received = layer[:-1].mean(axis=1).sum(axis=0)[: len(source_words)]
+                stats = entropy(layer).mean(), coverage(layer[:-1].mean(axis=1))
             else:
                 attention.append(look(layer, np.ones(len(words) + 1, dtype=bool), *ids))
         got = Received(
-            tuple(received.tolist()), len(said) / 2 if sink else None, (1.0,) * len(read) if every else None
+            tuple(received.tolist()),
+            len(output_words) / 2 if sink else None,
+            (1.0,) * len(source_words) if every else None,
         )
-        sentence = Sentence(number, read, wanted, said, got, links)
-        figures = {"entropy": float(looked[0]), "coverage": looked[1], "log_prob": -0.25 * number}
+        sentence = Sentence(number, source_words, reference_words, output_words, got, links)
+        figures = {"entropy": float(stats[0]), "coverage": stats[1], "log_prob": -0.25 * number}
         sentences.append(Shown(sentence, output, **maps, **figures))
     curves = Curves(((50.0, 40.0), (100.0, 12.0)), ((100.0, 14.0),), (("bleu", ((100.0, 21.0),)),), 100)
     return System(name, f"runs/{name}", tuple(sentences), tuple(attention), 3.5, curves, every)
 
 
 def attend(steps: int, width: int, shift: int, heads: int) -> np.ndarray:
+    """Return attention weights of shape (steps, heads, width)."""
     weights = np.zeros((steps, heads, width))
     for t in range(steps):
         for head in range(heads):
@@ -77,8 +95,8 @@ def attend(steps: int, width: int, shift: int, heads: int) -> np.ndarray:
 
 
 def make_report() -> Report:
-    """The report."""
-    first = ["a dog dog dog runs .", "<i>said</i> & more", "peace world", "", "the house the house", "a cat"]
+    """Return the report."""
+    first = ["a dog dog dog runs .", "<i>well</i> & more", "peace world", "", "the house the house", "a cat"]
     second = [reference for _, reference in PAIRS]
     second[0] = "a red dog runs ."
     systems = [
@@ -92,5 +110,5 @@ def make_report() -> Report:
 
 
 def make_page() -> str:
-    """The page of it."""
+    """Return the HTML page of the report."""
     return render(make_report())

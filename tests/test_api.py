@@ -1,4 +1,4 @@
-"""`regard.load` and `regard.evaluate`: what Python gets is what the commands say."""
+"""The Python API (`regard.load`, `regard.evaluate`) gives the results of the command line."""
 
 import math
 import threading
@@ -37,7 +37,7 @@ TEXT = "a b c d"
 
 
 def save_model(folder, seed=0, model=LSTM, fertility=None, source=None):
-    """A model folder as training leaves it, with random weights."""
+    """Write a model directory with random weights, in the format that training writes, and return it."""
     folder.mkdir()
     corpus = {"source": "s", "target": "t"}
     settings = {
@@ -88,10 +88,10 @@ def transformer(tmp_path_factory):
     return regard.load(save_model(folder, model=TRANSFORMER), device="cpu")
 
 
-def test_a_result_has_what_the_translator_found(model):
+def test_result_equals_output_of_translator(model):
     loaded = regard.load_model(model.folders[0], "cpu")
     translator = regard.Translator(loaded.model, loaded.text, loaded.config.search)
-    ((wanted,),) = [found.translations for found in translator.translate(regard_lines(TEXT))]
+    ((wanted,),) = [found.translations for found in translator.translate(numbered(TEXT))]
     result = model.translate(TEXT)
     assert (str(result), result.tokens) == (wanted.text, wanted.tokens)
     assert result.source_tokens == tuple(TEXT.split())
@@ -104,13 +104,14 @@ def test_a_result_has_what_the_translator_found(model):
     assert result.nbest[0].text == result.text
 
 
-def regard_lines(*texts):
+def numbered(*texts):
+    """Return the texts as numbered lines."""
     from regard.decoding.translate import number_lines
 
     return number_lines(texts)
 
 
-def test_a_list_gives_a_list_in_its_order(model):
+def test_list_of_texts_gives_list_of_results_in_order(model):
     texts = ["g f e", "", TEXT, "a"]
     results = model.translate(iter(texts))
     assert [result.source for result in results] == texts
@@ -120,14 +121,14 @@ def test_a_list_gives_a_list_in_its_order(model):
     assert model.translate([]) == []
 
 
-def test_the_n_best_are_results_of_their_own_best_first(model):
+def test_nbest_is_sorted_and_every_entry_has_weights(model):
     best = model.translate(TEXT, nbest=4)
     assert [one.score for one in best.nbest] == sorted((one.score for one in best.nbest), reverse=True)
     assert len({one.text for one in best.nbest}) == 4
     assert all(one.weights.shape[0] == len(one.tokens) for one in best.nbest)
 
 
-def test_search_settings_hold_for_a_model_or_for_a_call(folders, model):
+def test_search_options_apply_to_model_or_single_call(folders, model):
     greedy = regard.load(folders[0], device="cpu", beam=1)
     assert greedy.search.beam == 1
     assert greedy.translate(TEXT).text == model.translate(TEXT, beam=1).text
@@ -140,7 +141,7 @@ def test_search_settings_hold_for_a_model_or_for_a_call(folders, model):
         model.translate(TEXT, beam=2, nbest=4)
 
 
-def test_folders_make_an_ensemble(folders, model):
+def test_several_directories_make_an_ensemble(folders, model):
     both = regard.load(*folders, device="cpu")
     result = both.translate(TEXT)
     assert result.attention[0].shape[1] == 2
@@ -149,7 +150,7 @@ def test_folders_make_an_ensemble(folders, model):
     assert result.log_probability == pytest.approx(means.sum(), abs=1e-4)
 
 
-def test_a_given_translation_scores_as_when_it_was_found(model):
+def test_score_of_translation_equals_its_search_score(model):
     found = model.translate([TEXT, "e"])
     given = model.score([TEXT, "e"], [one.text for one in found])
     for one, other in zip(found, given, strict=True):
@@ -161,7 +162,7 @@ def test_a_given_translation_scores_as_when_it_was_found(model):
     )
 
 
-def test_a_text_that_is_too_long_is_an_error_alone_and_a_result_among_others(model):
+def test_too_long_text_raises_alone_but_is_marked_in_a_list(model):
     with pytest.raises(DataError, match="2000 tokens"):
         model.translate("a " * 2000)
     fine, refused = model.translate([TEXT, "a " * 2000])
@@ -174,7 +175,7 @@ def test_a_text_that_is_too_long_is_an_error_alone_and_a_result_among_others(mod
     assert "empty" in model.score(["", "a"], ["A", "A"])[0].refused
 
 
-def test_words_bound_wherever_they_stand_and_in_their_order_agree(bounded):
+def test_fertilities_by_word_and_by_position_agree(bounded):
     free = bounded.translate(TEXT)
     assert free.source_tokens[-1] == "<sink>" and free.source_words == tuple(TEXT.split())
     for wanted in ({"b": 0}, [None, 0, None, None], [2, (0, 0), 2.0, (None, None)]):
@@ -190,17 +191,17 @@ def test_words_bound_wherever_they_stand_and_in_their_order_agree(bounded):
 @pytest.mark.parametrize(
     "wanted", [{"b": -1}, {"b": math.nan}, {"b": "1"}, {"b": True}, [1], [1, 1, 1, (2, 1)], "abcd", 3]
 )
-def test_a_fertility_that_is_none_is_refused(bounded, wanted):
+def test_invalid_fertilities_are_rejected(bounded, wanted):
     with pytest.raises(UsageError, match="fertilities"):
         bounded.translate(TEXT, fertilities=wanted)
 
 
-def test_fertilities_are_for_models_that_bound_attention(model):
+def test_fertilities_require_bounded_attention(model):
     with pytest.raises(UsageError, match="fertility"):
         model.translate(TEXT, fertilities={"a": 1})
 
 
-def test_prefixes_and_terms_are_kept(model):
+def test_prefixes_and_required_terms_appear_in_translation(model):
     assert model.translate(TEXT, prefix="G G").text.startswith("G G")
     held = model.translate(TEXT, terms=["F E"])
     assert "F E" in held.text and held.lacking == ()
@@ -210,13 +211,13 @@ def test_prefixes_and_terms_are_kept(model):
     assert second.text == model.translate(TEXT).text
 
 
-def test_samples_are_drawn_and_compared(model):
-    drawn, again, other = (
+def test_samples_are_reproducible_and_mbr_selects_by_utility(model):
+    sampled, again, other = (
         [one.text for one in model.translate(TEXT, sample={"seed": seed}, nbest=4).nbest]
         for seed in (3, 3, 4)
     )
-    assert len(drawn) == 4 and again == drawn and other != drawn
-    # The best of the beam on average, and what the command line's options give.
+    assert len(sampled) == 4 and again == sampled and other != sampled
+    # MBR returns the hypothesis of the beam with the highest mean utility.
     beam = model.translate(TEXT, beam=6, nbest=6).nbest
     best = model.translate(TEXT, beam=6, mbr={"utility": "bleu", "weights": "uniform"})
     rows = expected_utilities([one.text for one in beam], np.full(6, 1 / 6), "bleu")
@@ -243,17 +244,17 @@ def test_samples_are_drawn_and_compared(model):
         lambda m: regard.load(["a", "b"]),
     ],
 )
-def test_what_does_not_fit_is_a_usage_error(model, call):
+def test_invalid_calls_raise_usage_errors(model, call):
     with pytest.raises(UsageError):
         call(model)
 
 
-def test_a_folder_that_is_none_is_named(tmp_path):
+def test_missing_model_directory_is_named(tmp_path):
     with pytest.raises(CheckpointError, match="nowhere"):
         regard.load(tmp_path / "nowhere")
 
 
-def test_all_attention_of_a_transformer_is_there_on_request(transformer):
+def test_transformer_returns_all_attention_on_request(transformer):
     plain, whole = transformer.translate(TEXT), transformer.translate(TEXT, look="all")
     steps = len(whole.tokens) + 1
     assert whole.text == plain.text and plain.encoder == plain.decoder == ()
@@ -261,7 +262,7 @@ def test_all_attention_of_a_transformer_is_there_on_request(transformer):
     assert [layer.shape for layer in whole.decoder] == [(2, steps, steps)] * 3
     for layer in (*whole.encoder, *whole.decoder):
         np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-5)
-    # A step sees nothing that comes after it.
+    # Decoder self-attention is causal.
     assert not np.triu(whole.decoder[0][0], 1).any()
     for of in ("source", "encoder", "decoder"):
         assert ET.fromstring(whole.plot(of=of, layer=0, head="all").svg).get("role") == "img"
@@ -269,7 +270,7 @@ def test_all_attention_of_a_transformer_is_there_on_request(transformer):
         plain.plot(of="encoder")
 
 
-def test_subwords_join_to_words(tmp_path):
+def test_subword_weights_are_summed_to_words(tmp_path):
     tokenizer = BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n")
     side = Side(tokenizer, Vocabulary((*SPECIALS, "a@@", "b", "c", "d@@", "e", "f", "g")))
     result = regard.load(save_model(tmp_path / "m", source=side), device="cpu").translate("ab c de")
@@ -280,7 +281,7 @@ def test_subwords_join_to_words(tmp_path):
     assert "ab</text>" in result.plot(words=True).svg and "a@@" in result.plot().svg
 
 
-def test_a_plot_is_the_map_as_a_picture(model, tmp_path):
+def test_plot_is_saved_as_svg_or_png(model, tmp_path):
     result = model.translate(TEXT)
     plot = result.plot()
     assert plot.svg == plot._repr_svg_() == svg_map(result.weights, result.source_tokens, result.tokens)
@@ -295,7 +296,7 @@ def test_a_plot_is_the_map_as_a_picture(model, tmp_path):
             result.plot(**wrong)
 
 
-def test_a_model_with_a_sink_is_compared_with_one_without(model, bounded):
+def test_models_with_and_without_sink_can_be_subtracted(model, bounded):
     one, other = model.score("a b", "A B"), bounded.score("a b", "A B")
     assert other.source_tokens[-1] == "<sink>" and "<sink>" not in one.source_tokens
     apart = other.difference(one)
@@ -310,14 +311,14 @@ def test_a_model_with_a_sink_is_compared_with_one_without(model, bounded):
         one.difference(bounded.score("a b", "A C"))
 
 
-def test_words_that_would_break_a_picture_show_as_text(model):
+def test_markup_in_words_is_escaped_in_plots(model):
     result = model.translate('<script>alert("1")</script> & \u202eb')
     root = ET.fromstring(result.plot().svg)
     assert not [each for each in root.iter() if each.tag.endswith("script")]
     assert '<script>alert("1")</script>' in [each.text for each in root.iter()]
 
 
-def test_threads_that_share_a_model_get_what_one_gets(model):
+def test_concurrent_threads_get_same_translations(model):
     texts = ["a b c", "d e f g", "g a", "c c b a e", "f"]
     wanted = [model.translate(text).text for text in texts]
     found = {}
@@ -337,20 +338,20 @@ OUTPUTS = ["the cat sat on the mat .", "a dog barks loudly at night", "it is is 
 REFERENCES = ["the cat sat on a mat .", "a dog barks at night", "it is raining ."]
 
 
-def test_scores_of_a_text_are_those_of_its_metrics():
+def test_evaluate_equals_single_metrics():
     result = regard.evaluate(OUTPUTS, REFERENCES, metrics="bleu, chrf,rep", resamples=20)
     assert list(result) == ["bleu", "chrf", "rep"]
     assert result.bleu == result["bleu"].score == bleu(OUTPUTS, [REFERENCES]).score
     assert result.chrf == chrf(OUTPUTS, [REFERENCES]).score
     assert result["bleu"].low <= result.bleu <= result["bleu"].high
     assert "tok:13a" in result["bleu"].signature
-    # REP by hand: "is is" and nothing else, 2 for the doubled word, of 16 words of the references.
+    # REP: the only repetition is "is is". It counts 2, divided by the 16 words of the references.
     assert result.rep == pytest.approx(100 * 2 / 16)
     with pytest.raises(AttributeError, match="bleu, chrf, rep"):
         _ = result.ter
 
 
-def test_records_make_tables_of_pandas():
+def test_records_convert_to_pandas_tables():
     result = regard.evaluate(OUTPUTS, REFERENCES, ["eins", "zwei", "drei"], resamples=20)
     table = pandas.DataFrame(result.records()).set_index("metric")
     assert list(table.index) == ["bleu", "chrf", "ter"]
@@ -360,18 +361,18 @@ def test_records_make_tables_of_pandas():
     assert list(each["sentence"]) == [1, 2, 3]
     for i, (output, reference) in enumerate(zip(OUTPUTS, REFERENCES, strict=True)):
         assert each.loc[i, "chrf"] == pytest.approx(chrf([output], [[reference]]).score)
-    # Columns of a table go in as they are.
+    # Columns of a table are accepted as input.
     assert regard.evaluate(each["output"], each["reference"], resamples=20).bleu == result.bleu
 
 
-def test_another_system_is_compared_in_pairs():
+def test_second_system_is_compared_by_paired_test():
     result = regard.evaluate(OUTPUTS, REFERENCES, other=REFERENCES, metrics=["chrf"], resamples=50)
     (record,) = result.records()
     assert record["other"] == 100 and record["difference"] == pytest.approx(100 - result.chrf)
     assert 0 < record["p_value"] <= 1
 
 
-def test_results_are_scored_as_texts_and_links_as_arrays(model):
+def test_evaluate_accepts_results_and_alignment_arrays(model):
     results = model.translate(["a b", "c d"])
     texts = [result.text for result in results]
     assert regard.evaluate(results, texts, metrics=["accuracy"], resamples=20).accuracy == 100
@@ -401,6 +402,6 @@ def test_results_are_scored_as_texts_and_links_as_arrays(model):
         (UsageError, {"resamples": 1}),
     ],
 )
-def test_an_evaluation_that_cannot_be_is_refused(error, arguments):
+def test_invalid_evaluations_are_rejected(error, arguments):
     with pytest.raises(error):
         regard.evaluate(**{"outputs": OUTPUTS, "references": REFERENCES, **arguments})

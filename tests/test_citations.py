@@ -1,6 +1,6 @@
-"""Citations of the three papers that regard implements name what these papers have.
+"""Citations of the three papers that regard implements refer to existing equations, sections and tables.
 
-The tables below hold the numbers as the papers print them: "Sparse and Constrained Attention for Neural
+The tables below hold the numbers as printed in the papers: "Sparse and Constrained Attention for Neural
 Machine Translation" (Malaviya et al., ACL 2018), "Posterior Attention Models for Sequence to Sequence
 Learning" (Shankar & Sarawagi, ICLR 2019), "Look Harder: A Neural Machine Translation Model with Hard
 Attention" (Indurthi et al., ACL 2019).
@@ -19,7 +19,7 @@ FOLDERS = ("src", "tests", "docs", "recipes", "benchmarks")
 
 @dataclass(frozen=True)
 class Paper:
-    """What can be cited of a paper."""
+    """The numbered parts of a paper."""
 
     name: str
     equations: int
@@ -29,7 +29,7 @@ class Paper:
     others: frozenset[str] = frozenset()
 
     def has(self, kind: str, number: str) -> bool:
-        """Whether there is such a place."""
+        """Return whether the paper has the given equation, section, table, figure or other numbered part."""
         if kind in ("Section", "Sec"):
             return number in self.sections
         count = {"Eq": self.equations, "Table": self.tables, "Figure": self.figures}.get(kind)
@@ -39,6 +39,7 @@ class Paper:
 
 
 def sections(text: str) -> frozenset[str]:
+    """Return the section numbers of a text."""
     return frozenset(text.split())
 
 
@@ -80,10 +81,10 @@ ABOUT = {
     "src/regard/attention/hard.py": INDURTHI,
     "src/regard/training/rewards.py": INDURTHI,
 }
-"""Files whose locators without a name are of one paper."""
+"""Files in which a locator without an author name refers to the given paper."""
 
 STATED = [
-    # a file, a part of its line, what the line cites
+    # (file, part of a line, citation on that line)
     ("src/regard/functional/constrained_softmax.py", "min(u, exp(z) / Z)", "Malaviya et al. (2018), Eq. 4"),
     ("src/regard/functional/constrained_sparsemax.py", "of |p - z|^2", "Malaviya et al. (2018), Eq. 6"),
     ("src/regard/functional/constrained_sparsemax.py", "tau = (sum_A z_i", "Eq. 11"),
@@ -106,14 +107,14 @@ AGAIN = rf"\b(?:{KINDS})\.?\s+(?:{NUMBER})(?:\s*(?:,|and|to)\s+(?:{NUMBER})(?![\
 
 
 def named(paper: Paper) -> re.Pattern[str]:
-    """A citation by name: all locators that follow, joined by commas and "and"."""
+    """Return a pattern for a citation by author name, with all locators that follow."""
     return re.compile(
         rf"{paper.name},?\s+\(?(?:2018|2019)\)?,\s+(?:whose\s+)?((?:{AGAIN})(?:,?\s+(?:and\s+)?{AGAIN})*)"
     )
 
 
 def locators(text: str) -> Iterator[tuple[str, str]]:
-    """Each kind and number of some locators; "3 to 5" has all between."""
+    """Yield the kind and the number of each locator; a range such as "3 to 5" yields all its numbers."""
     for kind, numbers in PLACES.findall(text):
         kind = {"Eqs": "Eq", "Prop": "Proposition", "Footnote": "footnote"}.get(kind, kind.removesuffix("s"))
         found = re.findall(NUMBER, numbers)
@@ -123,6 +124,7 @@ def locators(text: str) -> Iterator[tuple[str, str]]:
 
 
 def files() -> list[Path]:
+    """Return the files in which citations are checked."""
     found = [path for name in FOLDERS for path in (ROOT / name).rglob("*") if path.is_file()]
     own = Path(__file__)
     kinds = (".py", ".md", ".toml")
@@ -133,7 +135,7 @@ def files() -> list[Path]:
     ]
 
 
-def test_places_that_are_cited_by_name_exist() -> None:
+def test_citations_by_author_exist() -> None:
     wrong, seen = [], 0
     for path in files():
         text = path.read_text(encoding="utf-8")
@@ -145,22 +147,22 @@ def test_places_that_are_cited_by_name_exist() -> None:
                     f"{path.relative_to(ROOT)}: {match.group(0)}" for one in cited if not paper.has(*one)
                 ]
     assert not wrong
-    assert seen > 50  # the pattern finds them
+    assert seen > 50  # guards against a pattern that no longer matches
 
 
 @pytest.mark.parametrize("name", ABOUT)
-def test_places_that_are_cited_without_a_name_exist(name: str) -> None:
+def test_citations_without_author_exist(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     others = re.compile(rf"[A-Z]\w+(?:\s+(?:&\s+\w+|et\s+al\.))?,?\s+\(?\d{{4}}\)?,\s+(?:{AGAIN})")
     ours = [match.group(1) for match in named(ABOUT[name]).finditer(text)]
-    bare = others.sub("", text)  # citations by name, of whatever paper
+    bare = others.sub("", text)  # citations by author name of any paper are removed
     found = [one for part in (*ours, bare) for one in locators(part)]
     assert found
     assert [one for one in found if not ABOUT[name].has(*one)] == []
 
 
 @pytest.mark.parametrize(("name", "part", "cited"), STATED)
-def test_what_is_stated_is_cited_by_its_number(name: str, part: str, cited: str) -> None:
+def test_equation_is_cited_on_its_line(name: str, part: str, cited: str) -> None:
     lines = [line for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if part in line]
     assert lines
     assert any(cited in line for line in lines)
@@ -176,7 +178,7 @@ def test_what_is_stated_is_cited_by_its_number(name: str, part: str, cited: str)
         "Indurthi et al. (2019), Figure 3",
     ],
 )
-def test_places_that_do_not_exist_are_found(text: str) -> None:
+def test_nonexistent_citations_are_detected(text: str) -> None:
     cited = [(paper, match) for paper in PAPERS for match in named(paper).finditer(text)]
     (paper, match) = cited[0]
     assert not all(paper.has(*one) for one in locators(match.group(1)))

@@ -1,4 +1,4 @@
-"""The contract of attention, for every mechanism of the union (see `regard.attention.base`)."""
+"""The contract of attention mechanisms (`regard.attention.base`), tested for every registered mechanism."""
 
 from dataclasses import replace
 
@@ -68,7 +68,7 @@ CONFIGS = [
     PointerAttentionConfig(),
     HardAttentionConfig(baseline="learned"),
     *(("heads", config) for config in HEADED),
-    "toy",  # of two contexts, told which token came: what no mechanism of the union does yet
+    "toy",  # two contexts and an update from the generated token
 ]
 every = pytest.mark.parametrize("config", CONFIGS, ids=str)
 
@@ -77,13 +77,14 @@ FERTILITY = torch.tensor([[1.2, 0.7, INF, 2.0, 1.0], [0.5, INF, 1.0, 1.0, 1.0], 
 
 
 def build(config, seed: int = 1) -> Attention:
+    """Return a mechanism in double precision with seeded random weights."""
     torch.manual_seed(seed)
     if config == "toy":
         return TwoContexts(QUERY, WIDTH).double()
     if isinstance(config, tuple):
         return MultiHeadAttention(config[1], QUERY, WIDTH, heads=2).double()
     made = build_attention(config, QUERY, WIDTH).double()
-    # In training it draws, and never twice the same.
+    # In training mode hard attention samples, so two runs would differ.
     return made.eval() if isinstance(config, HardAttentionConfig) else made
 
 
@@ -98,10 +99,12 @@ def queries() -> torch.Tensor:
 
 
 def likelihood(contexts: torch.Tensor, t: int) -> torch.Tensor:
+    """Return log-likelihoods for time step `t`, given each context, as a decoder would."""
     return torch.log_softmax(contexts.sum(-1) + t, dim=-1)
 
 
 def step_by_step(mechanism: Attention, memory: Memory, queries: torch.Tensor):
+    """Return the readings of all queries, computed one time step at a time."""
     state = mechanism.start(memory)
     readings = []
     for t in range(queries.shape[1]):
@@ -111,16 +114,16 @@ def step_by_step(mechanism: Attention, memory: Memory, queries: torch.Tensor):
 
 
 def tensors(reading):
-    # A context that cannot be read has a log-weight of -inf.
+    # A masked context has a log-weight of -inf; exp makes the tensors comparable.
     return reading.contexts, reading.log_weights.exp(), reading.weights, reading.log_policy, reading.penalty
 
 
-def test_every_mechanism_of_the_union_is_here() -> None:
+def test_every_registered_mechanism_is_tested() -> None:
     assert {type(config) for config in CONFIGS} - {str, tuple} == set(MECHANISMS)
 
 
 @every
-def test_shapes_are_those_of_the_contract(config) -> None:
+def test_shapes_follow_the_contract(config) -> None:
     mechanism = build(config)
     prepared = mechanism.prepare(memory())
     state = mechanism.start(prepared)
@@ -141,7 +144,7 @@ def test_masked_positions_get_zero(config) -> None:
 
 
 @every
-def test_a_mechanism_that_does_not_observe_has_one_context_the_one_it_believes(config) -> None:
+def test_mechanism_without_update_has_one_context_and_keeps_it(config) -> None:
     mechanism = build(config)
     prepared = mechanism.prepare(memory())
     reading = mechanism.read(queries()[:, 0], prepared, mechanism.start(prepared))
@@ -152,7 +155,7 @@ def test_a_mechanism_that_does_not_observe_has_one_context_the_one_it_believes(c
 
 
 @every
-def test_read_all_equals_the_steps_in_value_and_gradient(config) -> None:
+def test_read_all_equals_single_steps_in_value_and_gradient(config) -> None:
     mechanism, unprepared, asked = build(config), memory(), queries()
     results = []
     for run in (
@@ -185,7 +188,7 @@ def test_batch_equals_single(config) -> None:
             upper=FERTILITY[i : i + 1, :length],
         )
         reading = step_by_step(mechanism, mechanism.prepare(alone), asked[i : i + 1])
-        # There may be more contexts than the sentence has words: those that cannot be read.
+        # In a batch, a short sentence has extra contexts with a log-weight of -inf, which are not compared.
         read, own = (one.isfinite() for one in (together.log_weights[i], reading.log_weights[0]))
         torch.testing.assert_close(together.log_weights[i][read], reading.log_weights[0][own])
         torch.testing.assert_close(together.contexts[i][read], reading.contexts[0][own])
@@ -193,7 +196,7 @@ def test_batch_equals_single(config) -> None:
 
 
 @every
-def test_selecting_rows_commutes_with_reading(config) -> None:
+def test_select_commutes_with_read(config) -> None:
     mechanism, asked = build(config), queries()
     prepared = mechanism.prepare(memory())
     state = mechanism.read(asked[:, 0], prepared, mechanism.start(prepared)).state
@@ -206,7 +209,7 @@ def test_selecting_rows_commutes_with_reading(config) -> None:
 
 
 @every
-def test_search_reads_what_training_reads(config) -> None:
+def test_inference_mode_equals_training_mode(config) -> None:
     mechanism, asked = build(config), queries()
     order, again = torch.tensor([2, 0, 0, 1]), torch.tensor([0, 3, 1, 1, 2])
     rows, unprepared = order[again], memory()
@@ -223,7 +226,7 @@ def test_search_reads_what_training_reads(config) -> None:
         torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-5)
 
 
-def test_rows_of_a_memory_are_those_of_its_parts() -> None:
+def test_select_of_memory_indexes_all_its_tensors() -> None:
     whole = build(SoftAttentionConfig()).prepare(memory())
     first, again = torch.tensor([2, 0, 0, 1]), torch.tensor([3, 1, 0])
     with torch.no_grad():
@@ -233,11 +236,11 @@ def test_rows_of_a_memory_are_those_of_its_parts() -> None:
     assert torch.equal(found.upper, whole.upper[index]) and found.lower is None and found.compared is None
     assert torch.equal(found.keys.matrix, whole.keys.matrix[index])
     assert torch.equal(found.values.matrix, whole.values.matrix[index])
-    assert found.states is found.states  # copied once
+    assert found.states is found.states  # the copy is cached
 
 
 @every
-def test_saved_and_loaded_it_reads_the_same(config) -> None:
+def test_loaded_state_dict_gives_same_contexts(config) -> None:
     mechanism, asked = build(config), queries()
     other = build(config, seed=9)
     other.load_state_dict(mechanism.state_dict())

@@ -1,4 +1,4 @@
-"""The pages of documentation keep their word: code runs, and gives what the comment beside it says."""
+"""Code in the documentation runs, and each expression has the value given in the comment next to it."""
 
 import ast
 import re
@@ -11,8 +11,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def promised(lines: list[str], end: int) -> str | None:
-    """What the comment after a statement says, with the comments on the lines below."""
+def documented_value(lines: list[str], end: int) -> str | None:
+    """Return the value given in the comment after a statement and on the following comment lines."""
     _, found, comment = lines[end - 1].partition("  # ")
     if not found:
         return None
@@ -24,33 +24,33 @@ def promised(lines: list[str], end: int) -> str | None:
 
 
 def run(code: str, names: dict[str, object]) -> list[tuple[str, str]]:
-    """What was promised and what came, of every bare expression."""
+    """Execute the code and return the documented and the actual value of every commented expression."""
     lines, pairs = code.splitlines(), []
     for statement in ast.parse(code).body:
         source = ast.unparse(statement)
-        wanted = promised(lines, statement.end_lineno or statement.lineno)
-        if isinstance(statement, ast.Expr) and wanted is not None:
-            pairs.append((wanted, repr(eval(source, names))))
+        documented = documented_value(lines, statement.end_lineno or statement.lineno)
+        if isinstance(statement, ast.Expr) and documented is not None:
+            pairs.append((documented, repr(eval(source, names))))
         else:
             exec(source, names)
     return pairs
 
 
 def plain(text: str) -> str:
-    """Without the spaces that line up a matrix."""
+    """Return the text without white space, which aligns the columns of a matrix."""
     return re.sub(r"\s+", "", text)
 
 
 @pytest.mark.parametrize("page", ["maps.md"])
-def test_code_in_the_documentation_gives_what_it_says(page) -> None:
+def test_documented_values_are_correct(page) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
     names: dict[str, object] = {"torch": torch}
     pairs = [pair for block in BLOCK.findall(text) for pair in run(block, names)]
     assert len(pairs) > 10
-    assert [plain(found) for _, found in pairs] == [plain(wanted) for wanted, _ in pairs]
+    assert [plain(found) for _, found in pairs] == [plain(documented) for documented, _ in pairs]
 
 
 @pytest.mark.parametrize("page", ["maps.md"])
-def test_pictures_that_a_page_shows_are_there(page) -> None:
+def test_linked_figures_exist(page) -> None:
     for name in re.findall(r"!\[[^]]+\]\(([^)]+)\)", (DOCS / page).read_text(encoding="utf-8")):
         assert (DOCS / name).is_file(), name

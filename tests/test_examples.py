@@ -1,4 +1,4 @@
-"""The examples of the documentation run, and do what they say."""
+"""The example scripts of the documentation run and print plausible results."""
 
 import re
 import runpy
@@ -11,32 +11,32 @@ EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 
 
 def run(monkeypatch, capsys, name: str, *arguments: str) -> str:
-    """What a script prints."""
+    """Run a script and return its standard output."""
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     return capsys.readouterr().out
 
 
-def share(output: str, what: str) -> float:
-    """A figure in per cent after some words."""
-    found = re.search(re.escape(what) + r": ([0-9.]+)%", output)
+def share(output: str, label: str) -> float:
+    """Return the percentage printed after a label."""
+    found = re.search(re.escape(label) + r": ([0-9.]+)%", output)
     assert found is not None, output
     return float(found[1])
 
 
-def test_sparse_attention_learns_which_words_of_a_premise_decide(monkeypatch, capsys) -> None:
+def test_entailment_with_sparse_attention_is_above_chance(monkeypatch, capsys) -> None:
     output = run(monkeypatch, capsys, "entailment.py", "--updates", "150")
-    assert share(output, "accuracy on 1,000 new pairs") > 45  # a guess is right in a third
+    assert share(output, "accuracy on 1,000 new pairs") > 45  # chance level is a third
     assert share(output, "weights that are exactly zero") > 30
 
 
-def test_captions_name_what_a_picture_shows(monkeypatch, capsys) -> None:
+def test_captions_have_sparse_attention_and_print_pictures(monkeypatch, capsys) -> None:
     output = run(monkeypatch, capsys, "captions.py", "--updates", "20")
     assert share(output, "weights that are exactly zero") > 0
     assert output.count("  . ") > 0
 
 
-def test_a_bounded_map_keeps_to_its_bound_in_a_model_of_ones_own(monkeypatch, capsys) -> None:
+def test_constrained_weights_respect_the_bound_in_a_custom_model(monkeypatch, capsys) -> None:
     lines = run(monkeypatch, capsys, "own_model.py", "--updates", "60").splitlines()
     table = {line.split()[0]: line.split()[1:] for line in lines[1:]}
     assert table.keys() == {"softmax", "sparsemax", "constrained"}
@@ -46,7 +46,7 @@ def test_a_bounded_map_keeps_to_its_bound_in_a_model_of_ones_own(monkeypatch, ca
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["transliteration", "sounds"])
-def test_spelling_is_learned_from_a_table(monkeypatch, capsys, tmp_path, task) -> None:
+def test_spelling_example_trains_from_a_table(monkeypatch, capsys, tmp_path, task) -> None:
     arguments = ("--folder", str(tmp_path), "--words", "300", "--epochs", "1")
     output = run(monkeypatch, capsys, "spelling.py", task, *arguments)
     assert "of 200 unseen words" in output

@@ -1,4 +1,4 @@
-"""Whole runs from files, the kill -9 test among them."""
+"""Complete training runs from files, including runs that are killed and resumed."""
 
 import json
 import os
@@ -28,15 +28,16 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 
 def _write_corpus(folder: Path) -> None:
-    """Sentences and their mirror images."""
-    draw = random.Random(7)
+    """Write sentences, and their reversals as translations."""
+    rng = random.Random(7)
     for split, count in (("train", 120), ("valid", 20)):
-        lines = [[f"w{draw.randrange(9)}" for _ in range(draw.randint(1, 6))] for _ in range(count)]
+        lines = [[f"w{rng.randrange(9)}" for _ in range(rng.randint(1, 6))] for _ in range(count)]
         (folder / f"{split}.de").write_text("".join(" ".join(line) + "\n" for line in lines))
         (folder / f"{split}.en").write_text("".join(" ".join(reversed(line)) + "\n" for line in lines))
 
 
 def _plain(folder: Path, **training: object) -> dict:
+    """Return the settings of a small run as a dictionary."""
     corpora = {
         s: {"source": str(folder / f"{s}.de"), "target": str(folder / f"{s}.en")} for s in ("train", "valid")
     }
@@ -70,7 +71,7 @@ def trained(corpus: Path) -> Path:
 
 @pytest.fixture
 def copied(trained: Path, tmp_path: Path) -> Path:
-    """A copy to be damaged."""
+    """Return a copy of the trained model directory, for tests that damage it."""
     copy = tmp_path / "copy"
     for path in trained.rglob("*"):
         if path.is_file():
@@ -80,7 +81,7 @@ def copied(trained: Path, tmp_path: Path) -> Path:
     return copy
 
 
-def test_a_model_is_rebuilt_from_its_folder_alone(trained: Path, corpus: Path) -> None:
+def test_model_is_loaded_from_its_directory_alone(trained: Path, corpus: Path) -> None:
     loaded = load_model(trained, "cpu")
     assert loaded.config == from_dict(RunConfig, _plain(corpus)) == load_config(trained)
     assert not loaded.model.training
@@ -94,7 +95,7 @@ def test_a_model_is_rebuilt_from_its_folder_alone(trained: Path, corpus: Path) -
 
 @pytest.mark.parametrize("name", ["config.toml", "text.json", "source.vocabulary", "model.safetensors"])
 @pytest.mark.parametrize("damage", ["missing", "truncated"])
-def test_a_broken_file_of_a_model_folder_is_named(copied: Path, name: str, damage: str) -> None:
+def test_missing_or_truncated_model_file_is_named(copied: Path, name: str, damage: str) -> None:
     path = copied / name
     content = path.read_bytes()
     path.unlink()
@@ -104,21 +105,19 @@ def test_a_broken_file_of_a_model_folder_is_named(copied: Path, name: str, damag
         load_model(copied, "cpu")
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_model_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nowhere: no such model directory"):
         load_model(tmp_path / "nowhere", "cpu")
 
 
-def test_a_device_that_is_not_there_is_refused_before_anything_is_written(
-    corpus: Path, tmp_path: Path
-) -> None:
+def test_unavailable_device_is_rejected_before_anything_is_written(corpus: Path, tmp_path: Path) -> None:
     config = from_dict(RunConfig, {**_plain(corpus), "device": "cuda:99"})
     with pytest.raises(DeviceError, match="cuda:99"):
         train(config, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
-def test_another_config_in_the_same_folder_is_refused_by_its_keys(copied: Path, corpus: Path) -> None:
+def test_changed_config_in_same_directory_is_rejected_by_key(copied: Path, corpus: Path) -> None:
     other = from_dict(RunConfig, {**_plain(corpus, label_smoothing=0.1), "seed": 5})
     before = (copied / "config.toml").read_bytes()
     with pytest.raises(
@@ -128,7 +127,9 @@ def test_another_config_in_the_same_folder_is_refused_by_its_keys(copied: Path, 
     assert (copied / "config.toml").read_bytes() == before
 
 
-def test_a_run_that_came_to_nothing_does_not_bind_the_next(corpus: Path, tmp_path: Path) -> None:
+def test_run_that_failed_at_the_start_can_be_restarted_with_another_config(
+    corpus: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "model"
     with pytest.raises(CheckpointError, match="nowhere"):
         train(from_dict(RunConfig, _plain(corpus, start="nowhere")), folder)
@@ -136,21 +137,23 @@ def test_a_run_that_came_to_nothing_does_not_bind_the_next(corpus: Path, tmp_pat
     assert load_config(folder).training.start is None
 
 
-def test_limits_may_be_raised_and_the_run_goes_on(copied: Path, corpus: Path) -> None:
+def test_run_resumes_with_a_higher_limit(copied: Path, corpus: Path) -> None:
     result = train(from_dict(RunConfig, _plain(corpus, stop={"epochs": 3})), copied)
     assert (result.progress.epoch, result.progress.update) == (4, 24)
     assert load_config(copied).training.stop.epochs == 3
 
 
 @pytest.mark.parametrize("damage", [None, b"nothing"])
-def test_lost_best_weights_are_replaced_saying_so_and_any_validation_is_better(
+def test_lost_best_weights_are_replaced_with_a_warning(
     copied: Path, corpus: Path, caplog: pytest.LogCaptureFixture, damage: bytes | None
 ) -> None:
     path = copied / "model.safetensors"
     path.unlink()
     if damage is not None:
         path.write_bytes(damage)
-    train(from_dict(RunConfig, _plain(corpus)), copied)  # nothing is left to do
+    train(
+        from_dict(RunConfig, _plain(corpus)), copied
+    )  # the run is complete, so this only restores the best weights
     assert "model.safetensors" in caplog.text and "the best weights are lost" in caplog.text
     load_model(copied, "cpu")
     train(from_dict(RunConfig, _plain(corpus, stop={"epochs": 3})), copied)
@@ -159,13 +162,13 @@ def test_lost_best_weights_are_replaced_saying_so_and_any_validation_is_better(
 
 
 @pytest.mark.parametrize("name", ["text.json", "target.vocabulary"])
-def test_a_run_does_not_go_on_beside_broken_text_files(copied: Path, corpus: Path, name: str) -> None:
+def test_run_with_missing_vocabulary_does_not_resume(copied: Path, corpus: Path, name: str) -> None:
     (copied / name).unlink()
     with pytest.raises(CheckpointError, match=name):
         train(from_dict(RunConfig, _plain(corpus, stop={"epochs": 3})), copied)
 
 
-def test_an_averaged_model_is_a_model_with_the_mean_weights(trained: Path, tmp_path: Path) -> None:
+def test_averaged_model_has_the_mean_weights(trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "mean"
     files = average_models(out, [trained], last=2)
     assert [file.name for file in files] == ["epoch-0001.safetensors", "epoch-0002.safetensors"]
@@ -178,7 +181,7 @@ def test_an_averaged_model_is_a_model_with_the_mean_weights(trained: Path, tmp_p
         train(load_config(trained), out)
 
 
-def test_the_last_state_of_training_can_be_made_a_model(trained: Path, tmp_path: Path) -> None:
+def test_training_state_converts_to_a_model(trained: Path, tmp_path: Path) -> None:
     state = max((trained / "training").glob("state-*"))
     average_models(tmp_path / "last", [state])
     last = read_tensors(trained / "training" / "epoch-0002.safetensors")[0]
@@ -186,13 +189,13 @@ def test_the_last_state_of_training_can_be_made_a_model(trained: Path, tmp_path:
         assert torch.equal(tensor, last[name])
 
 
-def test_more_epochs_than_are_kept_cannot_be_averaged(trained: Path, tmp_path: Path) -> None:
+def test_averaging_more_epochs_than_are_kept_is_rejected(trained: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has the weights of 2 epochs, but 5 are needed"):
         average_models(tmp_path / "mean", [trained], last=5)
 
 
 @pytest.mark.parametrize("metric", ["bleu", "accuracy"])
-def test_what_search_finds_can_choose_the_best_model(corpus: Path, tmp_path: Path, metric: str) -> None:
+def test_translation_metrics_can_select_the_best_model(corpus: Path, tmp_path: Path, metric: str) -> None:
     config = from_dict(RunConfig, _plain(corpus, validation={"metric": metric}, stop={"epochs": 1}))
     train(config, tmp_path / "model")
     assert 0 <= read_record(tmp_path / "model")[-1][metric] <= 100
@@ -202,13 +205,14 @@ RUN = "import typer; from regard.cli.train import train; typer.run(train)"
 
 
 def _start(config: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a training process."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)}
     command = [sys.executable, "-c", RUN, str(config), "--out", str(folder)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
 
 
 def _kill_after(process: subprocess.Popen[bytes], folder: Path, delay: float, number: int) -> int:
-    """Send a signal some time after the process recorded something, wherever it is then."""
+    """Send a signal `delay` seconds after the process has next written to its record; return its status."""
     record = folder / "record.jsonl"
     before = record.stat().st_size if record.exists() else 0
     while process.poll() is None and (not record.exists() or record.stat().st_size <= before):
@@ -220,7 +224,7 @@ def _kill_after(process: subprocess.Popen[bytes], folder: Path, delay: float, nu
 
 
 @pytest.mark.slow
-def test_a_run_killed_again_and_again_ends_with_the_same_bits(corpus: Path, tmp_path: Path) -> None:
+def test_run_killed_repeatedly_ends_bit_identical(corpus: Path, tmp_path: Path) -> None:
     config = tmp_path / "run.toml"
     plain = _plain(
         corpus,
@@ -234,9 +238,9 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bits(corpus: Path, tmp_
     config.write_text(dump_toml(from_dict(RunConfig, {**plain, "threads": 1})))
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     uninterrupted = _start(config, whole)
-    draw = random.Random()
+    rng = random.Random()
     for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
-        status = _kill_after(_start(config, cut), cut, draw.uniform(0.0, 0.4), number)
+        status = _kill_after(_start(config, cut), cut, rng.uniform(0.0, 0.4), number)
         assert status in (-signal.SIGKILL, 128 + signal.SIGTERM), "the run ended before it was killed"
     last = _start(config, cut)
     for process in (uninterrupted, last):
@@ -253,10 +257,10 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bits(corpus: Path, tmp_
     assert records[0] == records[1]
 
 
-def test_a_sentence_whose_fertilities_run_out_is_named_by_file_and_line(corpus: Path, tmp_path: Path) -> None:
+def test_infeasible_sentence_is_named_by_file_and_line(corpus: Path, tmp_path: Path) -> None:
     plain = _plain(corpus)
     for name, last in (("de", "w1"), ("en", "w1 w2 w3")):
-        lines = ["", *["w4 w5 w6"] * 10, last]  # the empty pair is left out
+        lines = ["", *["w4 w5 w6"] * 10, last]  # the empty pair is dropped from the prepared data
         (tmp_path / f"train.{name}").write_text("".join(f"{line}\n" for line in lines))
     files = {"source": str(tmp_path / "train.de"), "target": str(tmp_path / "train.en")}
     fertility = {"kind": "constant", "value": 2.0, "sink": False}
@@ -266,7 +270,7 @@ def test_a_sentence_whose_fertilities_run_out_is_named_by_file_and_line(corpus: 
         train(from_dict(RunConfig, plain), tmp_path / "model")
 
 
-def test_text_that_learned_positions_cannot_reach_is_refused_by_line(corpus: Path, tmp_path: Path) -> None:
+def test_sentence_longer_than_learned_positions_is_rejected_by_line(corpus: Path, tmp_path: Path) -> None:
     plain = _plain(corpus)
     plain["model"] = {
         "kind": "transformer",
@@ -279,13 +283,13 @@ def test_text_that_learned_positions_cannot_reach_is_refused_by_line(corpus: Pat
     ) as e:
         train(from_dict(RunConfig, plain), tmp_path / "model")
     assert "model.positions.length = 6 or more, or set data.max_length = 5" in str(e.value)
-    # Of validation text data.max_length leaves nothing out.
+    # data.max_length filters the training data only, not the validation data.
     plain["data"] |= {"max_length": 4, "folder": str(tmp_path / "short")}
     with pytest.raises(ConfigError, match=r"val.*: line \d+ has \d source tokens, .*or shorten the sentence"):
         train(from_dict(RunConfig, plain), tmp_path / "model")
 
 
-def test_two_vocabularies_of_one_size_do_not_share_embeddings(corpus: Path, tmp_path: Path) -> None:
+def test_different_vocabularies_of_equal_size_cannot_share_embeddings(corpus: Path, tmp_path: Path) -> None:
     _write_corpus(tmp_path)
     for split in ("train", "valid"):
         path = tmp_path / f"{split}.en"
@@ -300,7 +304,7 @@ def test_two_vocabularies_of_one_size_do_not_share_embeddings(corpus: Path, tmp_
     assert load_model(tmp_path / "model", "cpu").model.output is None
 
 
-def test_folders_that_a_config_does_not_name_are_named_after_its_file(tmp_path) -> None:
+def test_default_directories_are_named_after_the_config_file(tmp_path) -> None:
     path = tmp_path / "first.toml"
     path.write_text(
         '[data]\ntrain = [{ source = "a", target = "b" }]\nvalid = { source = "c", target = "d" }\n'
@@ -311,7 +315,7 @@ def test_folders_that_a_config_does_not_name_are_named_after_its_file(tmp_path) 
     assert (named.folder, named.data.folder) == ("x", "y")
 
 
-def test_guided_fertilities_are_counted_once_and_go_with_the_model(corpus: Path, tmp_path: Path) -> None:
+def test_guided_fertilities_are_computed_once_and_saved_with_the_model(corpus: Path, tmp_path: Path) -> None:
     plain = _plain(corpus, stop={"updates": 2})
     plain["data"]["fertility"] = {"kind": "guided"}
     plain["model"]["attention"] = {"kind": "constrained"}
@@ -322,7 +326,7 @@ def test_guided_fertilities_are_counted_once_and_go_with_the_model(corpus: Path,
     assert counted.stat().st_mtime_ns == before
     loaded = load_model(tmp_path / "first", "cpu")
     assert loaded.text.sink == ("<sink>",)
-    # Every word of the mirror images is translated by one word.
+    # Reversal translates every word by exactly one word.
     lines = (tmp_path / "first" / "source.fertility").read_text().splitlines()
     assert [float(line.split("\t")[1]) for line in lines] == read_array(counted, "float32", None).tolist()
     words = dict(line.split("\t") for line in lines)
@@ -336,7 +340,7 @@ def _predicted(corpus: Path) -> dict:
     return plain
 
 
-def test_predicted_fertilities_are_the_alignments_in_training_and_a_taggers_afterwards(
+def test_predicted_fertilities_come_from_alignments_in_training_and_from_the_predictor_otherwise(
     corpus: Path, tmp_path: Path
 ) -> None:
     config = from_dict(RunConfig, _predicted(corpus))
@@ -348,7 +352,7 @@ def test_predicted_fertilities_are_the_alignments_in_training_and_a_taggers_afte
     assert batch.upper is not None
     for row in (0, 1):
         words = int(batch.source.lengths[row]) - 1
-        # Mirror images: every word is one word of the other side, or none; and one is the slack.
+        # Reversal aligns each word to at most one word, and the slack adds 1.
         assert batch.upper[row, :words].eq(2).float().mean() > 0.5
         assert batch.upper[row, words].isinf()
         assert batch.source.tokens[row, words] == SINK
@@ -360,7 +364,7 @@ def test_predicted_fertilities_are_the_alignments_in_training_and_a_taggers_afte
     torch.testing.assert_close(valid.upper, expected.upper)
 
 
-def test_a_fertility_predictor_is_trained_once_for_a_text_and_goes_with_each_model(
+def test_fertility_predictor_is_trained_once_per_corpus_and_saved_with_each_model(
     corpus: Path, tmp_path: Path
 ) -> None:
     train(from_dict(RunConfig, _predicted(corpus)), tmp_path / "first")
@@ -378,7 +382,7 @@ def test_a_fertility_predictor_is_trained_once_for_a_text_and_goes_with_each_mod
         load_model(tmp_path / "second", "cpu")
 
 
-def test_a_fertility_predictor_trains_no_longer_than_it_gets_better(corpus: Path, tmp_path: Path) -> None:
+def test_fertility_predictor_stops_early(corpus: Path, tmp_path: Path) -> None:
     plain = _predicted(corpus)
     plain["data"]["fertility"] |= {"epochs": 200, "patience": 3}
     train(from_dict(RunConfig, plain), tmp_path / "model")
@@ -388,7 +392,7 @@ def test_a_fertility_predictor_trains_no_longer_than_it_gets_better(corpus: Path
     assert best[-4:] == [True, False, False, False] and len(best) < 200
 
 
-def test_a_trained_model_can_be_looked_at_with_other_settings(corpus: Path, tmp_path: Path) -> None:
+def test_settings_of_a_trained_model_can_be_overridden(corpus: Path, tmp_path: Path) -> None:
     plain = _plain(corpus, stop={"updates": 3})
     plain["model"]["attention"] = {"kind": "posterior", "contexts": 1, "beyond": "drop"}
     train(from_dict(RunConfig, plain), tmp_path / "model")

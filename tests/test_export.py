@@ -1,4 +1,4 @@
-"""A model exported to CTranslate2 says what it says in regard, with the same probability."""
+"""A model exported to CTranslate2 produces the translations of regard, with the same probabilities."""
 
 import dataclasses
 import importlib.util
@@ -34,7 +34,7 @@ from regard.export.engine import ExportedTranslator, load_exported
 
 WORDS = 12
 TEXT = TextPair(
-    # A word of the text may be spelt like a special token.
+    # A word of the text may be spelled like a special token.
     *(
         Side(
             WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, "<s>", *(f"{c}{i}" for i in range(WORDS))))
@@ -65,16 +65,16 @@ def run_config(**model: Any) -> RunConfig:
 
 
 def save(folder: Path, config: RunConfig, updates: int = 60) -> Path:
-    """A model folder as training leaves it; it learns to sort the words."""
+    """Train a model to sort the words, write its directory as training does, and return it."""
     folder.mkdir()
     text = ONE_TEXT if getattr(config.model, "tied", None) == "all" else TEXT
     text.save(folder)
     torch.manual_seed(0)
-    draw = random.Random(1)
+    rng = random.Random(1)
     model = build_model(config.model, SIZE, SIZE)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(updates):
-        rows = [[draw.randrange(5, SIZE) for _ in range(draw.randint(1, 8))] for _ in range(16)]
+        rows = [[rng.randrange(5, SIZE) for _ in range(rng.randint(1, 8))] for _ in range(16)]
         batch = collate(rows, [[*sorted(row), EOS] for row in rows], list(range(16)))
         optimizer.zero_grad()
         outcome = model(batch, look="nothing")
@@ -87,7 +87,7 @@ def save(folder: Path, config: RunConfig, updates: int = 60) -> Path:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory):
-    """A model by its name in `MODELS`: its folder and that of its export."""
+    """Return a function from a name in `MODELS` to the directories of the model and of its export."""
     root = tmp_path_factory.mktemp("models")
 
     @cache
@@ -102,19 +102,19 @@ def folders(tmp_path_factory: pytest.TempPathFactory):
 
 @cache
 def lines(letter: str = "s", count: int = 40) -> tuple[str, ...]:
-    """Sentences, some of whose words are not known, and an empty one."""
-    draw = random.Random(2)
+    """Return sentences, some with unknown words, and an empty one."""
+    rng = random.Random(2)
     made = [
-        " ".join(f"{letter}{draw.randrange(WORDS + 1)}" for _ in range(draw.randint(1, 10)))
+        " ".join(f"{letter}{rng.randrange(WORDS + 1)}" for _ in range(rng.randint(1, 10)))
         for _ in range(count)
     ]
     return (*made, "", f"<s> {letter}1 <s>")
 
 
-def both(
+def translate_with_both(
     folders: tuple[Path, Path], device: str = "cpu", **options: Any
 ) -> tuple[list[LineResult], list[LineResult]]:
-    """What regard and CTranslate2 make of the lines."""
+    """Return the results of regard and of CTranslate2 for the lines."""
     folder, exported = folders
     loaded, other = load_model(folder, device), load_exported(exported, device)
     search = dataclasses.replace(loaded.config.search, **options)
@@ -123,8 +123,8 @@ def both(
     return list(ours), list(ExportedTranslator(other, search).translate(number_lines(text)))
 
 
-def agree(ours: list[LineResult], theirs: list[LineResult]) -> None:
-    """The best translations are equal, token by token, and their log-probabilities and scores to 1e-4."""
+def assert_equal_results(ours: list[LineResult], theirs: list[LineResult]) -> None:
+    """Require equal best translations, token by token, and log-probabilities and scores equal to 1e-4."""
     assert len(ours) == len(theirs) == len(lines())
     for one, other in zip(ours, theirs, strict=True):
         assert (one.line, one.source_tokens, one.text) == (other.line, other.source_tokens, other.text)
@@ -138,9 +138,9 @@ def agree(ours: list[LineResult], theirs: list[LineResult]) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_greedy_translations_and_their_probabilities_are_equal(folders, name) -> None:
-    ours, theirs = both(folders(name))
-    agree(ours, theirs)
+def test_greedy_translations_and_probabilities_are_equal(folders, name) -> None:
+    ours, theirs = translate_with_both(folders(name))
+    assert_equal_results(ours, theirs)
     assert len({token for result in ours for one in result.translations for token in one.tokens}) > 5
 
 
@@ -154,12 +154,12 @@ def test_greedy_translations_and_their_probabilities_are_equal(folders, name) ->
         {"length_penalty": 0.3},
     ],
 )
-def test_greedy_search_obeys_the_same_options(folders, options) -> None:
-    agree(*both(folders("pre-norm, gelu"), **options))
+def test_greedy_search_supports_the_same_options(folders, options) -> None:
+    assert_equal_results(*translate_with_both(folders("pre-norm, gelu"), **options))
 
 
 @pytest.mark.parametrize("name", ["post-norm", "learned, untied"])
-def test_what_search_never_says_is_not_said_whatever_a_model_thinks_of_it(folders, tmp_path, name) -> None:
+def test_special_tokens_are_never_generated(folders, tmp_path, name) -> None:
     folder, _ = folders(name)
     loaded = load_model(folder, "cpu")
     with torch.no_grad():
@@ -168,10 +168,10 @@ def test_what_search_never_says_is_not_said_whatever_a_model_thinks_of_it(folder
     write_weights(folder, to_dict(loaded.config), weights_of(loaded.model), {})
     (folder / CONFIG_FILE).write_text(dump_toml(loaded.config) + LAST_LINE, encoding="utf-8")
     export(folder, tmp_path / "export")
-    ours, theirs = both((folder, tmp_path / "export"))
-    agree(ours, theirs)
-    said = [token for result in theirs for one in result.translations for token in one.hypothesis.tokens]
-    assert said and not {PAD, BOS, SINK} & set(said)
+    ours, theirs = translate_with_both((folder, tmp_path / "export"))
+    assert_equal_results(ours, theirs)
+    generated = [token for result in theirs for one in result.translations for token in one.hypothesis.tokens]
+    assert generated and not {PAD, BOS, SINK} & set(generated)
 
 
 def _made(folder: Path) -> Path:
@@ -180,9 +180,9 @@ def _made(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
-def test_beam_search_ranks_by_the_scores_of_regard(folders, penalty) -> None:
+def test_beam_search_ranks_by_scores_of_regard(folders, penalty) -> None:
     folder, exported = folders("pre-norm, gelu")
-    ours, theirs = both((folder, exported), beam=4, nbest=3, length_penalty=penalty)
+    ours, theirs = translate_with_both((folder, exported), beam=4, nbest=3, length_penalty=penalty)
     loaded = load_model(folder, "cpu")
     search = dataclasses.replace(loaded.config.search, length_penalty=penalty)
     same = 0
@@ -205,7 +205,7 @@ def test_beam_search_ranks_by_the_scores_of_regard(folders, penalty) -> None:
         assert translation.score == pytest.approx(expected.hypothesis.score, abs=1e-4)
 
 
-def test_translations_do_not_depend_on_the_batch(folders) -> None:
+def test_translations_do_not_depend_on_batch_size(folders) -> None:
     _, exported = folders("post-norm")
     model = load_exported(exported, "cpu")
     texts = []
@@ -216,7 +216,7 @@ def test_translations_do_not_depend_on_the_batch(folders) -> None:
     assert texts[0] == texts[1] == texts[2]
 
 
-def test_a_line_longer_than_the_positions_is_refused_and_no_translation_is(folders, caplog) -> None:
+def test_only_the_line_longer_than_the_positions_is_rejected(folders, caplog) -> None:
     _, exported = folders("learned, untied")
     model = load_exported(exported, "cpu")
     assert model.longest == 16
@@ -227,16 +227,16 @@ def test_a_line_longer_than_the_positions_is_refused_and_no_translation_is(folde
     assert "line 2 refused" in caplog.text
 
 
-def test_names_of_tokens_are_all_different() -> None:
+def test_token_names_are_unique() -> None:
     names = token_names(Vocabulary((*SPECIALS, "<s>", "<s>'", "a", "<unk>")))
     assert names == [*SPECIALS, "<s>''", "<s>'", "a", "<unk>'"]
 
 
 @pytest.mark.parametrize("quantization", ["int8", "int16", "bfloat16"])
-def test_quantised_models_are_near(folders, tmp_path, quantization) -> None:
+def test_quantized_models_are_smaller_and_agree_mostly(folders, tmp_path, quantization) -> None:
     folder, _ = folders("pre-norm, gelu")
     export(folder, tmp_path / "export", quantization)
-    ours, theirs = both((folder, tmp_path / "export"))
+    ours, theirs = translate_with_both((folder, tmp_path / "export"))
     assert sum(one.text == other.text for one, other in zip(ours, theirs, strict=True)) > 0.7 * len(ours)
     whole, small = (
         path.stat().st_size
@@ -260,7 +260,7 @@ def test_quantised_models_are_near(folders, tmp_path, quantization) -> None:
         ({"encoder": {"layers": 1, "local": 1}}, "model.encoder.local = 1"),
     ],
 )
-def test_what_ctranslate2_does_not_have_is_refused_by_name(tmp_path, model, named) -> None:
+def test_option_unsupported_by_ctranslate2_is_rejected_by_name(tmp_path, model, named) -> None:
     folder = save(tmp_path / "model", run_config(**model), updates=0)
     with pytest.raises(ConfigError, match=named):
         export(folder, tmp_path / "export")
@@ -274,7 +274,7 @@ def regard(*arguments: Any, text: str = "") -> str:
     return result.stdout
 
 
-def test_the_command_line_exports_and_translates_from_the_folder_alone(folders, tmp_path) -> None:
+def test_command_line_exports_and_translates_from_the_export_alone(folders, tmp_path) -> None:
     folder, _ = folders("post-norm")
     exported = tmp_path / "export"
     regard("export", "ctranslate2", folder, "-o", exported)
@@ -282,15 +282,15 @@ def test_the_command_line_exports_and_translates_from_the_folder_alone(folders, 
     plain = regard("translate", folder, "--scores", text=text)
     shown = regard("translate", exported, "--engine", "ctranslate2", "--scores", "--batch", "5", text=text)
     for one, other in zip(plain.splitlines(), shown.splitlines(), strict=True):
-        (score, said), (other_score, other_said) = one.split("\t"), other.split("\t")
-        assert said == other_said
-        if said or score:
+        (score, target), (other_score, other_target) = one.split("\t"), other.split("\t")
+        assert target == other_target
+        if target or score:
             assert float(score) == pytest.approx(float(other_score), abs=2e-4)
     best = regard("translate", exported, "--engine", "ctranslate2", "--nbest", "2", text="s1 s2\n")
     assert [line.split(" ||| ")[0] for line in best.splitlines()] == ["0", "0"]
 
 
-def test_nothing_but_an_exported_model_is_overwritten_and_that_on_demand_alone(folders, tmp_path) -> None:
+def test_only_an_export_is_overwritten_and_only_with_force(folders, tmp_path) -> None:
     folder, exported = folders("post-norm")
     other = tmp_path / "export"
     export(folder, other)
@@ -317,12 +317,12 @@ def test_nothing_but_an_exported_model_is_overwritten_and_that_on_demand_alone(f
         (["--replace-unknown"], "--replace-unknown"),
     ],
 )
-def test_options_that_the_engine_does_not_have_are_refused_by_name(folders, options, named) -> None:
-    with pytest.raises(UsageError, match=f"{named}.*(cannot be used|not supported) with --engine ctranslate2"):
+def test_option_unsupported_by_the_engine_is_rejected_by_name(folders, options, named) -> None:
+    with pytest.raises(UsageError, match=f"{named}.*not (supported )?with --engine ctranslate2"):
         regard("translate", folders("post-norm")[1], "--engine", "ctranslate2", *options, text="s1\n")
 
 
-def test_folders_and_engines_that_do_not_fit_are_told_apart(folders, tmp_path) -> None:
+def test_wrong_combinations_of_directory_and_engine_are_rejected(folders, tmp_path) -> None:
     folder, exported = folders("post-norm")
     with pytest.raises(UsageError, match="export it first"):
         regard("translate", folder, "--engine", "ctranslate2")
@@ -341,7 +341,7 @@ def test_folders_and_engines_that_do_not_fit_are_told_apart(folders, tmp_path) -
 
 
 @pytest.mark.parametrize("name", ["model.bin", "config.json", "target.vocabulary", "config.toml"])
-def test_a_truncated_file_of_an_exported_model_is_named(folders, tmp_path, name) -> None:
+def test_damaged_file_of_an_export_is_named(folders, tmp_path, name) -> None:
     folder, _ = folders("post-norm")
     export(folder, tmp_path / "export")
     path = tmp_path / "export" / name
@@ -349,10 +349,10 @@ def test_a_truncated_file_of_an_exported_model_is_named(folders, tmp_path, name)
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(CheckpointError, match=name):
         load_exported(tmp_path / "export", "cpu")
-    draw = random.Random(name)
+    rng = random.Random(name)
     for _ in range(20):
         damaged = bytearray(whole)
-        damaged[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+        damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
         path.write_bytes(bytes(damaged))
         with pytest.raises(CheckpointError):
             load_exported(tmp_path / "export", "cpu")

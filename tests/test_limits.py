@@ -1,4 +1,4 @@
-"""Every option has an upper bound that a machine could meet; text that no one could mean is one message."""
+"""Every numeric option has a reasonable upper bound, and absurd input gives one error message."""
 
 import dataclasses
 import importlib
@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli.main import app
-from regard.config import dump_toml, from_dict, load, parse_toml, set_option
-from regard.config_reference import reference
+from regard.config import dump_toml, from_dict, load, options, parse_toml, set_option
 from regard.data.links import parse_gold, parse_links
 from regard.errors import ConfigError, DataError, RegardError
 from regard.experiment import RunConfig
@@ -25,7 +24,7 @@ HUGE = [10**9 + 7, 10**18, 10**23, 2**63, 2**64, -(10**9), float("inf"), float("
 
 
 def configurations():
-    """Every public configuration class of the package."""
+    """Return every public configuration class of the package, by its qualified name."""
     found = {}
     for module in pkgutil.walk_packages(regard.__path__, "regard."):
         if module.name.rpartition(".")[2] in ("__main__", "gpu", "triton_rows", "triton_solvers"):
@@ -39,7 +38,7 @@ def configurations():
 
 
 def numbers(hint, metadata):
-    """The number types in a hint, each with its constraints."""
+    """Yield the number types of a type hint, each with its constraints."""
     if typing.get_origin(hint) is typing.Annotated:
         inner, *more = typing.get_args(hint)
         yield from numbers(inner, [*metadata, *(m for one in more for m in getattr(one, "metadata", [one]))])
@@ -54,19 +53,19 @@ CLASSES = configurations()
 
 
 @pytest.mark.parametrize("name", sorted(CLASSES))
-def test_every_number_of_a_configuration_has_an_upper_bound(name):
+def test_every_numeric_option_has_an_upper_bound(name):
     cls = CLASSES[name]
     hints = typing.get_type_hints(cls, include_extras=True)
     for field, info in cls.__pydantic_fields__.items():
         for kind, metadata in numbers(hints[field], info.metadata):
-            most = [one for one in metadata if isinstance(one, annotated_types.Le | annotated_types.Lt)]
-            assert most, f"{name}.{field}: {kind.__name__} without an upper bound"
-            bound = getattr(most[0], "le", None) or getattr(most[0], "lt", None)
-            # A generator of random numbers takes any seed of 63 bits.
+            upper = [one for one in metadata if isinstance(one, annotated_types.Le | annotated_types.Lt)]
+            assert upper, f"{name}.{field}: {kind.__name__} without an upper bound"
+            bound = getattr(upper[0], "le", None) or getattr(upper[0], "lt", None)
+            # Random generators accept any seed of 63 bits.
             assert bound <= (2**63 if field == "seed" else 2**32 if kind is int else 1e38)
 
 
-def test_there_are_configurations_to_check():
+def test_configuration_classes_are_found():
     assert len(CLASSES) > 50 and {"RunConfig", "LstmConfig"} <= {name.rpartition(".")[2] for name in CLASSES}
 
 
@@ -76,7 +75,7 @@ def test_there_are_configurations_to_check():
      "training.optimizer.rate", "data.max_length", "model.uniform", "search.max_length_ratio"],
 )  # fmt: skip
 @pytest.mark.parametrize("value", HUGE)
-def test_a_number_beyond_every_machine_names_the_option(option, value):
+def test_absurd_value_is_rejected_by_option_name(option, value):
     if option in ("seed", "training.optimizer.rate") and 0 < value < 1e38:
         value *= 10**30
     data = {"data": dict(DATA), "model": {"kind": "lstm"}}
@@ -97,14 +96,14 @@ def test_a_number_beyond_every_machine_names_the_option(option, value):
         ("seed = 1\n\0", "not valid TOML"),
     ],
 )
-def test_toml_that_no_one_could_mean_is_one_message(tmp_path, text, message):
+def test_absurd_toml_gives_one_message(tmp_path, text, message):
     path = tmp_path / "run.toml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
         load(RunConfig, path)
 
 
-def test_an_override_that_no_one_could_mean_is_one_message():
+def test_absurd_override_gives_one_message():
     for value in ("9" * 5000, "[" * 3000 + "]" * 3000, "0x" + "f" * 50_000):
         data = {"data": dict(DATA)}
         set_option(data, f"seed={value}")
@@ -112,7 +111,7 @@ def test_an_override_that_no_one_could_mean_is_one_message():
             from_dict(RunConfig, data)
 
 
-def test_a_config_is_a_regular_file_of_no_great_size(tmp_path):
+def test_config_must_be_a_regular_file_of_limited_size(tmp_path):
     with pytest.raises(ConfigError, match="not a regular file"):
         load(RunConfig, "/dev/zero")
     path = tmp_path / "run.toml"
@@ -122,7 +121,7 @@ def test_a_config_is_a_regular_file_of_no_great_size(tmp_path):
         load(RunConfig, path)
 
 
-def test_settings_are_read_back_as_they_were_written(tmp_path):
+def test_dumped_config_with_control_characters_loads_equal(tmp_path):
     config = from_dict(RunConfig, {"data": DATA, "folder": 'a"\\\x7f\x01\n\tü'})
     (tmp_path / "run.toml").write_text(dump_toml(config))
     assert load(RunConfig, tmp_path / "run.toml") == config
@@ -131,21 +130,21 @@ def test_settings_are_read_back_as_they_were_written(tmp_path):
 
 
 @pytest.mark.parametrize("cls", [RunConfig, PretrainConfig, ServeConfig])
-def test_the_range_of_a_number_is_shown_with_the_option(cls):
-    shown = {option.name: option.type for option in reference(cls)[0].options}
+def test_range_of_a_number_is_shown_with_the_option(cls):
+    shown = {option.path: option.type for option in options(cls)}
     name, end = ("beam", "from 1 to 1,000") if cls is ServeConfig else ("threads", "from 0 to 1,024")
     assert shown[name] == f"int, {end}"
 
 
 @pytest.mark.parametrize("field", ["1-" + "9" * 5000, "9" * 10 + "-0", "0-99999999", "²-1", "1-"])
-def test_a_link_of_endless_digits_is_an_error_of_its_line(field):
+def test_invalid_alignment_link_is_reported_with_its_line(field):
     for parse in (parse_links, parse_gold):
         with pytest.raises(DataError, match=r"links\.txt:3"):
             parse(f"0-0 {field}", "links.txt:3")
 
 
 @pytest.mark.parametrize("threads", ["1000000", "-1", "9" * 5000, "1e3", "1025"])
-def test_threads_beyond_every_machine_are_refused(tmp_path, threads):
+def test_absurd_number_of_threads_is_rejected(tmp_path, threads):
     result = CliRunner().invoke(app, ["translate", str(tmp_path), "--threads", threads])
     assert result.exit_code == 2 and not isinstance(result.exception, RegardError)
     assert "threads" in result.output

@@ -1,4 +1,4 @@
-"""A model folder belongs to one process at a time, and its files belong together."""
+"""A model directory is locked by one process at a time, and checksums tie its files together."""
 
 import hashlib
 import json
@@ -15,6 +15,7 @@ from regard.experiment import RunConfig, load_model, train, write_config
 
 
 def _settings(corpus: Path, **changes: object) -> RunConfig:
+    """Return the settings of a small run."""
     pair = {"source": str(corpus / "a.de"), "target": str(corpus / "a.en")}
     model = {"embedding": 4, "encoder": {"layers": 1, "width": 4}, "decoder": {"layers": 1, "width": 4}}
     training = {"batch": {"size": 8}, "stop": {"epochs": 1}, "checkpoint": {"keep": 1}}
@@ -24,6 +25,7 @@ def _settings(corpus: Path, **changes: object) -> RunConfig:
 
 
 def _sparse(corpus: Path) -> RunConfig:
+    """Return the same settings with sparse attention."""
     plain = _settings(corpus)
     return _settings(
         corpus,
@@ -37,6 +39,7 @@ def _sparse(corpus: Path) -> RunConfig:
 
 
 def _content(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of every file of a directory."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -59,8 +62,8 @@ def copied(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "copy"))
 
 
-def _other_words(folder: Path) -> None:
-    """Two words of the source vocabulary change places, and its checksum with them."""
+def _swap_vocabulary_entries(folder: Path) -> None:
+    """Swap two words of the source vocabulary, and update its checksum."""
     path, about = folder / "source.vocabulary", json.loads((folder / "text.json").read_text())
     lines = path.read_text().splitlines()
     lines[-1], lines[-2] = lines[-2], lines[-1]
@@ -69,7 +72,7 @@ def _other_words(folder: Path) -> None:
     (folder / "text.json").write_text(json.dumps(about))
 
 
-def test_a_refused_run_has_changed_nothing(corpus: Path, copied: Path) -> None:
+def test_run_rejected_by_the_lock_changes_nothing(corpus: Path, copied: Path) -> None:
     before = _content(copied)
     with claimed(copied):
         before[".lock"] = b""
@@ -79,7 +82,7 @@ def test_a_refused_run_has_changed_nothing(corpus: Path, copied: Path) -> None:
             assert _content(copied) == before
 
 
-def test_a_run_that_has_saved_nothing_yet_is_not_disturbed(corpus: Path, tmp_path: Path) -> None:
+def test_lock_protects_a_run_without_checkpoints(corpus: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     with claimed(folder):
         write_config(_settings(corpus), folder)
@@ -89,13 +92,13 @@ def test_a_run_that_has_saved_nothing_yet_is_not_disturbed(corpus: Path, tmp_pat
         assert _content(folder) == before
 
 
-def test_a_folder_in_which_nothing_was_written_is_not_left_behind(tmp_path: Path) -> None:
+def test_empty_locked_directory_is_removed(tmp_path: Path) -> None:
     with claimed(tmp_path / "runs" / "model"):
         assert (tmp_path / "runs" / "model").is_dir()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_lock_that_is_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / ".lock").symlink_to(tmp_path / "mine")
@@ -104,26 +107,26 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "mine").read_text() == "precious"
 
 
-def test_weights_are_not_read_beside_another_config(corpus: Path, copied: Path) -> None:
+def test_weights_are_not_loaded_with_another_config(corpus: Path, copied: Path) -> None:
     write_config(_sparse(corpus), copied)
     with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs .*model\.safetensors"):
         load_model(copied, "cpu")
 
 
-def test_weights_are_not_read_beside_other_vocabularies(copied: Path) -> None:
-    _other_words(copied)
+def test_weights_are_not_loaded_with_other_vocabularies(copied: Path) -> None:
+    _swap_vocabulary_entries(copied)
     with pytest.raises(CheckpointError, match=r"text\.json: the checksum differs"):
         load_model(copied, "cpu")
 
 
-def test_settings_that_do_not_touch_the_weights_may_change(corpus: Path, copied: Path) -> None:
+def test_settings_independent_of_the_weights_may_change(corpus: Path, copied: Path) -> None:
     write_config(_settings(corpus, search={"beam": 3}, threads=2), copied)
     assert load_model(copied, "cpu").config.search.beam == 3
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_run_does_not_go_on_beside_other_vocabularies(corpus: Path, copied: Path, lost: bool) -> None:
-    _other_words(copied)
+def test_run_does_not_resume_with_other_vocabularies(corpus: Path, copied: Path, lost: bool) -> None:
+    _swap_vocabulary_entries(copied)
     if lost:
         (copied / "model.safetensors").unlink()
     longer = {"batch": {"size": 8}, "stop": {"epochs": 2}, "checkpoint": {"keep": 1}}
@@ -131,14 +134,14 @@ def test_a_run_does_not_go_on_beside_other_vocabularies(corpus: Path, copied: Pa
         train(_settings(corpus, training=longer), copied)
 
 
-def test_weights_are_not_averaged_beside_another_config(corpus: Path, copied: Path, tmp_path: Path) -> None:
+def test_weights_are_not_averaged_with_another_config(corpus: Path, copied: Path, tmp_path: Path) -> None:
     write_config(_sparse(corpus), copied)
     with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs .*epoch-0001"):
         average_models(tmp_path / "mean", [copied], last=1)
     assert not (tmp_path / "mean").exists()
 
 
-def test_a_run_does_not_overwrite_an_exported_model(corpus: Path, tmp_path: Path) -> None:
+def test_training_does_not_overwrite_an_exported_model(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "model.bin").write_bytes(b"exported")
     with pytest.raises(Exception, match="contains an exported model"):

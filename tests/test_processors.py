@@ -1,4 +1,4 @@
-"""How many processors a process may use, and that the user's settings of OpenMP win over ours."""
+"""The number of processors that a process may use; OpenMP settings of the user take precedence."""
 
 import os
 import subprocess
@@ -27,17 +27,17 @@ V1 = "11:memory:/m\n4:cpu,cpuacct:/docker/abc\n1:cpuset:/\n"
         ("0::/\n", {"cpu.max": "max 100000\n"}, None),
         ("0::/\n", {}, None),
         ("", {"cpu.max": "100000 100000\n"}, None),
-        # A limit of a cgroup that the process's own lies in holds, too; the tightest counts.
+        # Limits of parent cgroups apply, too; the lowest limit is used.
         ("0::/a/b\n", {"a/cpu.max": "200000 100000\n", "a/b/cpu.max": "max 100000\n"}, 2.0),
         ("0::/a/b\n", {"a/cpu.max": "200000 100000\n", "a/b/cpu.max": "50000 100000\n"}, 0.5),
-        # Version 1: a quota of -1 is none.
+        # Version 1: a quota of -1 means no limit.
         (V1, {"cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "300000\n",
               "cpu,cpuacct/docker/abc/cpu.cfs_period_us": "100000\n"}, 3.0),
         (V1, {"cpu/docker/abc/cpu.cfs_quota_us": "-1\n",
               "cpu/docker/abc/cpu.cfs_period_us": "100000\n"}, None),
-        # Inside a container its cgroup is the root of what is mounted, whatever its path says.
+        # Inside a container the mounted root is the cgroup of the process; its own path is ignored.
         (V1, {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "25000\n"}, 2.0),
-        # Both versions side by side.
+        # Both versions are mounted.
         ("5:cpu:/\n0::/\n", {"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n",
                              "unified/cpu.max": "100000 100000\n"}, 1.0),
         ("5:cpuset:/\n", {"cpu.max": "100000 100000\n"}, None),
@@ -47,18 +47,18 @@ V1 = "11:memory:/m\n4:cpu,cpuacct:/docker/abc\n1:cpuset:/\n"
         ("nonsense\n", {"cpu.max": "max 100000\n"}, None),
     ],
 )  # fmt: skip
-def test_the_quota_is_that_of_the_processes_cgroups(tmp_path: Path, own, files, quota) -> None:
+def test_quota_is_the_lowest_limit_of_the_cgroups(tmp_path: Path, own, files, quota) -> None:
     (tmp_path / "cgroup").write_text(own)
     assert cpu_quota(tmp_path / "cgroup", _written(tmp_path / "root", files)) == quota
 
 
-def test_a_system_without_cgroups_has_no_quota(tmp_path: Path) -> None:
+def test_system_without_cgroups_has_no_quota(tmp_path: Path) -> None:
     assert cpu_quota(tmp_path / "nowhere", tmp_path) is None
 
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path: Path):
-    """A machine on which the process may run on some processors, for a part of the time."""
+    """Return a function that simulates a machine with a processor affinity and a CPU quota."""
 
     def make(processors: int, quota: str) -> None:
         (tmp_path / "own").write_text("0::/\n")
@@ -81,7 +81,7 @@ def machine(monkeypatch, tmp_path: Path):
         (1, "200000", 1),
     ],
 )
-def test_affinity_and_quota_bound_the_processors(machine, processors, quota, available) -> None:
+def test_affinity_and_quota_limit_the_processors(machine, processors, quota, available) -> None:
     machine(processors, quota)
     assert available_processors() == available
     environment: dict[str, str] = {}
@@ -97,14 +97,14 @@ def test_affinity_and_quota_bound_the_processors(machine, processors, quota, ava
         {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "3"},
     ],
 )
-def test_what_the_user_has_set_stays(machine, given: dict[str, str]) -> None:
+def test_user_settings_are_kept(machine, given: dict[str, str]) -> None:
     machine(4, "200000")
     environment = dict(given)
     configure_threads(environment)
     assert environment == {"OMP_NUM_THREADS": "2", **given}
 
 
-def test_threads_without_a_number_follow_the_processors(machine, monkeypatch) -> None:
+def test_default_number_of_threads_follows_the_processors(machine, monkeypatch) -> None:
     import torch
 
     from regard.training.device import use_threads
@@ -140,7 +140,7 @@ import os, sys
 class Watch:
     def find_spec(self, name, path=None, target=None):
         if name == "torch":
-            print("torch finds", os.environ.get("GOMP_SPINCOUNT"), os.environ.get("OMP_WAIT_POLICY"))
+            print("torch imported with", os.environ.get("GOMP_SPINCOUNT"), os.environ.get("OMP_WAIT_POLICY"))
 sys.meta_path.insert(0, Watch())
 from regard.cli.main import main
 sys.argv = ["regard", "translate", "nowhere"]
@@ -148,15 +148,15 @@ main()
 """
 
 
-def test_a_command_has_chosen_before_torch_is_imported() -> None:
-    assert f"torch finds {SPINS} None" in _run(COMMAND).stdout
-    assert "torch finds None passive" in _run(COMMAND, OMP_WAIT_POLICY="passive").stdout
-    assert "torch finds 7 None" in _run(COMMAND, GOMP_SPINCOUNT="7").stdout
+def test_command_sets_openmp_variables_before_importing_torch() -> None:
+    assert f"torch imported with {SPINS} None" in _run(COMMAND).stdout
+    assert "torch imported with None passive" in _run(COMMAND, OMP_WAIT_POLICY="passive").stdout
+    assert "torch imported with 7 None" in _run(COMMAND, GOMP_SPINCOUNT="7").stdout
 
 
-def test_the_openmp_library_of_torch_takes_the_choice() -> None:
+def test_openmp_library_of_torch_reads_the_settings() -> None:
     code = "import regard; regard.configure_threads(); import torch"
     shown = _run(code, OMP_DISPLAY_ENV="VERBOSE").stderr
     if "GOMP_SPINCOUNT" not in shown:
-        pytest.skip("this build of torch has another OpenMP library than GNU's")
+        pytest.skip("this build of torch does not use the OpenMP library of GNU")
     assert f"GOMP_SPINCOUNT = '{SPINS}'" in shown

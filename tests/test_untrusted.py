@@ -1,4 +1,4 @@
-"""A model directory that was made to harm: it is refused, at once, and nothing outside it is read."""
+"""A malicious model directory is rejected quickly, and no file outside it is read."""
 
 import json
 import os
@@ -30,6 +30,7 @@ MODELS = {
 
 @pytest.fixture(params=list(MODELS))
 def folder(request, tmp_path):
+    """Return a model directory whose config names files outside it."""
     model = {"kind": request.param, **MODELS[request.param]}
     config = from_dict(RunConfig, {"data": {"train": [PAIR], "valid": PAIR}, "model": model})
     save_text(TextPair(SIDE, SIDE), tmp_path)
@@ -40,7 +41,7 @@ def folder(request, tmp_path):
 
 
 def forge(folder, old, new):
-    """Change the config, and the checksum of it that the weights have."""
+    """Change the config, and the checksum of it that is stored with the weights; return the old text."""
     path, file = folder / "config.toml", folder / "model.safetensors"
     before = path.read_text()
     assert old in before
@@ -51,7 +52,7 @@ def forge(folder, old, new):
     return before
 
 
-def test_a_whole_directory_is_loaded_whatever_paths_its_config_names(folder, monkeypatch):
+def test_loading_does_not_open_paths_named_in_the_config(folder, monkeypatch):
     opened = []
 
     def watched(path, *rest, _open=os.open, **named):
@@ -64,7 +65,7 @@ def test_a_whole_directory_is_loaded_whatever_paths_its_config_names(folder, mon
 
 
 @pytest.mark.parametrize("name", ["config.toml", "text.json", "source.vocabulary", "model.safetensors"])
-def test_links_out_of_it_and_pipes_are_refused(folder, tmp_path_factory, name):
+def test_external_links_and_pipes_are_rejected(folder, tmp_path_factory, name):
     other = tmp_path_factory.mktemp("other") / name
     (folder / name).rename(other)
     (folder / name).symlink_to(other)
@@ -76,7 +77,7 @@ def test_links_out_of_it_and_pipes_are_refused(folder, tmp_path_factory, name):
         load_model(folder, "cpu")
 
 
-def test_sizes_that_the_weights_do_not_have_take_neither_time_nor_memory(folder):
+def test_forged_sizes_are_rejected_quickly(folder):
     kind = load_model(folder, "cpu").config.model.kind
     for old, new in {
         "lstm": [("embedding = 4", "embedding = 16384"), ("layers = 1", "layers = 100")],
@@ -91,7 +92,7 @@ def test_sizes_that_the_weights_do_not_have_take_neither_time_nor_memory(folder)
         (folder / "config.toml").write_text(before)
 
 
-def test_shapes_are_those_of_the_tensors(folder):
+def test_shapes_from_the_header_match_the_tensors(folder):
     shapes = read_shapes(folder / "model.safetensors")
     assert shapes == {
         name: tuple(value.shape) for name, value in weights_of(load_model(folder, "cpu").model).items()
@@ -102,7 +103,7 @@ def test_shapes_are_those_of_the_tensors(folder):
         read_shapes(folder / "model.safetensors")
 
 
-def test_an_array_of_prepared_text_is_sealed(tmp_path):
+def test_any_changed_byte_of_a_data_array_is_detected(tmp_path):
     path = tmp_path / "counted.fertilities"
     write_array(path, np.arange(5, dtype=np.int32))
     np.testing.assert_array_equal(read_array(path, "int32", 5), np.arange(5))
@@ -118,7 +119,7 @@ def test_an_array_of_prepared_text_is_sealed(tmp_path):
 
 
 @pytest.mark.parametrize("file", ["text.json"])
-def test_descriptions_of_other_types_are_refused(folder, file):
+def test_description_with_wrong_types_is_rejected(folder, file):
     content = json.loads((folder / file).read_text())
     for name in content:
         for wrong in (1, "x", [[]], {"a": {"b": 1}}, None if name == "source" else 2.5):

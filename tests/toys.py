@@ -1,4 +1,4 @@
-"""A mechanism small enough to see through, that uses all of the contract."""
+"""A small attention mechanism that implements the whole contract of `regard.attention.base`."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,10 @@ __all__ = ["TwoContexts", "TwoReading"]
 
 @dataclass(frozen=True)
 class TwoReading(Reading):
-    """Two contexts; the token tells which of them was right."""
+    """Two contexts, each with its own attention weights.
+
+    The likelihood of the generated token updates the probabilities of the two contexts.
+    """
 
     both: torch.Tensor
 
@@ -24,7 +27,10 @@ class TwoReading(Reading):
 
 
 class TwoContexts(Attention):
-    """A toy mechanism that observes: a flat and a sharp look at the source, and Bayes' rule between them."""
+    """A mechanism with a flat and a sharp distribution over the source, combined with Bayes' rule.
+
+    The flat one is the softmax of the scores, the sharp one is the softmax of five times the scores.
+    """
 
     observes = True
 
