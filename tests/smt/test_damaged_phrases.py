@@ -1,4 +1,4 @@
-"""A damaged or forged phrase-based system is refused, or translates; it never reads beyond its arrays."""
+"""A damaged or forged phrase-based system is rejected or translates, and never indexes beyond its arrays."""
 
 import json
 import random
@@ -34,11 +34,12 @@ def saved(decoder: Decoder, tmp_path: Path) -> Path:
 
 
 def sizes(decoder: Decoder) -> tuple[int, int]:
+    """Return the sizes of the source and the target vocabulary."""
     return decoder.table.trie.levels[2] - 1, len(decoder.language_ids)
 
 
 def text_of(decoder: Decoder) -> TextPair:
-    """Vocabularies of the decoder's sizes."""
+    """Return a text pair with vocabularies of the decoder's sizes."""
     tokenizer = WordsTokenizer(WordsConfig())
     sides = (
         Vocabulary((*SPECIALS, *(f"w{i}" for i in range(size - len(SPECIALS))))) for size in sizes(decoder)
@@ -47,15 +48,15 @@ def text_of(decoder: Decoder) -> TextPair:
     return TextPair(source, target)
 
 
-def test_every_damaged_file_is_named(saved: Path, decoder: Decoder) -> None:
-    draw = random.Random(1)
+def test_damaged_file_is_named(saved: Path, decoder: Decoder) -> None:
+    rng = random.Random(1)
     files = sorted((saved / "phrase").glob("*.npy"))
     assert len(files) == 18
     for path in files:
         whole = path.read_bytes()
         for _ in range(10):
             damaged = bytearray(whole)
-            damaged[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+            damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
             path.write_bytes(bytes(damaged))
             with pytest.raises(CheckpointError, match=f"{path.name}: truncated or altered"):
                 load_decoder(saved, text_of(decoder), PhraseConfig())
@@ -63,7 +64,7 @@ def test_every_damaged_file_is_named(saved: Path, decoder: Decoder) -> None:
     assert load_decoder(saved, text_of(decoder), PhraseConfig())[1] == 1.0
 
 
-def test_names_of_another_place_are_refused(saved: Path, decoder: Decoder) -> None:
+def test_file_names_outside_the_directory_are_rejected(saved: Path, decoder: Decoder) -> None:
     about = saved / "phrase" / "about.json"
     content = json.loads(about.read_text())
     (saved / "other").write_text("x")
@@ -74,7 +75,7 @@ def test_names_of_another_place_are_refused(saved: Path, decoder: Decoder) -> No
         load_decoder(saved, text_of(decoder), PhraseConfig())
 
 
-def test_a_description_nested_too_deeply_or_of_other_types_is_refused(saved: Path) -> None:
+def test_malformed_description_is_rejected(saved: Path) -> None:
     about = saved / "phrase" / "about.json"
     content = json.loads(about.read_text())
     wrong = [content | {name: [[1]]} for name in ("format", "bleu", "weights", "sha256", "fingerprint")]
@@ -86,9 +87,9 @@ def test_a_description_nested_too_deeply_or_of_other_types_is_refused(saved: Pat
 
 
 @pytest.mark.parametrize("part", [PhraseTable, LanguageModel])
-def test_forged_arrays_are_refused_or_harmless(part, decoder: Decoder, tmp_path: Path) -> None:
-    """Whoever forges arrays forges their checksums, too: what counts is that no index leaves its array."""
-    draw = np.random.default_rng(5)
+def test_forged_arrays_are_rejected_or_translate(part, decoder: Decoder, tmp_path: Path) -> None:
+    """Forged arrays have valid checksums, so the checks must keep every index within its array."""
+    rng = np.random.default_rng(5)
     (decoder.table if part is PhraseTable else decoder.model).save(tmp_path)
     refused = 0
     for path in sorted(tmp_path.glob("*.npy")):
@@ -96,17 +97,18 @@ def test_forged_arrays_are_refused_or_harmless(part, decoder: Decoder, tmp_path:
         for case in range(25):
             array = np.load(path).copy()
             values = array.reshape(-1).view(np.uint8) if case % 2 else array.reshape(-1)
-            place = draw.integers(values.size)
+            place = rng.integers(values.size)
             values[place] = (
-                draw.integers(256) if case % 2 else draw.choice([-1, 2**31 - 1, 0, values[place] + 1])
+                rng.integers(256) if case % 2 else rng.choice([-1, 2**31 - 1, 0, values[place] + 1])
             )
             np.save(path, array if case % 5 else array[:-1])
-            refused += not harmless(part, decoder, tmp_path)
+            refused += not loads_and_translates(part, decoder, tmp_path)
             path.write_bytes(whole)
     assert refused > 100
 
 
-def harmless(part, decoder: Decoder, folder: Path) -> bool:
+def loads_and_translates(part, decoder: Decoder, folder: Path) -> bool:
+    """Return False if loading is refused; otherwise translate and return True."""
     try:
         loaded = part.load(folder)
         if part is PhraseTable:

@@ -1,4 +1,4 @@
-"""Search against brute force: all ways to cut, translate and order a sentence."""
+"""Phrase-based search compared with brute force over all segmentations, translations and orders."""
 
 import itertools
 from dataclasses import replace
@@ -15,6 +15,7 @@ LN10 = np.log(10)
 
 
 def segmentations(n: int, longest: int) -> list[list[tuple[int, int]]]:
+    """Return all ways to split n words into phrases of at most `longest` words."""
     if n == 0:
         return [[]]
     return [
@@ -25,7 +26,10 @@ def segmentations(n: int, longest: int) -> list[list[tuple[int, int]]]:
 
 
 def allowed(spans: tuple[tuple[int, int], ...], limit: int) -> bool:
-    """No jump beyond the limit, and no phrase that ends so far after a gap."""
+    """Return whether the order of the phrases respects the distortion limit.
+
+    A jump must not exceed the limit. A phrase after a gap must end within the limit of the gap.
+    """
     covered: set[int] = set()
     last = 0
     for start, end in spans:
@@ -38,7 +42,7 @@ def allowed(spans: tuple[tuple[int, int], ...], limit: int) -> bool:
 
 
 def choices(decoder: Decoder, source: list[int], span: tuple[int, int]) -> list[int | None]:
-    """The pairs for a span; none stands for a copied word."""
+    """Return the phrase pairs for a span; None stands for a copied unknown word."""
     found: list[int | None] = list(decoder.table.lookup(source[slice(*span)]))
     return [None] if not found and span[1] - span[0] == 1 else found
 
@@ -46,15 +50,15 @@ def choices(decoder: Decoder, source: list[int], span: tuple[int, int]) -> list[
 def features(
     decoder: Decoder, source: list[int], spans: tuple[tuple[int, int], ...], entries: tuple[int | None, ...]
 ) -> tuple[np.ndarray, tuple[int, ...]]:
-    """The features of one derivation, summed up plainly."""
+    """Return the features and the words of one derivation, summed without caching."""
     table, model = decoder.table, decoder.model
     found, words, first, last = np.zeros(FEATURES), [], 0, 0
     third = [np.log(1 / 3)] * 6
     rows = [third if entry is None else table.reordering[entry].tolist() for entry in entries]
     for place, ((start, end), entry) in enumerate(zip(spans, entries, strict=True)):
-        said = [COPIED] if entry is None else table.target(entry).tolist()
-        words += said
-        found[1] -= len(said)
+        phrase = [COPIED] if entry is None else table.target(entry).tolist()
+        words += phrase
+        found[1] -= len(phrase)
         found[2] -= 1
         found[3] += entry is None
         found[4] -= abs(start - last)
@@ -73,7 +77,7 @@ def features(
 
 
 def derivations(decoder: Decoder, source: list[int]) -> dict[tuple[int, ...], float]:
-    """The best score of each translation."""
+    """Return the best score of each translation."""
     best: dict[tuple[int, ...], float] = {}
     for cut in segmentations(len(source), decoder.table.trie.order):
         options = {span: choices(decoder, source, span) for span in cut}
@@ -89,10 +93,10 @@ def derivations(decoder: Decoder, source: list[int]) -> dict[tuple[int, ...], fl
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 60])
-@pytest.mark.parametrize("lexicalised", [True, False])
-def test_unlimited_stacks_find_what_brute_force_finds(limit: int, lexicalised: bool) -> None:
+@pytest.mark.parametrize("lexicalized", [True, False])
+def test_unlimited_stacks_equal_brute_force(limit: int, lexicalized: bool) -> None:
     for seed in (1, 2, 3):
-        decoder, corpus = toy_decoder(seed, replace(EXACT, limit=limit), lexicalised)
+        decoder, corpus = toy_decoder(seed, replace(EXACT, limit=limit), lexicalized)
         source = [*corpus.source.sentence(seed).tolist()[:3], -1][-3 if limit == 60 else -4 :]
         expected = derivations(decoder, source)
         ranked = sorted(expected.values(), reverse=True)
@@ -104,7 +108,7 @@ def test_unlimited_stacks_find_what_brute_force_finds(limit: int, lexicalised: b
             assert one.score == pytest.approx(expected[one.words], abs=1e-5)
 
 
-def test_the_score_of_a_translation_is_that_of_its_features() -> None:
+def test_score_is_features_times_weights() -> None:
     decoder, corpus = toy_decoder(4, Beam(stack=20))
     sources = [corpus.source.sentence(row).tolist() for row in range(len(corpus))]
     for several in decoder.translate(sources, nbest=10):
@@ -115,26 +119,26 @@ def test_the_score_of_a_translation_is_that_of_its_features() -> None:
 def test_every_source_word_is_covered_exactly_once() -> None:
     decoder, corpus = toy_decoder(5, Beam(stack=5, limit=3))
     words = corpus.source.tokens.tolist()
-    # Longer than any bitmap, with words that nobody knows.
+    # Unknown words, and a sentence with more words than a machine word has bits.
     sources = [words[:17], [-1, *words[:5], -1], (words * 9)[:150], [-1]]
     for source, several in zip(sources, decoder.translate(sources, nbest=3), strict=True):
         assert several
         for found in several:
-            covered = sorted(i for piece in found.pieces for i in range(piece.start, piece.end))
+            covered = sorted(i for phrase in found.pieces for i in range(phrase.start, phrase.end))
             assert covered == list(range(len(source)))
-            for piece in found.pieces:
-                if piece.words == (COPIED,):
-                    assert piece.end - piece.start == 1
-                assert all(piece.start <= i < piece.end and j < len(piece.words) for i, j in piece.links)
+            for phrase in found.pieces:
+                if phrase.words == (COPIED,):
+                    assert phrase.end - phrase.start == 1
+                assert all(phrase.start <= i < phrase.end and j < len(phrase.words) for i, j in phrase.links)
 
 
-def test_an_empty_sentence_has_no_translation() -> None:
+def test_empty_sentence_has_no_translation() -> None:
     decoder, corpus = toy_decoder(5)
     source = corpus.source.sentence(0).tolist()
     assert [len(found) for found in decoder.translate([[], source, []])] == [0, 1, 0]
 
 
-def test_wider_stacks_never_find_worse() -> None:
+def test_larger_stacks_never_give_lower_scores() -> None:
     for seed in range(6, 10):
         decoder, corpus = toy_decoder(seed)
         source = corpus.source.tokens.tolist()[:9]
@@ -144,7 +148,7 @@ def test_wider_stacks_never_find_worse() -> None:
             assert narrow.translate([source])[0][0].score <= best + 1e-9
 
 
-def test_threads_change_nothing() -> None:
+def test_translations_do_not_depend_on_number_of_threads() -> None:
     decoder, corpus = toy_decoder(11, Beam(stack=10))
     sources = [corpus.source.sentence(row).tolist() for row in range(len(corpus))]
     one, two = decoder.translate(sources, 3), decoder.translate(sources, 3, threads=2)
@@ -153,7 +157,7 @@ def test_threads_change_nothing() -> None:
     ]
 
 
-def test_future_cost_is_the_best_way_to_cut_a_span() -> None:
+def test_future_cost_is_the_best_segmentation_of_a_span() -> None:
     decoder, corpus = toy_decoder(12)
     source = corpus.source.tokens[:7].astype(np.int64)
     settings = decoder.table.trie.order, 20, True

@@ -1,4 +1,4 @@
-"""The language model against its formulas, and ARPA files."""
+"""The n-gram language model compared with its formulas, and ARPA files."""
 
 import gzip
 import itertools
@@ -20,13 +20,13 @@ from regard.smt.language_model import LanguageModel, read_sentences
 
 
 def some_text(lines: int = 400) -> list[list[str]]:
-    """Words with habits: each depends on the one before it."""
-    draw = random.Random(3)
+    """Return random sentences in which each word depends on the preceding one."""
+    rng = random.Random(3)
     text = []
     for _ in range(lines):
         words, word = [], 0
-        for _ in range(draw.randint(1, 9)):
-            word = int(draw.paretovariate(0.7) + 3 * word) % 60
+        for _ in range(rng.randint(1, 9)):
+            word = int(rng.paretovariate(0.7) + 3 * word) % 60
             words.append(f"w{word}")
         text.append(words)
     return text
@@ -36,7 +36,7 @@ TEXT = some_text()
 
 
 class Reference:
-    """Interpolated modified Kneser-Ney from the formulas, with dictionaries."""
+    """Interpolated modified Kneser-Ney smoothing, written from the formulas with dictionaries."""
 
     def __init__(self, text: list[list[str]], order: int) -> None:
         self.order = order
@@ -77,51 +77,51 @@ class Reference:
 
 
 @pytest.mark.parametrize("order", [1, 2, 4])
-def test_probabilities_are_those_of_the_formulas(order: int) -> None:
+def test_probabilities_equal_the_formulas(order: int) -> None:
     model, wanted = estimate(TEXT, order), Reference(TEXT, order)
     sentences = [*TEXT[:20], ["w1", "new", "w2", "w3"], ["w59", "w58", "w57", "w59"], []]
     for words in sentences:
-        said = [word if word in wanted.words else "<unk>" for word in words]
-        line = ("<s>", *said, "</s>")
+        known = [word if word in wanted.words else "<unk>" for word in words]
+        line = ("<s>", *known, "</s>")
         expected = [math.log10(wanted.prob(line[:i], line[i])) for i in range(1, len(line))]
         assert model.score(words) == pytest.approx(expected, abs=2e-5)
 
 
 @pytest.mark.parametrize("order", [1, 3])
-def test_probabilities_sum_to_one_after_any_context_seen_or_not(order: int) -> None:
+def test_probabilities_sum_to_one_after_any_context(order: int) -> None:
     model = estimate(TEXT, order)
-    said = [word for word in model.spelling if word not in ("<s>", "</s>")]
+    vocabulary = [word for word in model.spelling if word not in ("<s>", "</s>")]
     for context in (["w1"], ["w1", "w2"], ["w59", "w58"], ["never"], ["w3", "never"], TEXT[0], []):
-        total = sum(10 ** model.score([*context, word], end=False)[-1] for word in said)
+        total = sum(10 ** model.score([*context, word], end=False)[-1] for word in vocabulary)
         total += 10 ** model.score(context)[-1]
         assert total == pytest.approx(1, abs=1e-5)
 
 
-def test_a_bigram_model_worked_out_by_hand() -> None:
-    # a b / a c: few counts, so the discounts are the fallback, 0.5 for what was seen once.
+def test_bigram_probabilities_equal_manual_calculation() -> None:
+    # The text is "a b" and "a c". With so few counts the fallback discounts apply: 0.5 for a count of 1.
     model = estimate([["a", "b"], ["a", "c"]], 2)
-    # Continuation counts: a 1 (after <s>), b 1, c 1, </s> 2 (after b, c); in all 5; words and <unk> 5.
-    free = (0.5 * 3 + 1.0) / 5  # three of count 1 lose 0.5 each, one of count 2 loses 1
+    # Continuation counts: a 1 (after <s>), b 1, c 1, </s> 2 (after b, c); total 5. Vocabulary with <unk>: 5.
+    free = (0.5 * 3 + 1.0) / 5  # 0.5 for each of three counts of 1, and 1 for the count of 2
     b = (1 - 0.5) / 5 + free / 5
-    after_a = 0.5 / 2 + (0.5 * 2 / 2) * b  # a b once, a c once
+    after_a = 0.5 / 2 + (0.5 * 2 / 2) * b  # "a b" and "a c" occur once each
     assert model.score(["a", "b"])[1] == pytest.approx(math.log10(after_a), abs=1e-6)
 
 
-def test_words_spelt_like_marks_are_unknown() -> None:
+def test_words_spelled_like_boundary_symbols_are_unknown() -> None:
     model = estimate([["a", "<s>", "b", "</s>", "c"], ["a", "b"]], 2)
     assert model.score(["<s>"]) == model.score(["never seen"])
     assert "<s>" not in {model.spelling[w] for w in model.trie.words[model.trie.nodes(2)]}
 
 
-def test_an_order_higher_than_the_text_allows_is_refused() -> None:
-    with pytest.raises(DataError, match="as the order 5 requires; use an order of at most 4"):
+def test_order_higher_than_the_text_allows_is_rejected() -> None:
+    with pytest.raises(DataError, match="order 5 is higher than the text allows; the highest is 4"):
         estimate([["a", "b"], ["c"]], 5, "tiny.en")
-    with pytest.raises(DataError, match="contains no word"):
+    with pytest.raises(DataError, match="holds no word"):
         estimate([[], []], 1)
 
 
 @pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
-def test_an_arpa_file_gives_the_model_back(tmp_path: Path, name: str) -> None:
+def test_arpa_file_round_trip_preserves_scores(tmp_path: Path, name: str) -> None:
     model = estimate(TEXT, 3)
     write_arpa(model, tmp_path / name)
     again = read_arpa(tmp_path / name)
@@ -130,16 +130,16 @@ def test_an_arpa_file_gives_the_model_back(tmp_path: Path, name: str) -> None:
         assert again.score(words) == pytest.approx(model.score(words), abs=1e-5)
 
 
-def test_a_packed_arpa_file_holds_neither_the_clock_nor_a_name(tmp_path: Path) -> None:
+def test_compressed_arpa_file_contains_no_time_or_file_name(tmp_path: Path) -> None:
     write_arpa(estimate(TEXT, 2), tmp_path / "m.arpa.gz")
     write_arpa(estimate(TEXT, 2), tmp_path / "other.gz")
     content = (tmp_path / "m.arpa.gz").read_bytes()
-    # RFC 1952: flags, then four bytes of time; 0 is none.
+    # RFC 1952: one byte of flags, then four bytes of modification time; 0 means no time.
     assert content[3:8] == bytes(5)
     assert content == (tmp_path / "other.gz").read_bytes()
 
 
-def test_a_folder_gives_the_model_back_exactly(tmp_path: Path) -> None:
+def test_saved_model_loads_exactly(tmp_path: Path) -> None:
     model = estimate(TEXT, 3)
     model.save(tmp_path)
     again = LanguageModel.load(tmp_path)
@@ -168,7 +168,7 @@ ngram 2=2
 """
 
 
-def test_an_arpa_file_of_another_tool_backs_off(tmp_path: Path) -> None:
+def test_arpa_file_of_another_tool_backs_off(tmp_path: Path) -> None:
     path = tmp_path / "x.arpa"
     path.write_text(ARPA)
     model = read_arpa(path)
@@ -181,20 +181,20 @@ def test_an_arpa_file_of_another_tool_backs_off(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("\\data\\", "", "expected the section"),
-        ("ngram 1=4", "ngram 1=5", "before it has 4 1-grams, but the header declares 5"),
+        ("ngram 1=4", "ngram 1=5", "4 1-grams before it, the head of the file says 5"),
         ("ngram 2=2\n", "ngram 3=2\n", "line 4: 'ngram 3=2'; expected 'ngram 2=COUNT'"),
         ("\\2-grams:", "\\3-grams:", r"expected the section \\2-grams:"),
         ("\\end\\", "", "ends after line"),
         ("a </s>", "a b", "line 14: the word 'b' is not among the 1-grams"),
         ("-0.1\ta </s>", "-0.1\ta", "line 14: "),
         ("-0.1\ta", "minus\ta", "line 14: .*numbers"),
-        ("-0.1\ta </s>", "-0.1\t<s> a", "duplicate n-gram, first given in line 13"),
+        ("-0.1\ta </s>", "-0.1\t<s> a", "stands there already, in line 13"),
         ("-0.5\t</s>", "0.5\t</s>", "line 9: .*above 0"),
         ("-0.5\t</s>", "nan\t</s>", "line 9: .*finite"),
-        ("-0.5\t</s>", "-0.5\tb", "line 12: the 1-grams before it do not contain </s>"),
+        ("-0.5\t</s>", "-0.5\tb", "line 12: the 1-grams before it have no </s>"),
     ],
 )
-def test_a_damaged_arpa_file_is_refused_with_its_line(
+def test_damaged_arpa_file_is_rejected_with_its_line(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     path = tmp_path / "x.arpa"
@@ -204,7 +204,7 @@ def test_a_damaged_arpa_file_is_refused_with_its_line(
     assert str(path) in str(caught.value)
 
 
-def test_the_command_writes_an_arpa_file_and_tells_the_perplexity(tmp_path: Path) -> None:
+def test_command_writes_arpa_file_and_reports_perplexity(tmp_path: Path) -> None:
     train, valid, out = tmp_path / "train", tmp_path / "valid", tmp_path / "out.arpa.gz"
     train.write_text("".join(" ".join(words) + "\n" for words in TEXT))
     valid.write_text("w1 w2 new\nw5\n")
@@ -223,14 +223,14 @@ def test_the_command_writes_an_arpa_file_and_tells_the_perplexity(tmp_path: Path
         CliRunner().invoke(app, ["lm", str(train)], catch_exceptions=False)
 
 
-def test_an_arpa_file_without_the_unknown_word_gives_it_what_kenlm_does(tmp_path: Path) -> None:
-    """KenLM (Heafield 2011) takes -100 for a missing `<unk>` (`Config::unknown_missing_logprob`)."""
+def test_missing_unknown_word_gets_the_log_probability_of_kenlm(tmp_path: Path) -> None:
+    """KenLM (Heafield, 2011) assigns -100 to a missing `<unk>` (`Config::unknown_missing_logprob`)."""
     path = tmp_path / "x.arpa"
     path.write_text(ARPA.replace("ngram 1=4", "ngram 1=3").replace("-1.0\t<unk>\n", ""))
     assert read_arpa(path).score(["b"]) == pytest.approx([-0.5 - 100, -0.5])
 
 
-def test_words_of_an_arpa_file_hold_unicode_spaces(tmp_path: Path) -> None:
+def test_words_may_contain_unicode_spaces(tmp_path: Path) -> None:
     path = tmp_path / "x.arpa"
     path.write_text(ARPA.replace("\ta", "\t1\u3000a").replace("<s> a", "<s> 1\u3000a"))
     assert read_arpa(path).score(["1\u3000a"]) == pytest.approx([-0.2, -0.1])
@@ -241,7 +241,7 @@ def test_words_of_an_arpa_file_hold_unicode_spaces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
-def test_an_arpa_file_is_written_through_a_pipe_and_a_link(tmp_path: Path, name: str) -> None:
+def test_arpa_file_is_written_through_pipe_and_symbolic_link(tmp_path: Path, name: str) -> None:
     model = estimate(TEXT[:5], 2)
     write_arpa(model, tmp_path / name)
     whole = (tmp_path / name).read_bytes()
@@ -254,12 +254,12 @@ def test_an_arpa_file_is_written_through_a_pipe_and_a_link(tmp_path: Path, name:
     link.symlink_to(tmp_path / "real")
     write_arpa(model, link)
     assert link.is_symlink() and (tmp_path / "real").read_bytes() == whole
-    if Path("/dev/null").is_char_device() and os.geteuid() != 0:  # root would lose its device
+    if Path("/dev/null").is_char_device() and os.geteuid() != 0:  # root could replace the device
         write_arpa(model, Path("/dev/null"))
 
 
 @pytest.mark.parametrize("count", ["9" * 5000, "1" * 16, "²", "-1", "1e3", ""])
-def test_a_count_of_ngrams_that_no_model_has_is_an_error_of_its_line(tmp_path, count):
+def test_invalid_ngram_count_is_reported_with_its_line(tmp_path, count):
     path = tmp_path / "wrong.arpa"
     path.write_text(f"\\data\\\nngram 1={count}\n\n\\1-grams:\n-1\t<unk>\n-1\t</s>\n\n\\end\\\n")
     with pytest.raises(DataError, match=r"line 2: .*expected 'ngram 1=COUNT'"):

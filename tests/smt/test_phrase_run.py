@@ -1,4 +1,4 @@
-"""A phrase-based system from its config to its translations, as a user runs it."""
+"""A phrase-based system from its config file to its translations, as a user runs it."""
 
 import json
 import math
@@ -43,6 +43,7 @@ tuning = {{ rounds = 1, nbest = 20, restarts = 0 }}
 
 
 def run(*arguments, input: str | None = None):
+    """Run the command line in this process and require exit status 0."""
     result = CliRunner().invoke(app, [str(a) for a in arguments], input=input)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -61,22 +62,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def translator(folder: Path) -> PhraseTranslator:
+    """Return the translator of the trained model."""
     config = load_config(folder / "model")
     assert isinstance(config.model, PhraseConfig)
     return PhraseTranslator(load_phrases(folder / "model", config.model), config.search)
 
 
-def test_a_trained_system_says_most_words_of_the_references(folder: Path) -> None:
+def test_trained_system_produces_most_reference_words(folder: Path) -> None:
     out = folder / "out.en"
     run("translate", folder / "model", "--input", folder / "test.de", "--output", out, "--threads", 1)
     texts = (path.read_text().splitlines() for path in (out, folder / "test.en"))
-    said, wanted = ([set(line.split()) for line in lines] for lines in texts)
-    assert len(said) == len(wanted) == 30
-    found = sum(len(one & other) for one, other in zip(said, wanted, strict=True))
+    output, wanted = ([set(line.split()) for line in lines] for lines in texts)
+    assert len(output) == len(wanted) == 30
+    found = sum(len(one & other) for one, other in zip(output, wanted, strict=True))
     assert found > 0.5 * sum(map(len, wanted))
 
 
-def test_a_system_of_other_text_is_not_taken_for_this_one(tmp_path: Path) -> None:
+def test_changed_training_data_is_detected(tmp_path: Path) -> None:
     write(tmp_path, {"train": 120, "valid": 10, "test": 10}, seed=1)
     (tmp_path / "run.toml").write_text(SETTINGS.format(folder=tmp_path))
     for words in ("Best validation BLEU", "an earlier run had finished"):
@@ -87,7 +89,7 @@ def test_a_system_of_other_text_is_not_taken_for_this_one(tmp_path: Path) -> Non
 
 
 def trained_table(folder: Path, weights: list[float], **data: object) -> PhraseTable:
-    """The phrase table of a run on the same corpus so many times."""
+    """Return the phrase table of a run on the same corpus, listed once per sampling weight."""
     settings = tomllib.loads(SETTINGS.format(folder=folder.parent))
     corpora = [{**settings["data"]["train"][0], "weight": weight} for weight in weights]
     settings["data"] |= {"folder": str(folder / "prepared"), "train": corpora, **data}
@@ -97,37 +99,37 @@ def trained_table(folder: Path, weights: list[float], **data: object) -> PhraseT
     return load_phrases(folder, config.model).decoder.table
 
 
-def test_a_corpus_counts_as_often_as_its_weight_says(tmp_path: Path) -> None:
+def test_corpus_weight_multiplies_counts(tmp_path: Path) -> None:
     write(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
-    twice, weighed = trained_table(tmp_path / "a", [1.0, 1.0]), trained_table(tmp_path / "b", [2.0])
+    twice, weighted = trained_table(tmp_path / "a", [1.0, 1.0]), trained_table(tmp_path / "b", [2.0])
     once = trained_table(tmp_path / "c", [1.0])
-    assert np.array_equal(twice.scores, weighed.scores) and np.array_equal(twice.targets, weighed.targets)
-    assert not np.array_equal(once.scores, weighed.scores)
+    assert np.array_equal(twice.scores, weighted.scores) and np.array_equal(twice.targets, weighted.targets)
+    assert not np.array_equal(once.scores, weighted.scores)
 
 
-def test_no_phrase_holds_a_word_that_the_vocabulary_lacks(tmp_path: Path) -> None:
+def test_phrases_contain_only_vocabulary_words(tmp_path: Path) -> None:
     write(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
     table = trained_table(tmp_path / "a", [1.0], min_count=3)
     assert len(table) and not (table.target_words == UNK).any()
     assert len(table.lookup([UNK])) == 0
 
 
-def test_copied_words_that_change_places_with_their_like_are_one_translation(folder: Path) -> None:
+def test_orders_of_equal_copied_words_give_one_translation(folder: Path) -> None:
     command = ("translate", folder / "model", "--nbest", 10, "--threads", 1)
     shown = run(*command, input="Zwackel Zwackel Quork\n").stdout.splitlines()
     lines = [line.split(" ||| ")[1] for line in shown]
-    assert len(lines) == len(set(lines)) == 3  # where Quork stands
+    assert len(lines) == len(set(lines)) == 3  # the three positions of Quork
     assert all(sorted(line.split()) == ["Quork", "Zwackel", "Zwackel"] for line in lines)
 
 
-def test_attention_is_that_of_the_links(folder: Path) -> None:
+def test_attention_equals_normalized_links(folder: Path) -> None:
     links, maps = folder / "links", folder / "maps"
     source = (folder / "test.de").read_text().splitlines()[:5]
     lines = "".join(f"{line}\n" for line in [*source, "", "Unbekanntes"])
     options = ("--alignment", links, "--attention", maps, "--threads", 1)
     shown = run("translate", folder / "model", *options, input=lines).stdout.splitlines()
     assert shown[5] == ""
-    assert shown[6] == "Unbekanntes"  # what nobody knows is copied
+    assert shown[6] == "Unbekanntes"  # an unknown word is copied
     assert links.read_text().splitlines()[5:] == ["", "0-0"]
     for entry in map(json.loads, maps.read_text().splitlines()):
         if not entry["posterior"]:
@@ -138,7 +140,7 @@ def test_attention_is_that_of_the_links(folder: Path) -> None:
         assert np.all(np.isclose(sums, 1) | (sums == 0))
 
 
-def test_nbest_lists_are_ranked_and_distinct(folder: Path) -> None:
+def test_nbest_list_is_sorted_and_distinct(folder: Path) -> None:
     line = (folder / "test.de").read_text().splitlines()[0]
     options = ("--nbest", 5, "--threads", 1)
     rows = run("translate", folder / "model", *options, input=line + "\n").stdout.splitlines()
@@ -148,20 +150,20 @@ def test_nbest_lists_are_ranked_and_distinct(folder: Path) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_analyses_take_a_phrase_based_model(folder: Path) -> None:
+def test_analysis_commands_accept_a_phrase_based_model(folder: Path) -> None:
     texts = ("--source", folder / "test.de", "--reference", folder / "test.en", "--threads", 1)
     assert "REP" in run("analyse", folder / "model", "--worst", *texts).output
     assert "BLEU" in run("analyse", folder / "model", "--by-length", "--tokenize", "none", *texts).output
 
 
-def test_the_same_config_finds_the_trained_system_and_another_is_refused(folder: Path) -> None:
+def test_finished_run_is_reused_and_another_config_is_rejected(folder: Path) -> None:
     again = run("train", folder / "run.toml", "threads=1", "--out", folder / "model")
     assert "an earlier run had finished" in again.output
     with pytest.raises(ConfigError, match=r"model\.order"):
         run("train", folder / "run.toml", "model.order=2", "--out", folder / "model")
 
 
-def test_a_run_that_was_stopped_goes_on_with_its_tables(folder: Path, tmp_path: Path, monkeypatch) -> None:
+def test_interrupted_run_resumes_with_its_tables(folder: Path, tmp_path: Path, monkeypatch) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -175,7 +177,7 @@ def test_a_run_that_was_stopped_goes_on_with_its_tables(folder: Path, tmp_path: 
         run("train", folder / "run.toml", "model.order=2", "--out", tmp_path / "model")
     assert (kept / "phrase" / "about.json").stat().st_mtime_ns == made
 
-    monkeypatch.setattr("regard.smt.training.align_corpus", stop)  # it is not aligned again
+    monkeypatch.setattr("regard.smt.training.align_corpus", stop)  # fails if the corpus is aligned again
     run("train", folder / "run.toml", "--out", tmp_path / "model")
     own, other = (
         {path.name: path.read_bytes() for path in (one / "phrase").iterdir()}
@@ -184,13 +186,13 @@ def test_a_run_that_was_stopped_goes_on_with_its_tables(folder: Path, tmp_path: 
     assert own == other
     assert not kept.exists()
 
-    kept.mkdir()  # as if stopped before it was removed
+    kept.mkdir()  # as if the run was stopped before it removed the directory
     (kept.parent / "phrases-ofanothertext").mkdir()
     run("train", folder / "run.toml", "--out", tmp_path / "model")
     assert not list(kept.parent.glob("phrases-*"))
 
 
-def test_lines_alone_and_together_are_translated_alike(folder: Path) -> None:
+def test_batch_equals_single(folder: Path) -> None:
     lines = (folder / "test.de").read_text().splitlines()[:6]
     model = translator(folder)
     together = [result.text for result in model.translate(number_lines(lines))]
@@ -201,24 +203,24 @@ def test_lines_alone_and_together_are_translated_alike(folder: Path) -> None:
 @pytest.mark.parametrize(
     "options", [("--sample",), ("--length-penalty", 1), ("--mbr", "chrf"), ("--set", "seed=2")]
 )
-def test_what_needs_a_neural_model_is_refused(folder: Path, options: tuple[object, ...]) -> None:
-    with pytest.raises(UsageError, match=f"{options[0]}: not available for phrase-based models"):
+def test_neural_options_are_rejected(folder: Path, options: tuple[object, ...]) -> None:
+    with pytest.raises(UsageError, match=f"{options[0]}: not for phrase-based models"):
         run("translate", folder / "model", *options, input="a\n")
 
 
-def test_other_commands_say_that_they_need_a_neural_model(folder: Path) -> None:
+def test_neural_loader_rejects_a_phrase_based_model(folder: Path) -> None:
     with pytest.raises(UsageError, match="phrase-based"):
         load_model(folder / "model")
 
 
-def test_settings_of_attention_are_refused(folder: Path) -> None:
+def test_fertilities_are_rejected_for_phrase_based_models(folder: Path) -> None:
     pair = {"source": "s", "target": "t"}
     data = {"train": [pair], "valid": pair, "fertility": {"kind": "constant", "value": 2.0}}
     with pytest.raises(ConfigError, match="has no attention"):
         from_dict(RunConfig, {"data": data, "model": {"kind": "phrase"}})
 
 
-def test_a_damaged_folder_is_refused(folder: Path) -> None:
+def test_damaged_model_is_rejected(folder: Path) -> None:
     model, config = folder / "model", load_config(folder / "model").model
     path = model / "phrase" / "phrases.scores.npy"
     whole = path.read_bytes()
@@ -239,53 +241,53 @@ def test_a_damaged_folder_is_refused(folder: Path) -> None:
     about.write_text(kept)
 
 
-def test_loaded_in_python_it_says_what_the_command_says(folder: Path) -> None:
+def test_python_api_equals_command_line(folder: Path) -> None:
     lines = (folder / "test.de").read_text().splitlines()[:4]
-    said = run("translate", folder / "model", "--threads", 1, input="\n".join(lines) + "\n").stdout
+    output = run("translate", folder / "model", "--threads", 1, input="\n".join(lines) + "\n").stdout
     model = regard.load(folder / "model")
     results = model.translate(lines, nbest=3)
-    assert [result.text for result in results] == said.splitlines()
+    assert [result.text for result in results] == output.splitlines()
     assert all(1 <= len(result.nbest) <= 3 for result in results)
-    (links,) = results[0].attention  # [T + 1, 1, S], a word's links sharing 1
+    (links,) = results[0].attention  # shape (T + 1, 1, S); the links of a target word share a weight of 1
     assert links.shape == (len(results[0].tokens) + 1, 1, len(results[0].source_tokens))
     assert set(links.sum(axis=-1).round(6).ravel()) <= {0, 1}
     assert "<svg" in results[0].plot().svg
 
 
 @pytest.mark.parametrize(
-    ("ask", "message"),
+    ("call", "message"),
     [
-        (lambda model: model.score("ein Hund", "a dog"), "cannot compute the probability"),
-        (lambda model: model.translate("ein Hund", look="all"), "no self-attention"),
+        (lambda model: model.score("ein Hund", "a dog"), "no probability"),
+        (lambda model: model.translate("ein Hund", look="all"), "no attention to itself"),
         (lambda model: model.translate("ein Hund", length_penalty=1.0), "length_penalty"),
         (lambda model: model.translate("ein Hund", fertilities={"Hund": 1}), "fertilities"),
     ],
 )
-def test_what_it_cannot_do_in_python_is_refused(folder: Path, ask, message: str) -> None:
+def test_unsupported_requests_are_rejected_in_python(folder: Path, call, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        ask(regard.load(folder / "model"))
+        call(regard.load(folder / "model"))
 
 
-def test_a_prefix_and_terms_are_refused_line_by_line(folder: Path) -> None:
+def test_prefix_and_required_terms_are_rejected_per_line(folder: Path) -> None:
     model = regard.load(folder / "model")
-    for asked in ({"prefix": "a"}, {"terms": ["dog"]}):
-        (result,) = model.translate(["ein Hund"], **asked)
-        assert "does not support prefixes" in (result.refused or "")
+    for options in ({"prefix": "a"}, {"terms": ["dog"]}):
+        (result,) = model.translate(["ein Hund"], **options)
+        assert "no prefix" in (result.refused or "")
 
 
-def test_it_is_not_loaded_with_what_it_has_not(folder: Path) -> None:
-    with pytest.raises(UsageError, match="ensembles of phrase-based models are not supported"):
+def test_ensembles_and_overrides_are_rejected(folder: Path) -> None:
+    with pytest.raises(UsageError, match="no ensembles"):
         regard.load(folder / "model", folder / "model")
     with pytest.raises(UsageError, match="settings"):
         regard.load(folder / "model", settings=["model.attention.contexts=0"])
 
 
-def test_forced_decoding_is_refused(folder: Path) -> None:
-    with pytest.raises(UsageError, match="cannot compute the probability"):
+def test_forced_decoding_is_rejected(folder: Path) -> None:
+    with pytest.raises(UsageError, match="no probability"):
         run("score", folder / "model", folder / "test.de", folder / "test.en")
 
 
-def test_it_is_served(folder: Path) -> None:
+def test_server_translates_with_a_phrase_based_model(folder: Path) -> None:
     (engine,) = load_engines([folder / "model"])
     assert engine.facts["kind"] == "phrase" and engine.facts["parameters"] > 0
     line = (folder / "test.de").read_text().splitlines()[0]
@@ -299,21 +301,21 @@ def test_it_is_served(folder: Path) -> None:
     assert isinstance(bounded, UsageError)
 
 
-def test_a_report_shows_it_beside_a_file_of_translations(folder: Path) -> None:
-    said, page = folder / "said.en", folder / "report.html"
-    run("translate", folder / "model", "--input", folder / "test.de", "--output", said, "--threads", 1)
+def test_report_compares_system_with_its_own_output_file(folder: Path) -> None:
+    output, page = folder / "output.en", folder / "report.html"
+    run("translate", folder / "model", "--input", folder / "test.de", "--output", output, "--threads", 1)
     texts = ("--test", folder / "test.de", folder / "test.en")
-    run("report", folder / "model", said, *texts, "--names", "phrases,file", "--output", page)
+    run("report", folder / "model", output, *texts, "--names", "phrases,file", "--output", page)
     data = re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)
     assert data is not None
     report = json.loads(data[1])
     (bleu,) = (metric["systems"] for metric in report["metrics"] if metric["key"] == "bleu")
-    assert bleu[0]["value"] == bleu[1]["value"] > 0  # what it says is what it wrote
+    assert bleu[0]["value"] == bleu[1]["value"] > 0  # the file contains the system's own output
     phrases, lines = report["systems"][0], report["systems"][1]
-    assert phrases["own"] and not phrases["forced"] and not lines["own"]  # it is not led through references
+    assert phrases["own"] and not phrases["forced"] and not lines["own"]  # forced decoding is not available
 
 
-def test_tables_are_not_read_beside_another_config(folder: Path, tmp_path: Path) -> None:
+def test_tables_are_not_loaded_with_another_config(folder: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(folder / "model", tmp_path / "model"))
     config = copy / "config.toml"
     config.write_text(config.read_text().replace("max_phrase = 4", "max_phrase = 3"))

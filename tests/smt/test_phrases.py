@@ -1,10 +1,10 @@
-"""Phrase pairs, their scores and their tables as text."""
+"""Phrase pairs, their scores, and phrase tables in text format."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_table import drawn_text, link_table
+from toy_table import link_table, random_text
 
 from regard.alignment.corpus import Corpus
 from regard.data.links import Links
@@ -15,7 +15,10 @@ from regard.smt.phrase_table import PhraseTable, train_table
 
 
 def brute_force(m: int, n: int, links: Links, longest: int) -> set[tuple[int, int, int, int]]:
-    """All pairs of spans that some link joins and none leaves."""
+    """Return all pairs of spans that are consistent with the links.
+
+    At least one link must lie inside the pair, and no link may leave it.
+    """
     found = set()
     for i1 in range(m):
         for i2 in range(i1 + 1, min(m, i1 + longest) + 1):
@@ -28,8 +31,8 @@ def brute_force(m: int, n: int, links: Links, longest: int) -> set[tuple[int, in
 
 
 @pytest.mark.parametrize("longest", [1, 3, 7])
-def test_phrase_pairs_are_those_of_the_definition(longest: int) -> None:
-    text, links = drawn_text(5, 60, 9)
+def test_phrase_pairs_equal_the_definition(longest: int) -> None:
+    text, links = random_text(5, 60, 9)
     found = extract(Corpus.from_tokens(text), link_table(links), longest)
     for row, ((source, target), linked) in enumerate(zip(text, links, strict=True)):
         places = np.flatnonzero(found.rows == row)
@@ -49,8 +52,8 @@ def test_phrase_pairs_are_those_of_the_definition(longest: int) -> None:
             assert {(b // 7, b % 7) for b in range(49) if int(found.links[k]) >> b & 1} == inside
 
 
-def test_orientations_follow_the_links_beside_a_phrase() -> None:
-    # Two words that swap, then one in its place.
+def test_orientations_follow_the_adjacent_links() -> None:
+    # Two swapped words, then one in monotone order.
     text = [(["a", "b", "c"], ["B", "A", "C"])]
     found = extract(Corpus.from_tokens(text), link_table([frozenset({(0, 1), (1, 0), (2, 2)})]), 1)
     by_source = {
@@ -58,9 +61,12 @@ def test_orientations_follow_the_links_beside_a_phrase() -> None:
         for s, back, ahead in zip(found.source_starts, found.back, found.ahead, strict=True)
     }
     monotone, swap, discontinuous = range(3)
-    assert by_source[1] == (discontinuous, swap)  # B opens, then A from its left
+    assert by_source[1] == (
+        discontinuous,
+        swap,
+    )  # B comes first, followed by A, whose source word is to the left
     assert by_source[0] == (swap, discontinuous)
-    assert by_source[2] == (discontinuous, monotone)  # C closes both sentences
+    assert by_source[2] == (discontinuous, monotone)  # C is last in both sentences
 
 
 TEXT = [(["a", "b"], ["A", "B"]), (["a"], ["A"]), (["a"], ["C"])]
@@ -68,6 +74,7 @@ LINKS = [frozenset({(0, 0), (1, 1)}), frozenset({(0, 0)}), frozenset({(0, 0)})]
 
 
 def scores(table: PhraseTable, corpus: Corpus, source: str, target: str) -> list[float]:
+    """Return the scores of a phrase pair as probabilities."""
     numbers = corpus.target.words.numbers(target.split())
     for entry in table.lookup(corpus.source.words.numbers(source.split())):
         if table.target(entry).tolist() == numbers:
@@ -75,7 +82,7 @@ def scores(table: PhraseTable, corpus: Corpus, source: str, target: str) -> list
     raise AssertionError(f"no {source} ||| {target}")
 
 
-def test_scores_worked_out_by_hand() -> None:
+def test_scores_equal_manual_calculation() -> None:
     corpus = Corpus.from_tokens(TEXT)
     table = train_table(corpus, link_table(LINKS), smoothing="none")
     assert scores(table, corpus, "a", "A") == pytest.approx([2 / 3, 2 / 3, 1, 1])
@@ -83,8 +90,8 @@ def test_scores_worked_out_by_hand() -> None:
     assert not table.lookup([99])
 
 
-def test_smoothed_probabilities_leave_less_than_all_to_what_was_seen() -> None:
-    text, links = drawn_text(5, 60)
+def test_smoothing_reserves_probability_for_unseen_phrases() -> None:
+    text, links = random_text(5, 60)
     corpus = Corpus.from_tokens(text)
     table = train_table(corpus, link_table(links), 3)
     for word in range(len(corpus.source.words)):
@@ -93,13 +100,13 @@ def test_smoothed_probabilities_leave_less_than_all_to_what_was_seen() -> None:
         assert 0.5 < total < 1
 
 
-def test_a_table_as_text_is_the_same_table(tmp_path: Path) -> None:
-    text, links = drawn_text(7, 40)
+def test_text_format_round_trip_preserves_table(tmp_path: Path) -> None:
+    text, links = random_text(7, 40)
     corpus = Corpus.from_tokens(text)
     table = train_table(corpus, link_table(links), 3)
     words = corpus.source.words, corpus.target.words
     write_table(table, words[0].spelling, words[1].spelling, tmp_path / "table.gz")
-    # RFC 1952: flags, then four bytes of time; 0 is none.
+    # RFC 1952: one byte of flags, then four bytes of modification time; 0 means no time.
     assert (tmp_path / "table.gz").read_bytes()[3:8] == bytes(5)
     again = read_table(tmp_path / "table.gz", *words)
     assert len(again) == len(table)
@@ -118,7 +125,7 @@ def test_a_table_as_text_is_the_same_table(tmp_path: Path) -> None:
                 assert other[key] == pytest.approx(values, rel=1e-4, abs=1e-5)
 
 
-def test_a_word_that_would_part_fields_is_refused(tmp_path: Path) -> None:
+def test_word_that_contains_the_separator_is_rejected(tmp_path: Path) -> None:
     corpus = Corpus.from_tokens(TEXT)
     table = train_table(corpus, link_table(LINKS))
     with pytest.raises(DataError, match=r"table: the word 'x\|\|\|y' contains"):
@@ -126,7 +133,7 @@ def test_a_word_that_would_part_fields_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "table").exists()
 
 
-def test_a_table_from_its_folder_is_the_same_table(tmp_path: Path) -> None:
+def test_saved_table_loads_equal(tmp_path: Path) -> None:
     corpus = Corpus.from_tokens(TEXT)
     table = train_table(corpus, link_table(LINKS))
     table.save(tmp_path)
@@ -148,7 +155,7 @@ def test_a_table_from_its_folder_is_the_same_table(tmp_path: Path) -> None:
         ("a ||| A ||| 1 1 1 1 ||| 0-0 ||| 1 1", ":2: 2 orientations, expected 6"),
     ],
 )
-def test_a_wrong_line_of_a_table_is_refused(tmp_path: Path, line: str, message: str) -> None:
+def test_malformed_table_line_is_rejected(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "table"
     path.write_text(f"a ||| A ||| 1 1 1 1 ||| 0-0\n{line}\n")
     corpus = Corpus.from_tokens(TEXT)
@@ -156,6 +163,6 @@ def test_a_wrong_line_of_a_table_is_refused(tmp_path: Path, line: str, message: 
         read_table(path, corpus.source.words, corpus.target.words)
 
 
-def test_text_without_links_is_refused() -> None:
+def test_text_without_links_is_rejected() -> None:
     with pytest.raises(DataError, match="no phrase pair"):
         train_table(Corpus.from_tokens(TEXT), link_table([frozenset()] * 3))

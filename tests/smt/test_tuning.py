@@ -1,4 +1,4 @@
-"""BLEU's counts, the search along a line, and tuning."""
+"""BLEU counts, the line search of MERT, and tuning."""
 
 import random
 from collections.abc import Callable
@@ -19,7 +19,8 @@ from regard.smt.tuning import tune
 from regard.smt.tuning_state import Pool, Round, TuningState
 
 
-def drawn_lists(seed: int, sentences: int = 12, features: int = 3) -> Lists:
+def random_lists(seed: int, sentences: int = 12, features: int = 3) -> Lists:
+    """Return random n-best lists with feature values and BLEU counts."""
     random_ = np.random.default_rng(seed)
     sizes = random_.integers(0, 9, sentences)
     sizes[0] = 6
@@ -28,22 +29,22 @@ def drawn_lists(seed: int, sentences: int = 12, features: int = 3) -> Lists:
         bleu_counts([random_.integers(0, 4, random_.integers(4, 9)).tolist()], random_.integers(0, 4, 7))[0]
         for _ in range(offsets[-1])
     ]
-    values = random_.normal(size=(offsets[-1], features)).round(1)  # parallel and equal lines among them
+    values = random_.normal(size=(offsets[-1], features)).round(1)  # rounding gives parallel and equal lines
     return Lists(offsets, values, np.array(rows))
 
 
-def test_bleu_is_that_of_sacrebleu() -> None:
-    draw = random.Random(2)
-    said = [[draw.randint(0, 6) for _ in range(draw.randint(1, 12))] for _ in range(30)]
-    references = [[draw.randint(0, 6) for _ in range(draw.randint(1, 12))] for _ in range(30)]
-    total = sum(bleu_counts([one], other)[0] for one, other in zip(said, references, strict=True))
-    lines, wanted = ([" ".join(map(str, words)) for words in side] for side in (said, references))
+def test_bleu_equals_sacrebleu() -> None:
+    rng = random.Random(2)
+    outputs = [[rng.randint(0, 6) for _ in range(rng.randint(1, 12))] for _ in range(30)]
+    references = [[rng.randint(0, 6) for _ in range(rng.randint(1, 12))] for _ in range(30)]
+    total = sum(bleu_counts([one], other)[0] for one, other in zip(outputs, references, strict=True))
+    lines, wanted = ([" ".join(map(str, words)) for words in side] for side in (outputs, references))
     assert 100 * bleu(total) == pytest.approx(metric(lines, [wanted], tokenize="none").score)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_line_search_equals_a_fine_grid(seed: int) -> None:
-    lists = drawn_lists(seed)
+    lists = random_lists(seed)
     random_ = np.random.default_rng(seed)
     weights, direction = random_.normal(size=3), random_.normal(size=3)
     step, value = line_search(lists, weights, direction, 8.0)
@@ -53,17 +54,17 @@ def test_line_search_equals_a_fine_grid(seed: int) -> None:
     assert value >= max(grid) - 1e-12
 
 
-def test_an_endless_line_is_searched_too() -> None:
-    lists = drawn_lists(3)
+def test_unbounded_line_search_finds_the_maximum() -> None:
+    lists = random_lists(3)
     weights, direction = np.ones(3), np.array([1.0, -1.0, 0.5])
     step, value = line_search(lists, weights, direction)
     assert lists.bleu(weights + step * direction) == pytest.approx(value)
     assert value >= line_search(lists, weights, direction, 2.0)[1]
 
 
-def test_the_search_never_ends_below_its_start_and_keeps_what_is_not_free() -> None:
+def test_search_never_lowers_bleu_and_keeps_fixed_weights() -> None:
     for seed in range(4):
-        lists, weights = drawn_lists(seed), np.array([1.0, -0.5, 0.3])
+        lists, weights = random_lists(seed), np.array([1.0, -0.5, 0.3])
         free = np.array([0, 2])
         found, value = maximise(lists, weights, free, 2, np.random.default_rng(1))
         assert value >= lists.bleu(weights)
@@ -71,7 +72,7 @@ def test_the_search_never_ends_below_its_start_and_keeps_what_is_not_free() -> N
         assert found[1] == weights[1]
 
 
-def test_tuning_improves_bleu_and_depends_on_its_seed_alone() -> None:
+def test_tuning_improves_bleu_and_is_reproducible() -> None:
     decoder, corpus = toy_decoder(21, Beam(stack=20))
     start = replace(decoder, weights=START * np.where(np.arange(len(START)) == 0, -1, 1))
     sources = [corpus.source.sentence(row).tolist() for row in range(len(corpus))]
@@ -88,7 +89,7 @@ def test_tuning_improves_bleu_and_depends_on_its_seed_alone() -> None:
 
 
 @pytest.mark.parametrize("stop", [0, 1, 2])
-def test_tuning_that_was_stopped_ends_the_same(stop: int, tmp_path: Path) -> None:
+def test_interrupted_tuning_ends_identically(stop: int, tmp_path: Path) -> None:
     decoder, corpus = toy_decoder(21, Beam(stack=20))
     start = replace(decoder, weights=START * np.where(np.arange(len(START)) == 0, -1, 1))
     sources = [corpus.source.sentence(row).tolist() for row in range(len(corpus))]
@@ -114,7 +115,7 @@ def test_tuning_that_was_stopped_ends_the_same(stop: int, tmp_path: Path) -> Non
     assert found.bleu == whole.bleu and np.array_equal(found.weights, whole.weights)
 
 
-def test_a_broken_state_of_tuning_is_named(tmp_path: Path) -> None:
+def test_damaged_tuning_state_is_named(tmp_path: Path) -> None:
     weights = np.zeros(3)
     pool = Pool()
     pool.add([(1, 2), (3,)], [weights, weights + 1], np.zeros((2, 4)))

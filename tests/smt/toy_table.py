@@ -1,4 +1,4 @@
-"""A small text, its phrase table and its language model."""
+"""A small random corpus, with its phrase table and language model."""
 
 import random
 
@@ -12,52 +12,52 @@ from regard.smt.features import START
 from regard.smt.kneser_ney import estimate
 from regard.smt.phrase_table import train_table
 
-__all__ = ["EXACT", "drawn_text", "link_table", "toy_decoder"]
+__all__ = ["EXACT", "link_table", "random_text", "toy_decoder"]
 
 Pair = tuple[list[str], list[str]]
 EXACT = Beam(stack=10**6, threshold=0.0, limit=60, options=10**6)
 
 
 def link_table(links: list[Links]) -> LinkTable:
-    """Links as the aligner gives them."""
+    """Return alignment links in the format of the aligner."""
     flat = [sorted(one) for one in links]
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in flat])]).astype(np.int64)
     columns = np.array([link for one in flat for link in one], dtype=np.int32).reshape(-1, 2)
     return LinkTable(offsets, columns[:, 0].copy(), columns[:, 1].copy())
 
 
-def drawn_text(
+def random_text(
     seed: int, pairs: int, longest: int = 6
 ) -> tuple[list[tuple[list[str], list[str]]], list[Links]]:
-    """Sentence pairs and links, at random: words swap places, drop out, and have many links."""
-    draw = random.Random(seed)
+    """Return random sentence pairs and their links: with reordered, dropped and multiply aligned words."""
+    rng = random.Random(seed)
     text, links = [], []
     for _ in range(pairs):
-        source = [f"s{draw.randint(0, 4)}" for _ in range(draw.randint(1, longest))]
-        order = sorted(range(len(source)), key=lambda i: i + draw.choice([-1.5, 0, 0, 1.5]))
+        source = [f"s{rng.randint(0, 4)}" for _ in range(rng.randint(1, longest))]
+        order = sorted(range(len(source)), key=lambda i: i + rng.choice([-1.5, 0, 0, 1.5]))
         target, found = [], set()
         for i in order:
-            if draw.random() < 0.85:
+            if rng.random() < 0.85:
                 found.add((i, len(target)))
-                target.append(source[i].replace("s", draw.choice("ttu")))
-            if draw.random() < 0.2:
+                target.append(source[i].replace("s", rng.choice("ttu")))
+            if rng.random() < 0.2:
                 target.append("x")
         target = target or ["x"]
-        if draw.random() < 0.3:
-            found.add((draw.randrange(len(source)), draw.randrange(len(target))))
+        if rng.random() < 0.3:
+            found.add((rng.randrange(len(source)), rng.randrange(len(target))))
         text.append((source, target))
         links.append(frozenset(found))
     return text, links
 
 
-def toy_decoder(seed: int, beam: Beam = EXACT, lexicalised: bool = True) -> tuple[Decoder, Corpus]:
-    """A decoder of a text drawn at random, with weights drawn too."""
-    text, links = drawn_text(seed, 12, 4)
+def toy_decoder(seed: int, beam: Beam = EXACT, lexicalized: bool = True) -> tuple[Decoder, Corpus]:
+    """Return a decoder for a random corpus, with random weights, and the corpus."""
+    text, links = random_text(seed, 12, 4)
     corpus = Corpus.from_tokens(text)
     table = train_table(corpus, link_table(links), 2, "none")
     model = estimate([target for _, target in text], 3)
     ids = np.array(model.ids(corpus.target.words.spelling))
     weights = START * np.random.default_rng(seed).uniform(0.5, 1.5, len(START))
-    if not lexicalised:
+    if not lexicalized:
         weights[9:] = 0
-    return Decoder(table, model, ids, weights, lexicalised, beam), corpus
+    return Decoder(table, model, ids, weights, lexicalized, beam), corpus
