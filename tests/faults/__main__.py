@@ -1,7 +1,7 @@
-"""Attacks on the program, at length: `python -m tests.faults --cases 10000 [--memory 4096]`.
+"""Fault injection and fuzzing, at length: `python -m tests.faults --cases 10000 [--memory 4096]`.
 
-Prints the table of attacks; exit status 1 if one succeeded. `--cases 0` tries every write event of every
-command that writes with every fault.
+Prints the table of attacks; the exit status is 1 if any succeeded. `--cases 0` tries every fault at every
+write event of every command that writes files.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from .injector import Attack, run
 
 
 def _fuzzer() -> Callable[..., Iterable[Any]] | None:
-    """What attacks the inputs, where it is there."""
+    """Return the function that fuzzes the inputs, if the module exists."""
     name = f"{__package__}.fuzzer"
     return importlib.import_module(name).run if importlib.util.find_spec(name) else None
 
@@ -31,12 +31,19 @@ def _parts(options: argparse.Namespace) -> list[Attack]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the attacks and print what came of them."""
+    """Run the attacks and print their results."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--cases", type=int, default=1000, help="Cases of each part; 0: all write events.")
-    parser.add_argument("--seed", type=int, default=1, help="Which cases.")
-    parser.add_argument("--memory", type=int, default=None, help="Memory limit of the inputs' part, in MiB.")
-    parser.add_argument("--part", choices=("all", "writes", "inputs"), default="all", help="Which part.")
+    parser.add_argument(
+        "--cases", type=int, default=1000, help="Number of cases of each part. 0 tries all write events."
+    )
+    parser.add_argument("--seed", type=int, default=1, help="Seed that selects the cases.")
+    parser.add_argument(
+        "--memory",
+        type=int,
+        default=None,
+        help="Memory limit of the part `inputs`, in MiB. Default: no limit.",
+    )
+    parser.add_argument("--part", choices=("all", "writes", "inputs"), default="all", help="The part to run.")
     options = parser.parse_args(arguments)
     rows = _parts(options)
     width = max(len(row.name) for row in rows)
@@ -44,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     for row in rows:
         print(f"{row.name:{width}}  {row.cases:5}  {len(row.failures):8}")
     cases, failures = sum(row.cases for row in rows), [one for row in rows for one in row.failures]
-    print(f"{'together':{width}}  {cases:5}  {len(failures):8}")
+    print(f"{'total':{width}}  {cases:5}  {len(failures):8}")
     for failure in failures:
         print(failure)
     return 1 if failures else 0

@@ -1,4 +1,4 @@
-"""The commands that write, each with what it reads, and the tiny text and models they are tried on."""
+"""The commands that write files, with their inputs, and the small corpus and models on which they run."""
 
 import os
 from dataclasses import dataclass, field
@@ -9,16 +9,16 @@ __all__ = ["BASE", "COMMANDS", "Command", "write_inputs"]
 
 @dataclass(frozen=True)
 class Command:
-    """A command line that writes.
+    """A command line that writes files.
 
     Attributes:
-        name: What to call it.
-        line: Its arguments.
-        outputs: The files and folders it writes. None may ever be half there.
-        whole: Whether `outputs` stand as they were or as they shall be at every moment; else only when the
-            same command was given again.
-        once: Whether the same command is refused where it has been done.
-        needs: The folders and files of the base that it reads or replaces.
+        name: The name in the table of attacks.
+        line: The arguments.
+        outputs: The files and directories that the command writes. None may ever be half-written.
+        whole: Whether `outputs` are at every moment either the old or the new ones. If False, this holds only
+            after the same command has been run again.
+        once: Whether the command refuses to run again once it has finished.
+        needs: The directories and files of the base that the command reads or replaces.
     """
 
     name: str
@@ -92,7 +92,7 @@ BASE = (
     "translate model --input corpus/test.de --output out.txt --threads 1",
     "report model --test corpus/test.de corpus/test.en --lines 2 --no-meteor -o page.html",
 )
-"""What makes the base, in order."""
+"""The commands that create the base, in order."""
 
 _TEST = "corpus/test.de corpus/test.en"
 COMMANDS = (
@@ -183,7 +183,7 @@ COMMANDS = (
 
 
 def write_inputs(root: Path) -> None:
-    """Write what is no command's work: configs and a table; their time stamps are old, so that they count."""
+    """Write the inputs that no command creates: config files and a table of inflections."""
     for name, more in CONFIGS.items():
         data = "prepared" if name in ("lstm", "guided") else f"prepared-{name}"
         text = CONFIG.format(data=data, min_count=1 if name != "lstm" else 2, more=more)
@@ -193,6 +193,10 @@ def write_inputs(root: Path) -> None:
 
 
 def make_old(root: Path) -> None:
-    """Give every file one old time stamp: what changed just now may change again, and is read twice."""
+    """Give every file the same old time stamp.
+
+    A file that changed a moment ago may change again within the resolution of the clock, so it would be read
+    twice.
+    """
     for path in root.rglob("*"):
         os.utime(path, (1_000_000_000, 1_000_000_000))

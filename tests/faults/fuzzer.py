@@ -1,8 +1,8 @@
-"""Alters every format of input, and the command line, in this process.
+"""Fuzzing of every input format and of the command line, in this process.
 
-The laws: a command ends with its answer or with one message, never with a traceback; within a time; within a
-limit of memory, where one is given; and what a checksum vouches for is refused once it is altered, or the
-answer is what it was.
+The requirements: a command ends with its result or with one message, and never with a traceback. It ends
+within a time limit and, where one is given, within a memory limit. A changed file that has a checksum is
+rejected, or the result is the unchanged one.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from regard.cli.main import app
 from regard.errors import RegardError
 
 from .commands import write_inputs
-from .fuzzer_inputs import MAKES, TARGETS, Target, mutated, pieces, write_more
+from .fuzzer_inputs import MAKES, TARGETS, Target, mutated, random_words, write_more
 from .injector import Attack
 
 __all__ = ["attack", "base", "limited", "run"]
@@ -46,15 +46,15 @@ LONG = (
     "actions",
     "prepare",
 )
-"""Commands that may work for long where they are not refused: here they always are, after their options."""
+"""Commands that may run for a long time. An invalid last option makes each of them stop after its options."""
 
 
 class Hang(BaseException):
-    """A command took too long; no command catches it."""
+    """Raised when a command takes too long; no command catches it."""
 
 
 def _invoke(line: Sequence[str]) -> tuple[str, str]:
-    """Run a command line; its answer, and what was wrong."""
+    """Run a command line; return its output and a description of the failure, if any."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -69,7 +69,7 @@ def _invoke(line: Sequence[str]) -> tuple[str, str]:
         wrong = "" if ended in (0, 1, 2) else f"exit status {ended}"
         return (result.stdout if ended == 0 else ""), wrong
     if isinstance(error, OSError) and error.filename is not None:
-        # `regard.cli.main.main` makes one message of it: a name that is too long, no permission.
+        # `regard.cli.main.main` turns it into one message, e.g. for a name that is too long.
         return "", ""
     last = traceback.extract_tb(error.__traceback__)
     own = [one for one in last if "/regard/" in one.filename] or last
@@ -77,18 +77,18 @@ def _invoke(line: Sequence[str]) -> tuple[str, str]:
     return "", f"{type(error).__name__} at {where}: {str(error)[:120]!r}"
 
 
-def attack(root: Path, target: Target, draw: random.Random, wanted: str) -> str:
-    """Alter one file of a target and run its command; what went wrong, or nothing."""
-    path = draw.choice(sorted(one for one in root.glob(target.files) if one.is_file()))
+def attack(root: Path, target: Target, rng: random.Random, wanted: str) -> str:
+    """Change one file of a target and run its command; return a description of the failure, or ""."""
+    path = rng.choice(sorted(one for one in root.glob(target.files) if one.is_file()))
     whole = path.read_bytes()
-    changed = mutated(whole, draw)
+    changed = mutated(whole, rng)
     path.write_bytes(changed)
     try:
         answer, wrong = _timed(target.line.split())
     finally:
         path.write_bytes(whole)
     if not wrong and target.sealed and answer not in ("", wanted) and changed != whole:
-        wrong = "another answer, without a word"
+        wrong = "a different result without a message"
     return f"{path.relative_to(root)}: {wrong}" if wrong else ""
 
 
@@ -107,29 +107,29 @@ def _timed(line: Sequence[str]) -> tuple[str, str]:
         signal.signal(signal.SIGALRM, before)
 
 
-def command_line(draw: random.Random) -> list[str]:
-    """A command line: a command, some of its options and arguments, each with a likely or an odd value."""
+def command_line(rng: random.Random) -> list[str]:
+    """Return a random command line: a command with some options and arguments of usual or odd values."""
     group = typer.main.get_command(app)
     assert isinstance(group, click.Group) or hasattr(group, "commands")
     commands: dict[str, Any] = group.commands  # type: ignore[union-attr]
-    name = draw.choice(sorted(commands))
-    command, line, words = commands[name], [name], pieces(draw)
+    name = rng.choice(sorted(commands))
+    command, line, words = commands[name], [name], random_words(rng)
     options = [one for one in command.params if one.param_type_name == "option"]
-    for option in draw.sample(options, min(len(options), draw.randrange(5))):
-        line.append(draw.choice(option.opts))
+    for option in rng.sample(options, min(len(options), rng.randrange(5))):
+        line.append(rng.choice(option.opts))
         if not option.is_flag:
             line += [next(words) for _ in range(max(1, option.nargs))]
     if name in LONG:
-        # Read, and refused at the end, before any work begins.
+        # The options are parsed, then the last one is rejected, before any work begins.
         return [*line, "--no-such-option"]
-    for _ in range(draw.randrange(4)):
-        line.insert(draw.randrange(1, len(line) + 1), next(words))
+    for _ in range(rng.randrange(4)):
+        line.insert(rng.randrange(1, len(line) + 1), next(words))
     return line
 
 
 @contextlib.contextmanager
 def base(folder: Path) -> Iterator[Path]:
-    """Make the files and models that are altered, and work among them."""
+    """Create the files and models that are changed, and work in their directory."""
     before = os.getcwd()
     os.chdir(folder)
     try:
@@ -145,7 +145,7 @@ def base(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def limited(megabytes: int | None) -> Iterator[None]:
-    """Let this process take so much more memory than it has."""
+    """Limit the memory that this process may allocate in addition to its present memory."""
     if megabytes is None:
         yield
         return
@@ -160,18 +160,18 @@ def limited(megabytes: int | None) -> Iterator[None]:
 
 
 def run(cases: int, seed: int, memory_limit: int | None = None) -> list[Attack]:
-    """Attack the inputs.
+    """Fuzz the inputs.
 
     Args:
-        cases: How many cases, in turn over the kinds of input; 0: a thousand.
-        seed: Which.
-        memory_limit: MiB that they may take beside what the process has at first; none: any amount.
+        cases: Number of cases, in turn over the kinds of input. 0 means 1,000.
+        seed: Seed that selects the cases.
+        memory_limit: MiB that the process may allocate in addition to its initial memory. Default: no limit.
 
     Returns:
-        A row for each kind of input.
+        One row per kind of input.
     """
     rows = {name: Attack(name) for name in (*(target.name for target in TARGETS), LINES)}
-    # Kept apart: a command line may write anywhere below its folder.
+    # Command lines run in a copy, since they may write anywhere below their directory.
     with tempfile.TemporaryDirectory() as name, _quiet():
         folder = Path(name).resolve() / "base"
         folder.mkdir()
@@ -182,13 +182,13 @@ def run(cases: int, seed: int, memory_limit: int | None = None) -> list[Attack]:
                 assert not wanted[target.name][1], f"{target.line}: {wanted[target.name][1]}"
             with limited(memory_limit):
                 for case in range(cases or 1000):
-                    draw = random.Random(f"{seed} {case}")
+                    rng = random.Random(f"{seed} {case}")
                     kind = case % (len(TARGETS) + 2)
                     if kind < len(TARGETS):
                         target = TARGETS[kind]
-                        row, wrong = rows[target.name], attack(root, target, draw, wanted[target.name][0])
+                        row, wrong = rows[target.name], attack(root, target, rng, wanted[target.name][0])
                     else:
-                        line = command_line(draw)
+                        line = command_line(rng)
                         os.chdir(other)
                         row, (_, wrong) = rows[LINES], _timed(line)
                         os.chdir(root)

@@ -1,4 +1,4 @@
-"""What the fuzzer of inputs alters, which command reads it, and how text and bytes are altered."""
+"""The inputs that the fuzzer changes, the commands that read them, and the ways to change text and bytes."""
 
 import gzip
 import random
@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["MAKES", "TARGETS", "Target", "mutated", "write_more"]
 
-_ANALYSE = "analyse model --source corpus/test.de --reference corpus/test.en --threads 1"
+_ANALYZE = "analyse model --source corpus/test.de --reference corpus/test.en --threads 1"
 MAKES = (
     "phrasebook corpus --train 60 --valid 8 --test 4",
     "prepare lstm.toml",
@@ -17,10 +17,10 @@ MAKES = (
     "align corpus/train.de corpus/train.en --model hmm --save aligner -o links.txt --threads 1",
     "lm corpus/train.en --order 2 -o lm.arpa",
     "translate model --input corpus/test.de --attention attention.jsonl --output o.txt --threads 1",
-    f"{_ANALYSE} --attention --json figures.json",
-    f"{_ANALYSE} --by-length --json length.json",
+    f"{_ANALYZE} --attention --json figures.json",
+    f"{_ANALYZE} --by-length --json length.json",
 )
-"""What makes the base, in order."""
+"""The commands that create the base, in order."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Target:
     """A kind of input.
 
     Attributes:
-        name: What to call it.
-        files: The files that are altered, one at a time, as a pattern below the base.
+        name: The name in the table of attacks.
+        files: The files that are changed, one at a time, as a pattern below the base.
         line: The command that reads them.
-        sealed: Whether an altered one is refused, or else the answer is what it was.
+        sealed: Whether a changed file must be rejected or leave the result unchanged.
     """
 
     name: str
@@ -77,7 +77,7 @@ TARGETS = (
 
 
 def write_more(root: Path) -> None:
-    """Write what no command makes."""
+    """Write the inputs that no command creates."""
     lines = [(root / f"corpus/test.{side}").read_text().splitlines() for side in ("de", "en")]
     (root / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(*lines, strict=True)))
     config = (root / "lstm.toml").read_text()
@@ -137,71 +137,71 @@ _TOKENS = [
 ]
 
 
-def mutated(content: bytes, draw: random.Random) -> bytes:
-    """Alter a file in one to four ways."""
-    for _ in range(draw.choice((1, 1, 2, 4))):
-        content = draw.choice(_WAYS)(content, draw)
+def mutated(content: bytes, rng: random.Random) -> bytes:
+    """Change a file in one to four random ways."""
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        content = rng.choice(_WAYS)(content, rng)
     return content
 
 
-def _place(content: bytes, draw: random.Random) -> int:
-    return draw.randrange(len(content) + 1)
+def _place(content: bytes, rng: random.Random) -> int:
+    return rng.randrange(len(content) + 1)
 
 
-def _flip(content: bytes, draw: random.Random) -> bytes:
+def _flip(content: bytes, rng: random.Random) -> bytes:
     changed = bytearray(content)
-    for _ in range(draw.choice((1, 1, 3, 20)) if content else 0):
-        changed[draw.randrange(len(changed))] ^= 1 << draw.randrange(8)
+    for _ in range(rng.choice((1, 1, 3, 20)) if content else 0):
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
     return bytes(changed)
 
 
-def _cut(content: bytes, draw: random.Random) -> bytes:
-    return content[: _place(content, draw)]
+def _cut(content: bytes, rng: random.Random) -> bytes:
+    return content[: _place(content, rng)]
 
 
-def _drop(content: bytes, draw: random.Random) -> bytes:
-    start, end = sorted((_place(content, draw), _place(content, draw)))
-    return content[:start] + content[min(end, start + draw.choice((1, 8, 400))) :]
+def _drop(content: bytes, rng: random.Random) -> bytes:
+    start, end = sorted((_place(content, rng), _place(content, rng)))
+    return content[:start] + content[min(end, start + rng.choice((1, 8, 400))) :]
 
 
-def _insert(content: bytes, draw: random.Random) -> bytes:
-    place, token = _place(content, draw), draw.choice(_TOKENS).encode("utf-8", "surrogatepass")
+def _insert(content: bytes, rng: random.Random) -> bytes:
+    place, token = _place(content, rng), rng.choice(_TOKENS).encode("utf-8", "surrogatepass")
     return content[:place] + token + content[place:]
 
 
-def _replace(content: bytes, draw: random.Random) -> bytes:
-    """Put something else in the place of a number, a word or a string."""
-    start = _place(content, draw)
+def _replace(content: bytes, rng: random.Random) -> bytes:
+    """Replace a number, a word or a string by another token."""
+    start = _place(content, rng)
     while start < len(content) and not chr(content[start]).isalnum():
         start += 1
     end = start
     while end < len(content) and (chr(content[end]).isalnum() or content[end] in b".-_"):
         end += 1
-    return content[:start] + draw.choice(_TOKENS).encode("utf-8", "surrogatepass") + content[end:]
+    return content[:start] + rng.choice(_TOKENS).encode("utf-8", "surrogatepass") + content[end:]
 
 
-def _lines(content: bytes, draw: random.Random) -> bytes:
+def _lines(content: bytes, rng: random.Random) -> bytes:
     lines = content.splitlines(keepends=True)
     if lines:
-        row = draw.randrange(len(lines))
-        lines[row : row + 1] = draw.choice(
-            ([], [lines[row]] * 2, [b"\n"], [draw.choice(lines)], lines[row:][::-1])
+        row = rng.randrange(len(lines))
+        lines[row : row + 1] = rng.choice(
+            ([], [lines[row]] * 2, [b"\n"], [rng.choice(lines)], lines[row:][::-1])
         )
     return b"".join(lines)
 
 
-def _long(content: bytes, draw: random.Random) -> bytes:
-    place = _place(content, draw)
-    return content[:place] + draw.choice((b"a", b"a ", b"\xc3\xa4", b"0-0 ")) * (3 << 19) + content[place:]
+def _long(content: bytes, rng: random.Random) -> bytes:
+    place = _place(content, rng)
+    return content[:place] + rng.choice((b"a", b"a ", b"\xc3\xa4", b"0-0 ")) * (3 << 19) + content[place:]
 
 
-def _pack(content: bytes, draw: random.Random) -> bytes:
-    return gzip.compress(content * draw.choice((1, 1, 50)), 1)
+def _pack(content: bytes, rng: random.Random) -> bytes:
+    return gzip.compress(content * rng.choice((1, 1, 50)), 1)
 
 
-def _splice(content: bytes, draw: random.Random) -> bytes:
-    start, place = _place(content, draw), _place(content, draw)
-    return content[:place] + content[start : start + draw.choice((4, 40, 400))] + content[place:]
+def _splice(content: bytes, rng: random.Random) -> bytes:
+    start, place = _place(content, rng), _place(content, rng)
+    return content[:place] + content[start : start + rng.choice((4, 40, 400))] + content[place:]
 
 
 _WAYS = (
@@ -221,8 +221,8 @@ _WAYS = (
 )
 
 
-def pieces(draw: random.Random) -> Iterator[str]:
-    """Words of a command line, without end: what somebody may type, or a script put together."""
+def random_words(rng: random.Random) -> Iterator[str]:
+    """Yield an infinite sequence of random words for a command line."""
     words = [token for token in _TOKENS if "\0" not in token]
     words += [
         "model",
@@ -253,4 +253,4 @@ def pieces(draw: random.Random) -> Iterator[str]:
         "x" * 9000,
     ]
     while True:
-        yield draw.choice(words)
+        yield rng.choice(words)

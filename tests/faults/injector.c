@@ -1,8 +1,8 @@
-/* Ends or disturbs a process at one of its write events.
+/* Injects a fault into a process at one of its write events.
  *
- * Preloaded before the C library, it counts every call that changes a file or folder under one folder. At the
- * chosen one it kills the process, in the midst of the write if it is one, or has this and all later ones
- * fail as on a full disk or a read-only file system.
+ * This library is preloaded before the C library. It counts every call that changes a file or a directory under
+ * one directory. At the chosen event it kills the process (halfway through, if the event is a write), or makes
+ * this and all later events fail as on a full disk or a read-only file system.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,10 +25,10 @@ static size_t root_length;
 static int mode;
 static long at, seen;
 
-void faults_arm(const char *folder, int what, long event) {
-    root_length = strlen(folder);
-    memcpy(root, folder, root_length + 1);
-    mode = what;
+void faults_arm(const char *directory, int fault, long event) {
+    root_length = strlen(directory);
+    memcpy(root, directory, root_length + 1);
+    mode = fault;
     at = event;
     __atomic_store_n(&seen, 0, __ATOMIC_SEQ_CST);
 }
@@ -49,15 +49,16 @@ static int known_file(int descriptor) {
     return under(path);
 }
 
-static int known_path(int folder, const char *path) {
+static int known_path(int directory, const char *path) {
     if (!root_length || !path) return 0;
     if (path[0] == '/') return under(path);
-    if (folder != AT_FDCWD) return known_file(folder);
+    if (directory != AT_FDCWD) return known_file(directory);
     char here[PATH_MAX];
     return getcwd(here, sizeof here) && under(here);
 }
 
-/* What to do with an event: 0 go on, 1 end here, else the error. `grows`: whether it takes room on the disk. */
+/* Return the action for an event: 0 to proceed, 1 to kill the process, or a negative error number.
+ * `grows` is 1 if the event needs space on the disk. */
 static int event(int grows) {
     long number = __atomic_add_fetch(&seen, 1, __ATOMIC_SEQ_CST);
     if (mode == NOTHING || number < at) return 0;
@@ -79,7 +80,7 @@ ssize_t write(int file, const void *data, size_t count) {
         int found = event(1);
         if (found == 1) HALF(next(file, data, count));
         if (found < 0) {
-            /* A disk is full in the midst of a write: half of the first one fits. */
+            /* A disk becomes full during a write: half of the first one fits. */
             if (found == -ENOSPC && faults_seen() == at && count > 1) return next(file, data, count / 2);
             errno = -found;
             return -1;
@@ -108,7 +109,7 @@ ssize_t writev(int file, const struct iovec *parts, int count) {
     return next(file, parts, count);
 }
 
-/* The C library's own streams do not write through `write` above. */
+/* The streams of the C library do not call the `write` above. */
 size_t fwrite(const void *data, size_t size, size_t count, FILE *file) {
     NEXT(fwrite);
     if (root_length && known_file(fileno(file))) {
@@ -119,14 +120,14 @@ size_t fwrite(const void *data, size_t size, size_t count, FILE *file) {
     return next(data, size, count, file);
 }
 
-#define OPENER(name, folder_parameter, folder, call) \
-    int name(folder_parameter const char *path, int flags, ...) { \
+#define OPENER(name, directory_parameter, directory, call) \
+    int name(directory_parameter const char *path, int flags, ...) { \
         mode_t bits = 0; \
         NEXT(name); \
         if (flags & (O_CREAT | O_TMPFILE)) { va_list rest; va_start(rest, flags); bits = va_arg(rest, mode_t); va_end(rest); } \
-        int writes = (flags & O_ACCMODE) != O_RDONLY && known_path(folder, path); \
+        int writes = (flags & O_ACCMODE) != O_RDONLY && known_path(directory, path); \
         if (writes) { \
-            int there = faccessat(folder, path, F_OK, 0) == 0; \
+            int there = faccessat(directory, path, F_OK, 0) == 0; \
             GUARD(1, !there) \
         } \
         return call; \
@@ -134,8 +135,8 @@ size_t fwrite(const void *data, size_t size, size_t count, FILE *file) {
 #define COMMA ,
 OPENER(open, , AT_FDCWD, next(path, flags, bits))
 OPENER(open64, , AT_FDCWD, next(path, flags, bits))
-OPENER(openat, int folder COMMA, folder, next(folder, path, flags, bits))
-OPENER(openat64, int folder COMMA, folder, next(folder, path, flags, bits))
+OPENER(openat, int directory COMMA, directory, next(directory, path, flags, bits))
+OPENER(openat64, int directory COMMA, directory, next(directory, path, flags, bits))
 
 int rename(const char *from, const char *to) {
     NEXT(rename);
@@ -153,10 +154,10 @@ int renameat2(int a, const char *from, int b, const char *to, unsigned flags) {
     return next(a, from, b, to, flags);
 }
 int unlink(const char *path) { NEXT(unlink); GUARD(known_path(AT_FDCWD, path), 0) return next(path); }
-int unlinkat(int folder, const char *path, int flags) {
+int unlinkat(int directory, const char *path, int flags) {
     NEXT(unlinkat);
-    GUARD(known_path(folder, path), 0)
-    return next(folder, path, flags);
+    GUARD(known_path(directory, path), 0)
+    return next(directory, path, flags);
 }
 int rmdir(const char *path) { NEXT(rmdir); GUARD(known_path(AT_FDCWD, path), 0) return next(path); }
 int mkdir(const char *path, mode_t bits) {
@@ -164,10 +165,10 @@ int mkdir(const char *path, mode_t bits) {
     GUARD(known_path(AT_FDCWD, path), 1)
     return next(path, bits);
 }
-int mkdirat(int folder, const char *path, mode_t bits) {
+int mkdirat(int directory, const char *path, mode_t bits) {
     NEXT(mkdirat);
-    GUARD(known_path(folder, path), 1)
-    return next(folder, path, bits);
+    GUARD(known_path(directory, path), 1)
+    return next(directory, path, bits);
 }
 int chmod(const char *path, mode_t bits) { NEXT(chmod); GUARD(known_path(AT_FDCWD, path), 0) return next(path, bits); }
 int fsync(int file) { NEXT(fsync); GUARD(known_file(file), 0) return next(file); }

@@ -1,10 +1,10 @@
-"""Ends commands at their write events, or has these fail, and sees that nothing is half-written or lost.
+"""Fault injection: stop commands at their write events, or make the events fail, and check the files.
 
-Three laws, for each command, fault and event:
+There are three requirements, for each command, fault and event:
 
-* what was written is as it was before or as it shall be, file by file;
-* a command that cannot write says so in one message, without a traceback;
-* the same command, given again, does what it would have done, and leaves nothing else behind.
+* every output file is either the old one or the new one;
+* a command that cannot write reports this in one message, without a traceback;
+* the same command, run again, gives its usual result, and leaves no other files.
 """
 
 import hashlib
@@ -27,19 +27,19 @@ __all__ = ["Attack", "compiler", "run", "workbench"]
 
 REPOSITORY = Path(__file__).parents[2]
 MODES = ("kill", "full", "read-only")
-TOLD = ("record.jsonl", "state-", ".lock")
-"""Files that hold times, and the lock: of these only that they are readable is asked."""
+UNCOMPARED = ("record.jsonl", "state-", ".lock")
+"""Prefixes of files that contain times, and of the lock: these are not compared."""
 State = dict[str, str]
 
 
 @dataclass
 class Attack:
-    """A row of the table of attacks.
+    """One row of the table of attacks.
 
     Attributes:
         name: The command and the fault.
-        cases: How many were tried.
-        failures: What went wrong, a line each.
+        cases: Number of cases tried.
+        failures: One line per failure.
     """
 
     name: str
@@ -48,29 +48,31 @@ class Attack:
 
 
 def compiler() -> str | None:
-    """A C compiler; none where there is none."""
+    """Return the path of a C compiler, or None."""
     return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
 class Workbench:
-    """A base of inputs and models, and the process that tries commands on copies of it."""
+    """The inputs and models of the base, and the process that runs commands on copies of it."""
 
     def __init__(self, folder: Path, server: "subprocess.Popen[str]") -> None:
-        """Keep the parts; see `workbench`."""
+        """Store the parts; see `workbench`."""
         self.base, self.root, self._server = folder / "base", folder / "root", server
         self._wanted: dict[str, tuple[int, State]] = {}
 
-    def ask(self, line: str, mode: str = "none", event: int = 0, root: Path | None = None) -> dict[str, Any]:
-        """Try a command line; returns what came of it."""
+    def run_trial(
+        self, line: str, mode: str = "none", event: int = 0, root: Path | None = None
+    ) -> dict[str, Any]:
+        """Run a command line, with a fault at an event, and return the result."""
         assert self._server.stdin is not None and self._server.stdout is not None
         trial = {"arguments": line.split(), "mode": mode, "event": event, "root": str(root or self.root)}
         print(json.dumps(trial), file=self._server.stdin, flush=True)
         answer = self._server.stdout.readline()
-        assert answer, "the process that tries commands has ended"
+        assert answer, "the process that runs commands has ended"
         return json.loads(answer)
 
     def lay_out(self, command: Command) -> None:
-        """Make the root what a command starts from."""
+        """Create the files from which a command starts."""
         shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir()
         for path in (*self.base.glob("*.toml"), *self.base.glob("*.tsv")):
@@ -81,24 +83,24 @@ class Workbench:
             copy(path, self.root / name)
 
     def wanted(self, command: Command) -> tuple[int, State]:
-        """How many write events a command has, and what it writes, undisturbed."""
+        """Return the number of write events of a command, and its outputs, without a fault."""
         if command.name not in self._wanted:
-            # Twice: what is loaded or compiled at the first time would count.
+            # The first run loads and compiles modules, which would add write events.
             for mode in ("warm", "none"):
                 self.lay_out(command)
-                done = self.ask(command.line, mode)
+                done = self.run_trial(command.line, mode)
                 assert done["status"] == 0, f"{command.name}: {done}"
             assert done["events"], f"{command.name}: writes nothing"
             self._wanted[command.name] = done["events"], self.state(command)
         return self._wanted[command.name]
 
     def state(self, command: Command) -> State:
-        """The checksums of a command's outputs, by their paths; absent ones are left out."""
+        """Return the checksums of a command's existing outputs, by path."""
         found = {}
         for name in command.outputs:
             path = self.root / name
             for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-                if file.is_file() and not file.name.startswith(TOLD):
+                if file.is_file() and not file.name.startswith(UNCOMPARED):
                     own = str(file.relative_to(self.root))
                     found[own] = hashlib.sha256(file.read_bytes()).hexdigest()
         return found
@@ -106,10 +108,10 @@ class Workbench:
 
 @contextmanager
 def workbench(folder: Path) -> Iterator[Workbench]:
-    """Compile the fault, start the process, and make the base.
+    """Compile the injector, start the process, and create the base.
 
     Args:
-        folder: Where; empty.
+        folder: An empty directory.
     """
     library = folder / "injector.so"
     source = Path(__file__).with_name("injector.c")
@@ -137,7 +139,7 @@ def workbench(folder: Path) -> Iterator[Workbench]:
         bench.base.mkdir()
         write_inputs(bench.base)
         for line in BASE:
-            done = bench.ask(line, "warm", root=bench.base)
+            done = bench.run_trial(line, "warm", root=bench.base)
             assert done["status"] == 0, f"{line}: {done}"
             make_old(bench.base)
         yield bench
@@ -147,33 +149,33 @@ def workbench(folder: Path) -> Iterator[Workbench]:
 
 
 def attack(bench: Workbench, command: Command, mode: str, event: int) -> list[str]:
-    """Disturb a command at an event, then give it again; returns what went wrong.
+    """Inject a fault at an event, then run the command again; return the failures.
 
     Args:
         bench: The workbench.
         command: The command.
         mode: `kill`, `full` or `read-only`.
-        event: Which of its write events, from 1.
+        event: Number of the write event, from 1.
     """
     _, wanted = bench.wanted(command)
     bench.lay_out(command)
     before = bench.state(command)
-    done = bench.ask(command.line, mode, event)
+    done = bench.run_trial(command.line, mode, event)
     where = f"{command.name}, {mode} at event {event}"
     problems = []
     if done["hung"]:
         problems.append(f"{where}: hangs")
-    if "Traceback" in done["said"]:
-        problems.append(f"{where}: traceback: {done['said'][-600:]}")
+    if "Traceback" in done["output"]:
+        problems.append(f"{where}: traceback: {done['output'][-600:]}")
     elif mode != "kill" and done["status"] not in (0, 1):
-        problems.append(f"{where}: status {done['status']}: {done['said'][-300:]}")
-    elif mode != "kill" and done["status"] == 1 and "regard: " not in done["said"]:
-        problems.append(f"{where}: no message: {done['said'][-300:]}")
+        problems.append(f"{where}: status {done['status']}: {done['output'][-300:]}")
+    elif mode != "kill" and done["status"] == 1 and "regard: " not in done["output"]:
+        problems.append(f"{where}: no message: {done['output'][-300:]}")
     problems += [f"{where}: {problem}" for problem in _torn(bench, command, before, wanted)]
     finished = command.once and bench.state(command) == wanted
-    again = done if finished else bench.ask(command.line)
+    again = done if finished else bench.run_trial(command.line)
     if again["status"] != 0 and not finished:
-        return [*problems, f"{where}: cannot be run again: {again['said'][-600:]}"]
+        return [*problems, f"{where}: cannot be run again: {again['output'][-600:]}"]
     problems += [f"{where}, run again: {problem}" for problem in _other(bench.state(command), wanted)]
     left = [path.name for path in bench.root.rglob(".*") if path.name not in (".lock", *wanted)]
     if left:
@@ -182,10 +184,10 @@ def attack(bench: Workbench, command: Command, mode: str, event: int) -> list[st
 
 
 def _torn(bench: Workbench, command: Command, before: State, wanted: State) -> list[str]:
-    """The outputs that are neither as before nor as they shall be."""
+    """Return the outputs that are neither the old nor the new ones."""
     found = {name: own for name, own in bench.state(command).items() if ".partial" not in name}
     if not command.whole:
-        # What training writes on its way is none of the two; that each file is whole shows in going on.
+        # Checkpoints of an unfinished run are neither old nor new. Resuming shows that each file is whole.
         return []
     problems = []
     for output in command.outputs:
@@ -199,7 +201,7 @@ def _torn(bench: Workbench, command: Command, before: State, wanted: State) -> l
 
 
 def _other(found: State, wanted: State) -> list[str]:
-    """The files that are not as they shall be."""
+    """Return the files that differ from the expected ones."""
     return [
         f"{name} differs"
         for name in sorted(found.keys() | wanted.keys())
@@ -210,16 +212,16 @@ def _other(found: State, wanted: State) -> list[str]:
 def chosen(
     bench: Workbench, cases: int, seed: int, commands: Sequence[Command]
 ) -> list[tuple[Command, str, int]]:
-    """The cases to try: all there are, or so many of them, drawn evenly over commands and faults."""
-    draw = random.Random(seed)
+    """Return the cases to try: all, or a sample that is spread evenly over commands and faults."""
+    rng = random.Random(seed)
     by_kind = [
         [(command, mode, event) for event in range(1, bench.wanted(command)[0] + 1)]
         for command in commands
         for mode in MODES
     ]
     for kind in by_kind:
-        draw.shuffle(kind)
-    draw.shuffle(by_kind)
+        rng.shuffle(kind)
+    rng.shuffle(by_kind)
     found = []
     while any(by_kind) and (not cases or len(found) < cases):
         for kind in by_kind:
@@ -229,12 +231,12 @@ def chosen(
 
 
 def run(cases: int, seed: int, commands: Sequence[Command] = COMMANDS) -> list[Attack]:
-    """Try cases; returns the table of attacks, a row each command and fault.
+    """Try cases and return the table of attacks, with one row per command and fault.
 
     Args:
-        cases: How many; 0: every write event of every command, with every fault.
-        seed: Which.
-        commands: Which commands.
+        cases: Number of cases. 0 means every fault at every write event of every command.
+        seed: Seed that selects the cases.
+        commands: The commands to attack.
     """
     table: dict[str, Attack] = {}
     with tempfile.TemporaryDirectory() as name, workbench(Path(name).resolve()) as bench:

@@ -1,4 +1,4 @@
-"""Altered inputs and command lines end in an answer or one message: some of the cases."""
+"""Altered inputs and command lines end in a result or in one message: a sample of the cases."""
 
 import random
 import time
@@ -15,7 +15,7 @@ from .fuzzer import Target, attack, run
 CASES, MEMORY = 138, 1024
 
 
-def test_altered_inputs_and_command_lines_end_in_an_answer_or_one_message():
+def test_altered_inputs_end_in_a_result_or_one_message():
     rows = run(CASES, 1, MEMORY)
     assert sum(row.cases for row in rows) == CASES and all(row.cases for row in rows)
     failures = [one for row in rows for one in row.failures]
@@ -24,7 +24,7 @@ def test_altered_inputs_and_command_lines_end_in_an_answer_or_one_message():
 
 @pytest.fixture
 def careless(monkeypatch, tmp_path):
-    """A program with a command for each law that it breaks."""
+    """Patch in a program with one command for each requirement that it violates."""
     app = typer.Typer()
     file = tmp_path / "file"
     file.write_text("12 words")
@@ -51,17 +51,17 @@ def careless(monkeypatch, tmp_path):
     [
         ("strict", ""),
         ("raises", "ValueError at|UnicodeDecodeError at"),
-        ("lets", "another answer, without a word"),
+        ("lets", "a different result without a message"),
         ("waits", "ran for more than"),
         ("allocates", "MemoryError at"),
     ],
 )
-def test_the_fuzzer_finds_a_command_without_care(careless, command, message):
+def test_fuzzer_detects_a_faulty_command(careless, command, message):
     found = []
-    target, draw = Target("careless", "file", command, sealed=True), random.Random(1)
+    target, rng = Target("careless", "file", command, sealed=True), random.Random(1)
     with fuzzer.limited(512):
         for _ in range(8):
-            found.append(attack(careless, target, draw, "b'12 words'\n"))
+            found.append(attack(careless, target, rng, "b'12 words'\n"))
     if not message:
         assert not any(found)
     else:

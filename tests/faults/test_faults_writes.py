@@ -1,4 +1,4 @@
-"""Commands that are ended or cannot write, at any of their write events, lose nothing: some of the cases."""
+"""Commands that are killed or cannot write, at any write event, lose no files: a sample of the cases."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from .commands import COMMANDS, Command
 from .injector import attack, chosen, compiler, workbench
 
 GATE = ("prepare again", "lm", "align", "train", "average", "export", "translate")
-"""Of every kind of writer one: a folder anew, over another and once, a file, several, a run."""
+"""One command of every kind: a new, a replaced and a write-once directory, one file, several files, a run."""
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="needs a C compiler")
 
@@ -17,7 +17,7 @@ def bench(tmp_path_factory):
         yield made
 
 
-def test_nothing_is_lost_or_half_written_at_any_write_event(bench):
+def test_no_file_is_lost_or_half_written_at_any_write_event(bench):
     commands = [command for command in COMMANDS if command.name in GATE]
     assert len(commands) == len(GATE)
     failures = []
@@ -26,8 +26,8 @@ def test_nothing_is_lost_or_half_written_at_any_write_event(bench):
     assert not failures, "\n".join(failures)
 
 
-def test_the_injector_finds_a_writer_without_care(bench):
-    """A file written in its place is torn by a kill, and a disk that is full ends in a traceback."""
+def test_injector_detects_an_unsafe_writer(bench):
+    """A kill tears a file that is written in place, and a full disk leads to a traceback."""
     careless = Command("careless", "write-in-place old.txt", ("old.txt",))
     events, _ = bench.wanted(careless)
     found = {
