@@ -1,4 +1,4 @@
-"""Folders of small models, made once."""
+"""A fixture that creates directories of small Hugging Face models, each once per session."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of a small model by its name in `tiny`."""
+def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function from the name of a model in `tiny` to its directory."""
     import tiny
     import torch
     from transformers.utils import logging

@@ -1,4 +1,4 @@
-"""Folders of the library that are not whole, or of models that regard does not work with."""
+"""Damaged directories of Hugging Face models, and kinds of models that are not supported."""
 
 # pyright: basic
 
@@ -13,7 +13,7 @@ pytest.importorskip("transformers", reason="needs transformers: pip install 'reg
 import tiny
 import torch
 import transformers
-from tiny import Folder
+from tiny import ModelDir
 
 from regard.errors import CheckpointError, ConfigError
 from regard.experiment import load_model
@@ -25,37 +25,41 @@ SMALL = {
 }  # fmt: skip
 
 
-def copied(folder: Path, into: Path) -> Path:
-    shutil.copytree(folder, into)
+def copied(model_dir: Path, into: Path) -> Path:
+    shutil.copytree(model_dir, into)
     return into
 
 
-def test_positions_that_are_computed_need_not_be_among_the_weights(folder: Folder) -> None:
-    encoder = open_encoder(folder("marian"), weights=True)
-    whole = transformers.MarianMTModel.from_pretrained(folder("marian")).get_encoder()
+def test_computed_positions_may_be_missing_from_the_weights(model_dir: ModelDir) -> None:
+    encoder = open_encoder(model_dir("marian"), weights=True)
+    whole = transformers.MarianMTModel.from_pretrained(model_dir("marian")).get_encoder()
     ids = torch.tensor([[3, 5, 4, 0]])
     with torch.no_grad():
         found, wanted = (one.eval()(input_ids=ids).last_hidden_state for one in (encoder, whole))
     torch.testing.assert_close(found, wanted)
 
 
-def test_an_encoder_that_was_saved_without_a_pooler_translates(tmp_path: Path) -> None:
-    tokenizer = tiny.word_pieces()
+def test_encoder_saved_without_pooler_loads(tmp_path: Path) -> None:
+    tokenizer = tiny.wordpiece_tokenizer()
     config = transformers.BertConfig(
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
         intermediate_size=24, max_position_embeddings=64, pad_token_id=0,
     )  # fmt: skip
-    asking = transformers.BertConfig(**{**config.to_dict(), "is_decoder": True, "add_cross_attention": True})
+    cross_attending = transformers.BertConfig(
+        **{**config.to_dict(), "is_decoder": True, "add_cross_attention": True}
+    )
     encoder = transformers.BertModel(config, add_pooling_layer=False)
-    model = transformers.EncoderDecoderModel(encoder=encoder, decoder=transformers.BertLMHeadModel(asking))
+    model = transformers.EncoderDecoderModel(
+        encoder=encoder, decoder=transformers.BertLMHeadModel(cross_attending)
+    )
     model.config.decoder_start_token_id, model.config.pad_token_id, model.config.eos_token_id = 2, 0, 3
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     assert load_model(tmp_path, "cpu").text.source.tokenize("ein Hund")
 
 
-def test_models_that_cannot_be_driven_are_refused_by_name(tmp_path: Path) -> None:
-    tokenizer = tiny.unigrams()
+def test_unsupported_models_are_rejected_by_name(tmp_path: Path) -> None:
+    tokenizer = tiny.unigram_tokenizer()
     experts = transformers.SwitchTransformersConfig(
         vocab_size=len(tokenizer) + 4, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_decoder_layers=2,
         num_heads=2, num_experts=2, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0,
@@ -64,7 +68,7 @@ def test_models_that_cannot_be_driven_are_refused_by_name(tmp_path: Path) -> Non
     tokenizer.save_pretrained(tmp_path / "experts")
     with pytest.raises(ConfigError, match="step-by-step decoding"):
         load_model(tmp_path / "experts", "cpu")
-    size = len(pairs := tiny.byte_pairs())
+    size = len(pairs := tiny.bpe_tokenizer())
     sided = transformers.FSMTConfig(langs=["de", "en"], src_vocab_size=size, tgt_vocab_size=size, **SMALL)
     transformers.FSMTForConditionalGeneration(sided).save_pretrained(tmp_path / "sided")
     pairs.save_pretrained(tmp_path / "sided")
@@ -72,17 +76,17 @@ def test_models_that_cannot_be_driven_are_refused_by_name(tmp_path: Path) -> Non
         load_model(tmp_path / "sided", "cpu")
 
 
-def test_what_a_folder_lacks_is_named(folder: Folder, tmp_path: Path) -> None:
-    bare = copied(folder("bart"), tmp_path / "bare")
+def test_missing_or_inconsistent_file_is_named(model_dir: ModelDir, tmp_path: Path) -> None:
+    bare = copied(model_dir("bart"), tmp_path / "bare")
     for path in bare.glob("tokenizer*"):
         path.unlink()
     with pytest.raises(CheckpointError, match="bare: the directory contains no tokenizer files"):
         load_model(bare, "cpu")
-    broken = copied(folder("bart"), tmp_path / "broken")
+    broken = copied(model_dir("bart"), tmp_path / "broken")
     (broken / "config.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"broken/config\.json: truncated or not a JSON"):
         load_model(broken, "cpu")
-    resized = copied(folder("bart"), tmp_path / "resized")
+    resized = copied(model_dir("bart"), tmp_path / "resized")
     content = json.loads((resized / "config.json").read_text()) | {"d_model": 32}
     (resized / "config.json").write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match=r"has shape \[66, 16\] in the weights, but \[66, 32\]"):

@@ -1,4 +1,4 @@
-"""The settings of generation of a directory: translations are those of the library's own `generate`."""
+"""Generation settings of a model directory: translations equal those of `generate` in transformers."""
 
 # pyright: basic
 
@@ -15,8 +15,8 @@ pytest.importorskip("transformers", reason="needs transformers: pip install 'reg
 import tiny
 import torch
 import transformers
-from test_seq2seq import batch, library, loaded, unsaid
-from tiny import Folder
+from test_seq2seq import batch, library, loaded, suppressed_tokens
+from tiny import ModelDir
 
 from regard.api.loading import search_settings
 from regard.data.vocabulary import UNK
@@ -56,18 +56,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
 NAMES = [*tiny.WHOLE, "mt5"]
 
 
-def settled(folder: Path, into: Path, settings: dict[str, Any], ending: float = 0.0) -> Path:
-    """A copy of a directory with settings of generation.
+def with_settings(model_dir: Path, into: Path, settings: dict[str, Any], ending: float = 0.0) -> Path:
+    """Copy a directory, with other settings for generation, and return the copy.
 
-    What regard has no token for is excluded, as OPUS-MT's models exclude padding.
+    Tokens that regard never generates are suppressed, as OPUS-MT models suppress padding.
 
     Args:
-        folder: The directory.
-        into: Its copy.
-        settings: The settings; symbols by their names.
-        ending: What is added to the end symbol's logit, where the model has a bias.
+        model_dir: The directory.
+        into: The copy.
+        settings: The settings, with special tokens by name.
+        ending: Value added to the logit of the end symbol, if the model has an output bias.
     """
-    shutil.copytree(folder, into)
+    shutil.copytree(model_dir, into)
     model, tokenizer = library(into)
     config, generation = model.config, model.generation_config
     symbols = {"bos": getattr(config, "bos_token_id", None), "eos": config.eos_token_id}
@@ -77,7 +77,7 @@ def settled(folder: Path, into: Path, settings: dict[str, Any], ending: float = 
         if name == "bad_words_ids":
             value = [[config.pad_token_id if one == "pad" else one for one in word] for word in value]
         setattr(generation, name, symbols[value] if value in ("bos", "eos") else value)
-    never = {*unsaid(model, tokenizer), *(generation.suppress_tokens or ())}
+    never = {*suppressed_tokens(model, tokenizer), *(generation.suppress_tokens or ())}
     generation.suppress_tokens = sorted(never)
     if ending and hasattr(model, "final_logits_bias"):
         model.final_logits_bias[0, config.eos_token_id] += ending
@@ -85,9 +85,9 @@ def settled(folder: Path, into: Path, settings: dict[str, Any], ending: float = 
     return into
 
 
-def generated(folder: Path, **options: Any) -> tuple[list[list[int]], list[float] | None]:
-    """What the library's own search finds: the tokens after the start symbol, and the scores of a beam."""
-    model, tokenizer = library(folder)
+def generated(model_dir: Path, **options: Any) -> tuple[list[list[int]], list[float] | None]:
+    """Return the translations of `generate`, after the start symbol, and their beam search scores."""
+    model, tokenizer = library(model_dir)
     found = model.generate(
         **tokenizer(LINES, return_tensors="pt", padding=True),
         output_scores=True, return_dict_in_generate=True, **options,
@@ -96,9 +96,9 @@ def generated(folder: Path, **options: Any) -> tuple[list[list[int]], list[float
     return [row[1:].tolist() for row in found.sequences], None if scores is None else scores.tolist()
 
 
-def assert_same(folder: Path, ours: list[Hypothesis], theirs: list[list[int]]) -> None:
-    """Compare token by token, the place of the end included."""
-    one, end = loaded(folder), library(folder)[1].eos_token_id
+def assert_same(model_dir: Path, ours: list[Hypothesis], theirs: list[list[int]]) -> None:
+    """Require equal tokens, including the position of the end symbol."""
+    one, end = loaded(model_dir), library(model_dir)[1].eos_token_id
     places = one.text.target.tokenizer.places
     for own, row in zip(ours, theirs, strict=True):
         mine = [*one.model.start[1:], *(places[token] for token in own.tokens)]
@@ -107,10 +107,10 @@ def assert_same(folder: Path, ours: list[Hypothesis], theirs: list[list[int]]) -
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", SETTINGS)
-def test_translations_are_those_of_generate_line_by_line(
-    kind: str, name: str, folder: Folder, tmp_path: Path
+def test_translations_equal_generate_for_each_line(
+    kind: str, name: str, model_dir: ModelDir, tmp_path: Path
 ) -> None:
-    made = settled(folder(name), tmp_path / name, SETTINGS[kind])
+    made = with_settings(model_dir(name), tmp_path / name, SETTINGS[kind])
     one = loaded(made)
     ours = [found[0] for found in beam_search(one.model, batch(one, LINES).source, one.config.search)]
     theirs, scores = generated(made)
@@ -120,11 +120,11 @@ def test_translations_are_those_of_generate_line_by_line(
 
 
 @pytest.mark.parametrize("name", ["bart", "mbart", "marian"])
-def test_translations_that_end_by_themselves_end_where_those_of_generate_do(
-    name: str, folder: Folder, tmp_path: Path
+def test_unforced_translations_end_where_generate_ends(
+    name: str, model_dir: ModelDir, tmp_path: Path
 ) -> None:
     settings = {"num_beams": 1, "max_length": 40}
-    made = settled(folder(name), tmp_path / name, settings, ending=4.0)
+    made = with_settings(model_dir(name), tmp_path / name, settings, ending=4.0)
     one = loaded(made)
     ours = [found[0] for found in beam_search(one.model, batch(one, LINES).source, one.config.search)]
     theirs, _ = generated(made)
@@ -132,8 +132,8 @@ def test_translations_that_end_by_themselves_end_where_those_of_generate_do(
     assert sum(len(own.tokens) < 37 for own in ours) >= 2
 
 
-def test_flags_override_the_settings(folder: Folder, tmp_path: Path) -> None:
-    made = settled(folder("bart"), tmp_path / "bart", SETTINGS["bart-large-cnn"])
+def test_flags_override_the_generation_settings(model_dir: ModelDir, tmp_path: Path) -> None:
+    made = with_settings(model_dir("bart"), tmp_path / "bart", SETTINGS["bart-large-cnn"])
     one = loaded(made)
     flags = {"beam": 2, "length_penalty": 0.5, "no_repeat_ngram": 2, "min_length": 3, "nbest": 2}
     search = search_settings(one.config.search, flags)
@@ -143,33 +143,33 @@ def test_flags_override_the_settings(folder: Folder, tmp_path: Path) -> None:
     assert_same(made, [own for both in found for own in both], theirs)
 
 
-def test_unknown_tokens_are_generated_where_generate_does(folder: Folder, tmp_path: Path) -> None:
-    made = settled(folder("marian"), tmp_path / "marian", SETTINGS["opus-mt"])
+def test_unknown_tokens_are_generated_as_by_generate(model_dir: ModelDir, tmp_path: Path) -> None:
+    made = with_settings(model_dir("marian"), tmp_path / "marian", SETTINGS["opus-mt"])
     path = made / "generation_config.json"
     settings = json.loads(path.read_text())
     unknown = library(made)[1].unk_token_id
     settings["suppress_tokens"] = [one for one in settings["suppress_tokens"] if one != unknown]
     path.write_text(json.dumps(settings))
-    ours = [result.translations[0].hypothesis for result in translator(made)]
+    ours = [result.translations[0].hypothesis for result in translate_lines(made)]
     theirs, _ = generated(made)
     assert_same(made, ours, theirs)
     assert any(unknown in row for row in theirs)
-    asked = [result.translations[0].hypothesis for result in translator(made, forbid_unknown=True)]
-    assert not any(UNK in found.tokens for found in asked)
+    suppressed = [result.translations[0].hypothesis for result in translate_lines(made, forbid_unknown=True)]
+    assert not any(UNK in found.tokens for found in suppressed)
 
 
-def translator(folder: Path, **flags: Any) -> list[LineResult]:
-    """What our translator finds, as the command and the Python interface ask it."""
-    one = loaded(folder)
+def translate_lines(model_dir: Path, **flags: Any) -> list[LineResult]:
+    """Return the translations of `Translator`, configured as by the command line and the Python API."""
+    one = loaded(model_dir)
     search = search_settings(one.config.search, flags)
     return list(Translator(one.model, one.text, search).translate(number_lines(LINES)))
 
 
-def test_settings_stand_in_the_configuration_of_older_directories(folder: Folder, tmp_path: Path) -> None:
-    made = Path(shutil.copytree(folder("bart"), tmp_path / "bart"))
+def test_settings_are_read_from_config_of_older_directories(model_dir: ModelDir, tmp_path: Path) -> None:
+    made = Path(shutil.copytree(model_dir("bart"), tmp_path / "bart"))
     content = json.loads((made / "config.json").read_text())
     older = {"num_beams": 3, "length_penalty": 2.0, "max_length": 12, "forced_bos_token_id": 0}
-    never = unsaid(*library(made))
+    never = suppressed_tokens(*library(made))
     (made / "config.json").write_text(json.dumps(content | older | {"suppress_tokens": never}))
     (made / "generation_config.json").unlink()
     one = loaded(made)
@@ -178,23 +178,23 @@ def test_settings_stand_in_the_configuration_of_older_directories(folder: Folder
     assert_same(made, ours, generated(made)[0])
 
 
-def test_a_directory_without_settings_is_searched_with_our_beam_and_length(folder: Folder) -> None:
-    search = loaded(folder("t5")).config.search
+def test_directory_without_settings_uses_defaults_of_regard(model_dir: ModelDir) -> None:
+    search = loaded(model_dir("t5")).config.search
     assert (search.beam, search.max_length_ratio, search.max_length_extra) == (5, 2.0, 10)
     assert search.scheme.transformers and not search.scheme.forced_end
 
 
-def test_what_cannot_be_followed_is_said_once(
-    folder: Folder, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_unsupported_setting_is_logged_once(
+    model_dir: ModelDir, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = Path(shutil.copytree(folder("bart"), tmp_path / "bart"))
+    made = Path(shutil.copytree(model_dir("bart"), tmp_path / "bart"))
     path = made / "generation_config.json"
     own = {"num_beams": 4, "repetition_penalty": 1.2, "num_return_sequences": 1, "guidance_scale": None}
     path.write_text(json.dumps(json.loads(path.read_text()) | own))
     with caplog.at_level(logging.WARNING):
         loaded(made)
-    said = [record.getMessage() for record in caplog.records if "regard ignores" in record.getMessage()]
-    assert said == [f"{path}: regard ignores repetition_penalty = 1.2"]
+    warnings = [record.getMessage() for record in caplog.records if "regard ignores" in record.getMessage()]
+    assert warnings == [f"{path}: regard ignores repetition_penalty = 1.2"]
 
 
 @pytest.mark.parametrize(
@@ -208,25 +208,26 @@ def test_what_cannot_be_followed_is_said_once(
         ('{"num_beams": 4', r"generation_config\.json: Invalid JSON"),
     ],
 )
-def test_settings_that_are_not_of_their_kind_are_named(
-    content: str, message: str, folder: Folder, tmp_path: Path
+def test_settings_of_wrong_type_are_named(
+    content: str, message: str, model_dir: ModelDir, tmp_path: Path
 ) -> None:
-    made = Path(shutil.copytree(folder("bart"), tmp_path / "bart"))
+    made = Path(shutil.copytree(model_dir("bart"), tmp_path / "bart"))
     (made / "generation_config.json").write_text(content)
     with pytest.raises(CheckpointError, match=message):
         loaded(made)
 
 
-def test_the_language_of_an_mbart_starts_its_translations_as_it_starts_them_in_training(
+def test_mbart_translation_starts_with_the_language_token_as_in_training(
     tmp_path: Path,
 ) -> None:
-    """The tokenizer of mBART (not mBART-50) ends targets with the language; training shifts it to the front.
+    """The tokenizer of mBART puts the language last in targets, and training shifts it to the front.
 
-    With a start symbol before it the model is asked what it never saw, and may not come to an end.
+    This differs from mBART-50. With a start symbol before the language, the decoder gets an input that it was
+    not trained on, and may not terminate.
     """
-    pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
-    pieces += [(letter, -6.0) for letter in ["▁", *tiny.LETTERS]]
-    tokenizer = transformers.MBartTokenizer(vocab=pieces, src_lang="de_DE", tgt_lang="en_XX")
+    tokens = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
+    tokens += [(letter, -6.0) for letter in ["▁", *tiny.LETTERS]]
+    tokenizer = transformers.MBartTokenizer(vocab=tokens, src_lang="de_DE", tgt_lang="en_XX")
     torch.manual_seed(0)
     config = transformers.MBartConfig(vocab_size=len(tokenizer), **tiny.MULTILINGUAL)
     transformers.MBartForConditionalGeneration(config).save_pretrained(tmp_path)
@@ -235,10 +236,10 @@ def test_the_language_of_an_mbart_starts_its_translations_as_it_starts_them_in_t
     labels = tokenizer(text_target=tiny.TEXT[2], return_tensors="pt")["input_ids"]
     first = transformers.models.mbart.modeling_mbart.shift_tokens_right(labels, tokenizer.pad_token_id)[0, 0]
     assert loaded(tmp_path).model.start == (language,) == (int(first),)
-    # A first token that generation forces is taken before the language of the tokenizer...
+    # A forced first token takes precedence over the language of the tokenizer ...
     path = tmp_path / "generation_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"forced_bos_token_id": 0}))
     assert loaded(tmp_path).model.start == (2, 0)
-    # ... and a language that is asked for before both.
-    asked = load_model(tmp_path, "cpu", settings=["data.target_tokenizer.language=de_DE"])
-    assert asked.model.start == (tokenizer.convert_tokens_to_ids("de_DE"),)
+    # ... and a user-specified language over both.
+    suppressed = load_model(tmp_path, "cpu", settings=["data.target_tokenizer.language=de_DE"])
+    assert suppressed.model.start == (tokenizer.convert_tokens_to_ids("de_DE"),)

@@ -1,4 +1,4 @@
-"""Pre-training: what is hidden, what is learned, and that the library loads what comes out."""
+"""Pre-training: masking, the training run, and loading the result with transformers."""
 
 import dataclasses
 import itertools
@@ -22,8 +22,9 @@ from regard.training.store import read_tensors
 from regard.training.weights import MODEL_FILE
 
 
-def settings(folder: Path, kind: str, updates: int, **more: Any) -> PretrainConfig:
-    text = folder / "text"
+def settings(directory: Path, kind: str, updates: int, **more: Any) -> PretrainConfig:
+    """Return the settings of a small pre-training run; write its text first, if necessary."""
+    text = directory / "text"
     if not text.exists():
         text.write_text("\n".join(" ".join(pair) for pair in itertools.permutations(tiny.TEXT, 2)) + "\n")
     sizes = {"layers": 2, "width": 16, "heads": 2, "feed_forward": 24}
@@ -44,7 +45,7 @@ def settings(folder: Path, kind: str, updates: int, **more: Any) -> PretrainConf
     )
 
 
-def test_of_the_tokens_to_find_80_percent_are_masked_10_random_10_kept() -> None:
+def test_masking_uses_80_percent_mask_10_random_10_unchanged() -> None:
     random, mask, others = np.random.default_rng(1), 4, np.arange(5, 100_000)
     counts = np.zeros(3)
     total = 0
@@ -61,7 +62,7 @@ def test_of_the_tokens_to_find_80_percent_are_masked_10_random_10_kept() -> None
 
 
 @pytest.mark.parametrize("kind", ["masked", "causal"])
-def test_what_is_learned_is_a_folder_that_the_library_loads(kind: str, tmp_path: Path) -> None:
+def test_pretrained_directory_loads_in_transformers(kind: str, tmp_path: Path) -> None:
     result = pretrain(settings(tmp_path, kind, 40), tmp_path / "out")
     auto = transformers.AutoModelForMaskedLM if kind == "masked" else transformers.AutoModelForCausalLM
     model = auto.from_pretrained(tmp_path / "out").eval()
@@ -70,7 +71,7 @@ def test_what_is_learned_is_a_folder_that_the_library_loads(kind: str, tmp_path:
     inputs = tokenizer(tiny.TEXT[0], return_tensors="pt")
     assert model(**inputs).logits.shape[-1] == len(tokenizer)
     if kind == "causal":
-        # The library's own loss of the training text, its lines' ends included, is the run's best.
+        # The loss of transformers on the text, including the ends of lines, equals the best loss of the run.
         total = tokens = 0
         for line in (tmp_path / "text").read_text().splitlines():
             ids = [tokenizer.bos_token_id, *tokenizer(line)["input_ids"], tokenizer.eos_token_id]
@@ -80,7 +81,7 @@ def test_what_is_learned_is_a_folder_that_the_library_loads(kind: str, tmp_path:
         assert np.exp(total / tokens) == pytest.approx(result.progress.best, rel=1e-4)
 
 
-def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path: Path) -> None:
+def test_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     pretrain(settings(tmp_path, "masked", 12), tmp_path / "once")
     pretrain(settings(tmp_path, "masked", 5), tmp_path / "twice")
     pretrain(settings(tmp_path, "masked", 12), tmp_path / "twice")
@@ -90,14 +91,14 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path: Path) -> No
     assert (tmp_path / "once" / MODEL_FILE).is_file()
 
 
-def test_pretraining_goes_on_from_a_folder(tmp_path: Path) -> None:
+def test_pretraining_continues_from_a_directory(tmp_path: Path) -> None:
     first = pretrain(settings(tmp_path, "masked", 25), tmp_path / "first")
     more = pretrain(settings(tmp_path, "masked", 25, start=str(tmp_path / "first")), tmp_path / "more")
     assert first.progress.best is not None and more.progress.best is not None
     assert more.progress.best < first.progress.best
 
 
-def test_a_causal_model_from_an_encoder_of_half_precision_sees_no_word_to_come(tmp_path: Path) -> None:
+def test_causal_model_from_half_precision_encoder_is_causal(tmp_path: Path) -> None:
     pretrain(settings(tmp_path, "masked", 3), tmp_path / "masked")
     transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "masked").half().save_pretrained(
         tmp_path / "masked"
@@ -110,7 +111,7 @@ def test_a_causal_model_from_an_encoder_of_half_precision_sees_no_word_to_come(t
     torch.testing.assert_close(one, other)
 
 
-def test_bad_input_is_refused_in_one_message(tmp_path: Path) -> None:
+def test_invalid_input_is_rejected_with_one_message(tmp_path: Path) -> None:
     tiny.gpt2(tmp_path / "gpt2")
     with pytest.raises(DataError, match="no mask symbol"):
         pretrain(settings(tmp_path, "masked", 1, start=str(tmp_path / "gpt2")), tmp_path / "out")
@@ -119,7 +120,7 @@ def test_bad_input_is_refused_in_one_message(tmp_path: Path) -> None:
         pretrain(settings(tmp_path, "masked", 1), tmp_path / "other")
 
 
-def test_a_run_that_diverges_makes_no_folder_for_the_library(tmp_path: Path) -> None:
+def test_diverged_run_writes_no_model_directory(tmp_path: Path) -> None:
     config = settings(tmp_path, "causal", 3)
     optimizer = dataclasses.replace(config.training.optimizer, rate=1e38)
     config = dataclasses.replace(config, training=dataclasses.replace(config.training, optimizer=optimizer))

@@ -1,4 +1,4 @@
-"""Models of the library as ours: the same translations and probabilities, and attention that is seen."""
+"""Hugging Face models in regard: the same translations, probabilities and attention as in transformers."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ pytest.importorskip("transformers", reason="needs transformers: pip install 'reg
 import tiny
 import torch
 import transformers
-from tiny import Folder
+from tiny import ModelDir
 
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
@@ -39,32 +39,33 @@ LONGEST = 14
 whole = pytest.mark.parametrize("name", tiny.WHOLE)
 
 
-def loaded(folder: Path) -> LoadedModel:
-    return load_model(folder, "cpu")
+def loaded(model_dir: Path) -> LoadedModel:
+    return load_model(model_dir, "cpu")
 
 
-def library(folder: Path, attention: str = "eager") -> tuple[Any, Any]:
-    """The library's own model and tokenizer."""
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, attn_implementation=attention)
-    return model.eval(), transformers.AutoTokenizer.from_pretrained(folder)
+def library(model_dir: Path, attention: str = "eager") -> tuple[Any, Any]:
+    """Return the model and the tokenizer, loaded by transformers."""
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(model_dir, attn_implementation=attention)
+    return model.eval(), transformers.AutoTokenizer.from_pretrained(model_dir)
 
 
 def batch(one: LoadedModel, sources: list[str] = SOURCES, targets: list[str] | None = None) -> Batch:
-    said = None if targets is None else [[*one.text.target.encode(line), EOS] for line in targets]
-    return one.text.batch([one.text.source.encode(line) for line in sources], said, range(len(sources)))
+    """Return a batch of the sources, and of the targets, if given."""
+    target_ids = None if targets is None else [[*one.text.target.encode(line), EOS] for line in targets]
+    return one.text.batch([one.text.source.encode(line) for line in sources], target_ids, range(len(sources)))
 
 
-def unsaid(model: Any, tokenizer: Any) -> list[int]:
-    """What ours never says: padding, unknown words, what is no token."""
+def suppressed_tokens(model: Any, tokenizer: Any) -> list[int]:
+    """Return the ids that regard never generates: padding, unknown words, and ids without a token."""
     known = {*tokenizer.get_vocab().values(), *getattr(tokenizer, "id_to_lang_token", {})}
     none = [number for number in range(model.config.vocab_size) if number not in known]
     return [tokenizer.pad_token_id, tokenizer.unk_token_id, *none]
 
 
-def generated(folder: Path, beam: int) -> list[list[int]]:
-    """What the library says, without what comes before every translation and from the end symbol on."""
-    model, tokenizer = library(folder)
-    never = unsaid(model, tokenizer)
+def generated(model_dir: Path, beam: int) -> list[list[int]]:
+    """Return the translations of `generate`, without the initial symbols and the end symbol."""
+    model, tokenizer = library(model_dir)
+    never = suppressed_tokens(model, tokenizer)
     found = model.generate(
         **tokenizer(SOURCES, return_tensors="pt", padding=True),
         num_beams=beam, do_sample=False, max_new_tokens=LONGEST, length_penalty=0.0, suppress_tokens=never,
@@ -76,21 +77,21 @@ def generated(folder: Path, beam: int) -> list[list[int]]:
 
 
 @whole
-def test_greedy_translations_are_the_librarys(name: str, folder: Folder) -> None:
-    one = loaded(folder(name))
+def test_greedy_translations_equal_transformers(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
     search = SearchConfig(beam=1, max_length_ratio=0, max_length_extra=LONGEST, forbid_unknown=True)
     found = beam_search(one.model, batch(one).source, search)
-    wanted = generated(folder(name), 1)
+    wanted = generated(model_dir(name), 1)
     places = one.text.target.tokenizer.places
     for own, theirs in zip(found, wanted, strict=True):
-        said = [places[token] for token in own[0].tokens][: len(theirs)]
-        assert said == theirs
+        target_ids = [places[token] for token in own[0].tokens][: len(theirs)]
+        assert target_ids == theirs
     assert max(map(len, wanted)) > 3
 
 
 @whole
-def test_translations_by_beam_search_are_the_librarys(name: str, folder: Folder) -> None:
-    one = loaded(folder(name))
+def test_beam_search_equals_transformers(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
     search = SearchConfig(
         beam=4,
         length_penalty=0,
@@ -99,11 +100,11 @@ def test_translations_by_beam_search_are_the_librarys(name: str, folder: Folder)
         forbid_unknown=True,
         scheme=SearchSchemeConfig(stop="certain"),
     )
-    model, tokenizer = library(folder(name))
-    never = unsaid(model, tokenizer)
+    model, tokenizer = library(model_dir(name))
+    never = suppressed_tokens(model, tokenizer)
     places = one.text.target.tokenizer.places
-    _favour_the_end(model)
-    _favour_the_end(one.model.model)
+    _promote_end_symbol(model)
+    _promote_end_symbol(one.model.model)
     for line in SOURCES:
         (found,) = beam_search(one.model, batch(one, [line]).source, search)
         theirs = model.generate(
@@ -112,14 +113,16 @@ def test_translations_by_beam_search_are_the_librarys(name: str, folder: Folder)
             output_scores=True, return_dict_in_generate=True,
         )  # fmt: skip
         before = 2 if model.generation_config.forced_bos_token_id is not None else 1
-        said = [token for token in theirs.sequences[0, before:].tolist() if token != tokenizer.pad_token_id]
-        assert said[-1] == tokenizer.eos_token_id  # it ended by itself
-        assert [places[token] for token in found[0].tokens] == said[:-1]
+        target_ids = [
+            token for token in theirs.sequences[0, before:].tolist() if token != tokenizer.pad_token_id
+        ]
+        assert target_ids[-1] == tokenizer.eos_token_id  # the end was not forced
+        assert [places[token] for token in found[0].tokens] == target_ids[:-1]
         assert found[0].score == pytest.approx(float(theirs.sequences_scores[0]), abs=2e-4)
 
 
-def _favour_the_end(model: Any) -> None:
-    """Make hypotheses end: its symbol's logit is raised, the others are halved."""
+def _promote_end_symbol(model: Any) -> None:
+    """Make hypotheses end: raise the logit of the end symbol, and halve the others."""
     end = model.config.eos_token_id
 
     def changed(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
@@ -131,10 +134,10 @@ def _favour_the_end(model: Any) -> None:
 
 
 @whole
-def test_log_likelihood_is_the_librarys_loss(name: str, folder: Folder) -> None:
-    one = loaded(folder(name))
+def test_log_likelihood_equals_loss_of_transformers(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
     found = force(one.model, batch(one, targets=TARGETS))
-    model, tokenizer = library(folder(name))
+    model, tokenizer = library(model_dir(name))
     for source, target, own in zip(SOURCES, TARGETS, found, strict=True):
         labels = tokenizer(text_target=target, return_tensors="pt")["input_ids"]
         forced = model.generation_config.forced_bos_token_id is not None
@@ -147,11 +150,11 @@ def test_log_likelihood_is_the_librarys_loss(name: str, folder: Folder) -> None:
 
 
 @whole
-def test_source_attention_is_the_librarys(name: str, folder: Folder) -> None:
-    one = loaded(folder(name))
+def test_attention_equals_transformers(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
     data = batch(one, SOURCES[:1], TARGETS[:1])
     outcome = one.model(data, look="all")
-    model, tokenizer = library(folder(name))
+    model, tokenizer = library(model_dir(name))
     inputs = tokenizer(SOURCES[:1], return_tensors="pt")
     labels = tokenizer(text_target=TARGETS[:1], return_tensors="pt")["input_ids"]
     made = model(**inputs, labels=labels, output_attentions=True)
@@ -168,8 +171,8 @@ def test_source_attention_is_the_librarys(name: str, folder: Folder) -> None:
 
 
 @whole
-def test_a_sentence_is_the_same_alone_and_in_a_batch(name: str, folder: Folder) -> None:
-    one = loaded(folder(name))
+def test_batch_equals_single(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
     together = force(one.model, batch(one, targets=TARGETS))
     for row, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         (alone,) = force(one.model, batch(one, [source], [target]))
@@ -179,8 +182,8 @@ def test_a_sentence_is_the_same_alone_and_in_a_batch(name: str, folder: Folder) 
 
 
 @whole
-def test_steps_of_selected_rows_are_those_of_teacher_forcing(name: str, folder: Folder) -> None:
-    one = loaded(folder(name))
+def test_steps_of_selected_rows_equal_teacher_forcing(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
     data = batch(one, targets=TARGETS)
     order = torch.tensor([2, 0, 0, 1])
     with torch.no_grad():
@@ -200,8 +203,8 @@ def test_steps_of_selected_rows_are_those_of_teacher_forcing(name: str, folder: 
 
 
 @whole
-def test_probabilities_of_what_can_be_said_sum_to_at_most_one(name: str, folder: Folder) -> None:
-    one = loaded(folder(name))
+def test_probabilities_sum_to_at_most_one(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
     with torch.no_grad():
         memories, state = one.model.begin(batch(one).source)
         found = one.model.step(torch.full((3,), BOS), memories, state).log_probs
@@ -210,15 +213,16 @@ def test_probabilities_of_what_can_be_said_sum_to_at_most_one(name: str, folder:
     assert (found.exp().sum(-1) <= 1 + 1e-5).all()
 
 
-def rebuilt(one: LoadedModel, folder: Path, attention: Any, **more: Any) -> HfSeq2Seq:
-    config = HfConfig(folder=str(folder), attention=attention, **more)
+def rebuilt(one: LoadedModel, model_dir: Path, attention: Any, **more: Any) -> HfSeq2Seq:
+    """Return the model with another attention mechanism."""
+    config = HfConfig(folder=str(model_dir), attention=attention, **more)
     return build_hf(config, one.text).eval()
 
 
 @whole
-def test_sparsemax_in_the_place_of_softmax_gives_exact_zeros_and_learns(name: str, folder: Folder) -> None:
-    one = loaded(folder(name))
-    model = rebuilt(one, folder(name), SoftAttentionConfig(map="sparsemax"), layers=(1,))
+def test_sparsemax_instead_of_softmax_gives_exact_zeros_and_trains(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
+    model = rebuilt(one, model_dir(name), SoftAttentionConfig(map="sparsemax"), layers=(1,))
     data = batch(one, targets=TARGETS)
     weights = model(data).weights
     longest = int(data.source.lengths.argmax())
@@ -238,12 +242,12 @@ def test_sparsemax_in_the_place_of_softmax_gives_exact_zeros_and_learns(name: st
     assert losses[-1] < 0.9 * losses[0]
 
 
-def test_constrained_attention_keeps_fertilities_in_a_model_of_the_library(folder: Folder) -> None:
-    one = loaded(folder("bart"))
+def test_constrained_attention_respects_fertilities(model_dir: ModelDir) -> None:
+    one = loaded(model_dir("bart"))
     budget = Budget.constant(ConstantFertilityConfig(value=1.0), len(one.text.source.vocabulary))
     one = replace(one, text=replace(one.text, budget=budget))
     config = ConstrainedAttentionConfig(map="sparsemax")
-    model = rebuilt(one, folder("bart"), config).train()
+    model = rebuilt(one, model_dir("bart"), config).train()
     data = batch(one, targets=TARGETS)
     real = model(data).weights[-1].masked_fill(~data.target.mask[:, :, None, None], 0)
     words = data.source.words[:, None].expand(-1, 4, -1)
@@ -254,20 +258,22 @@ def test_constrained_attention_keeps_fertilities_in_a_model_of_the_library(folde
     assert (received[:, : -len(one.text.sink)] <= 1 + 1e-3).all()
 
 
-def test_an_encoder_and_a_language_model_become_one(folder: Folder) -> None:
-    config = HfConfig(encoder=str(folder("bert")), decoder=str(folder("gpt2")))
+def test_encoder_and_language_model_are_combined(model_dir: ModelDir) -> None:
+    config = HfConfig(encoder=str(model_dir("bert")), decoder=str(model_dir("gpt2")))
     sides = []
     for name, side in (("bert", "source"), ("gpt2", "target")):
-        tokenizer = PretrainedTokenizer.of_folder(PretrainedTokenizerConfig(folder=str(folder(name))), side)
+        tokenizer = PretrainedTokenizer.of_folder(
+            PretrainedTokenizerConfig(folder=str(model_dir(name))), side
+        )
         sides.append(Side(tokenizer, tokenizer.vocabulary))
     text = TextPair(*sides)
     model = assemble(config, text).eval()
     assert isinstance(model, HfSeq2Seq)
-    said = [[*text.target.encode(line), EOS] for line in TARGETS]
-    data = text.batch([text.source.encode(line) for line in SOURCES], said, range(3))
+    target_ids = [[*text.target.encode(line), EOS] for line in TARGETS]
+    data = text.batch([text.source.encode(line) for line in SOURCES], target_ids, range(3))
     outcome = model(data, look="all")
     assert len(outcome.weights) == 2 and outcome.weights[0].shape[2] == 2
-    # Step by step it is what it is at once.
+    # Single steps equal teacher forcing.
     with torch.no_grad():
         memories, state = model.begin(data.source)
         tokens = torch.full((3,), BOS)
@@ -280,18 +286,18 @@ def test_an_encoder_and_a_language_model_become_one(folder: Folder) -> None:
     pretrained = {name for layer in model.pretrained_layers() for name in layer}
     others = {name for name, _ in model.named_parameters()} - pretrained
     assert others and all("cross" in name or "enc_to_dec" in name for name in others)
-    # What was pre-trained is as it was: the decoder without a source is the language model.
-    own = transformers.GPT2LMHeadModel.from_pretrained(folder("gpt2"))
+    # Pre-trained weights are unchanged: without cross-attention the decoder is the language model.
+    own = transformers.GPT2LMHeadModel.from_pretrained(model_dir("gpt2"))
     theirs = dict(own.named_parameters())
     for name, value in model.model.decoder.named_parameters():
         if name in theirs:
             assert torch.equal(value, theirs[name])
 
 
-def test_text_before_every_line_is_read_and_is_no_word_of_it(folder: Folder) -> None:
-    one = load_model(folder("t5"), "cpu", settings=['data.source_tokenizer.prefix="der Mann"'])
+def test_source_prefix_is_encoded_but_not_counted_as_words(model_dir: ModelDir) -> None:
+    one = load_model(model_dir("t5"), "cpu", settings=['data.source_tokenizer.prefix="der Mann"'])
     (found,) = force(one.model, batch(one, SOURCES[:1], TARGETS[:1]))
-    model, tokenizer = library(folder("t5"))
+    model, tokenizer = library(model_dir("t5"))
     labels = tokenizer(text_target=TARGETS[0], return_tensors="pt")["input_ids"]
     made = model(**tokenizer(f"der Mann {SOURCES[0]}", return_tensors="pt"), labels=labels)
     assert found.log_probability == pytest.approx(-made.loss.item() * labels.shape[1], abs=1e-4)
@@ -300,13 +306,13 @@ def test_text_before_every_line_is_read_and_is_no_word_of_it(folder: Folder) -> 
 
 
 @whole
-def test_decoded_text_is_the_librarys(name: str, folder: Folder) -> None:
-    one = loaded(folder(name))
-    _, tokenizer = library(folder(name))
+def test_decoded_text_equals_transformers(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
+    _, tokenizer = library(model_dir(name))
     side = one.text.target
     for line in TARGETS:
         ids = tokenizer(text_target=line)["input_ids"]
-        # The library's M2M-100 shows the language unless its files name that among the special tokens.
+        # M2M-100 in transformers prints the language token unless its files list it as a special token.
         special = {*tokenizer.all_special_ids, *getattr(tokenizer, "id_to_lang_token", {})}
         words = [i for i in ids if i not in special or i == tokenizer.unk_token_id]
         assert side.tokenizer.decode(side.tokenize(line)) == tokenizer.decode(words).strip()
@@ -314,20 +320,20 @@ def test_decoded_text_is_the_librarys(name: str, folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(("name", "german"), [("mbart", "de_DE"), ("nllb", "deu_Latn"), ("m2m100", "de")])
-def test_a_model_of_many_languages_is_told_which(
-    name: str, german: str, folder: Folder, tmp_path: Path
+def test_languages_of_multilingual_model_can_be_set(
+    name: str, german: str, model_dir: ModelDir, tmp_path: Path
 ) -> None:
-    own = loaded(folder(name))
+    own = loaded(model_dir(name))
     into = [f"data.target_tokenizer.language={german}"]
-    other = load_model(folder(name), "cpu", settings=into)
+    other = load_model(model_dir(name), "cpu", settings=into)
     assert own.text.source.tokenizer.around == other.text.source.tokenizer.around
     assert german in own.text.source.tokenizer.around[0]
     assert own.model.start[:-1] == other.model.start[:-1] == (2,)
-    assert german in library(folder(name))[1].convert_ids_to_tokens(other.model.start[-1])
+    assert german in library(model_dir(name))[1].convert_ids_to_tokens(other.model.start[-1])
     with pytest.raises(UsageError, match="no language 'xx'"):
-        load_model(folder(name), "cpu", settings=["data.source_tokenizer.language=xx"])
-    # Neither the tokenizer's files nor the model's say into which.
-    copy = Path(shutil.copytree(folder(name), tmp_path / name))
+        load_model(model_dir(name), "cpu", settings=["data.source_tokenizer.language=xx"])
+    # Neither the files of the tokenizer nor those of the model specify the target language.
+    copy = Path(shutil.copytree(model_dir(name), tmp_path / name))
     for file in ("tokenizer_config.json", "generation_config.json"):
         known = json.loads((copy / file).read_text())
         kept = {key: value for key, value in known.items() if key not in ("tgt_lang", "forced_bos_token_id")}
@@ -337,6 +343,6 @@ def test_a_model_of_many_languages_is_told_which(
     load_model(copy, "cpu", settings=into)
 
 
-def test_eight_bits_are_not_for_whole_models_of_hugging_face(folder: Folder) -> None:
+def test_int8_is_rejected_for_hugging_face_models(model_dir: ModelDir) -> None:
     with pytest.raises(UsageError, match="--precision int8 is not available for Hugging Face models"):
-        load_model(folder("t5"), "cpu", "int8")
+        load_model(model_dir("t5"), "cpu", "int8")

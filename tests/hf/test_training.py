@@ -1,4 +1,4 @@
-"""Training of pre-trained models: from a config, in a folder that is whole, by layer, going on to the bit."""
+"""Training of pre-trained models: self-contained output, unfreezing by layer, and exact resumption."""
 
 import json
 import os
@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="needs transformers: pip install 'reg
 
 import tiny
 import torch
-from tiny import Folder
+from tiny import ModelDir
 
 import regard
 from regard.averaging import average_models
@@ -30,10 +30,11 @@ from regard.training.weights import load_weights
 SMALL = {"layers": 2, "width": 12, "heads": 2, "feed_forward": {"width": 16}, "dropout": 0.1}
 
 
-def run_config(folder: Path, model: dict[str, Any], updates: int, **more: Any) -> RunConfig:
+def run_config(model_dir: Path, model: dict[str, Any], updates: int, **more: Any) -> RunConfig:
+    """Return the config of a small run; write its text first."""
     for side, lines in (("de", [*tiny.TEXT[:2], tiny.TEXT[4]]), ("en", [*tiny.TEXT[2:4], tiny.TEXT[5]])):
-        (folder / side).write_text("\n".join(lines * 4) + "\n")
-    text = {"source": str(folder / "de"), "target": str(folder / "en")}
+        (model_dir / side).write_text("\n".join(lines * 4) + "\n")
+    text = {"source": str(model_dir / "de"), "target": str(model_dir / "en")}
     names = {"source": model.get("encoder"), "target": model.get("decoder")}
     found = {side: model.get("folder", name) for side, name in names.items()}
     cut = {f"{side}_tokenizer": {"kind": "pretrained", "folder": one} for side, one in found.items() if one}
@@ -45,20 +46,20 @@ def run_config(folder: Path, model: dict[str, Any], updates: int, **more: Any) -
         "validation": {"every": 100},
         "checkpoint": {"every": 1},
     }
-    data = {"folder": str(folder / "prepared"), "train": [text], "valid": text, **cut}
+    data = {"folder": str(model_dir / "prepared"), "train": [text], "valid": text, **cut}
     whole = {"device": "cpu", "data": data, "model": model, "training": training, **more}
     return from_dict(RunConfig, whole)
 
 
-def copied(folder: Folder, name: str, into: Path) -> str:
-    """A folder of one's own, to be taken away."""
-    return str(shutil.copytree(folder(name), into / name))
+def copied(model_dir: ModelDir, name: str, into: Path) -> str:
+    """Return a copy of a model directory, which a test may change or remove."""
+    return str(shutil.copytree(model_dir(name), into / name))
 
 
-def test_a_pretrained_encoder_stays_frozen_and_the_model_needs_its_folder_no_more(
-    folder: Folder, tmp_path: Path
+def test_pretrained_encoder_stays_frozen_and_the_run_is_self_contained(
+    model_dir: ModelDir, tmp_path: Path
 ) -> None:
-    encoder = copied(folder, "bert", tmp_path)
+    encoder = copied(model_dir, "bert", tmp_path)
     model = {
         "kind": "pretrained",
         "encoder": encoder,
@@ -70,7 +71,7 @@ def test_a_pretrained_encoder_stays_frozen_and_the_model_needs_its_folder_no_mor
     shutil.rmtree(encoder)
     loaded = load_model(tmp_path / "run", "cpu")
     assert isinstance(loaded.model, TransformerModel)
-    before = load_model_weights(folder("bert"))
+    before = load_model_weights(model_dir("bert"))
     after = load_weights(tmp_path / "run")
     layers = {name: value for name, value in after.items() if name.startswith("reader.model.encoder.layer")}
     old = {name: before[f"bert.{name.removeprefix('reader.model.')}"] for name in layers}
@@ -80,14 +81,15 @@ def test_a_pretrained_encoder_stays_frozen_and_the_model_needs_its_folder_no_mor
     assert (found.attention[-1] == 0).any()
 
 
-def load_model_weights(folder: Path) -> dict[str, torch.Tensor]:
+def load_model_weights(model_dir: Path) -> dict[str, torch.Tensor]:
+    """Return the weights of a directory."""
     from safetensors.torch import load_file
 
-    return load_file(folder / "model.safetensors")
+    return load_file(model_dir / "model.safetensors")
 
 
-def test_a_whole_model_is_trained_further_with_another_attention(folder: Folder, tmp_path: Path) -> None:
-    whole = copied(folder, "marian", tmp_path)
+def test_hugging_face_model_is_fine_tuned_with_another_attention(model_dir: ModelDir, tmp_path: Path) -> None:
+    whole = copied(model_dir, "marian", tmp_path)
     model = {"kind": "hf", "folder": whole, "attention": {"kind": "soft", "map": "sparsemax"}}
     train(run_config(tmp_path, model, 40), tmp_path / "run")
     given = regard.load(whole, device="cpu").score("die Katze schläft auf dem Sofa .", tiny.TEXT[3])
@@ -99,8 +101,8 @@ def test_a_whole_model_is_trained_further_with_another_attention(folder: Folder,
     assert (learned.attention[-1] == 0).any() and not (given.attention[-1] == 0).any()
 
 
-def test_an_encoder_with_a_language_model_learns_and_is_averaged(folder: Folder, tmp_path: Path) -> None:
-    model = {"kind": "hf", "encoder": str(folder("bert")), "decoder": str(folder("gpt2"))}
+def test_encoder_with_language_model_trains_and_is_averaged(model_dir: ModelDir, tmp_path: Path) -> None:
+    model = {"kind": "hf", "encoder": str(model_dir("bert")), "decoder": str(model_dir("gpt2"))}
     config = run_config(tmp_path, model, 8, finetune={"frozen": 2, "every": 1, "rate": 0.5})
     assert train(config, tmp_path / "run").progress.best is not None
     found = regard.load(tmp_path / "run", device="cpu").translate(tiny.TEXT[0], beam=1)
@@ -109,8 +111,10 @@ def test_an_encoder_with_a_language_model_learns_and_is_averaged(folder: Folder,
     assert mean.tokens == found.tokens
 
 
-def test_a_run_stopped_while_layers_were_frozen_ends_the_same(folder: Folder, tmp_path: Path) -> None:
-    model = {"kind": "pretrained", "encoder": str(folder("bert")), **SMALL}
+def test_run_interrupted_while_layers_are_frozen_ends_identically(
+    model_dir: ModelDir, tmp_path: Path
+) -> None:
+    model = {"kind": "pretrained", "encoder": str(model_dir("bert")), **SMALL}
     finetune = {"frozen": 2, "every": 2, "rate": 0.1}
     for name, stops in (("once", (7,)), ("twice", (3, 7))):
         for stop in stops:
@@ -121,8 +125,8 @@ def test_a_run_stopped_while_layers_were_frozen_ends_the_same(folder: Folder, tm
 
 
 @pytest.mark.slow
-def test_two_processes_unfreeze_the_same_layers(folder: Folder, tmp_path: Path) -> None:
-    model = {"kind": "pretrained", "encoder": str(folder("bert")), **SMALL}
+def test_two_processes_unfreeze_the_same_layers(model_dir: ModelDir, tmp_path: Path) -> None:
+    model = {"kind": "pretrained", "encoder": str(model_dir("bert")), **SMALL}
     config = run_config(tmp_path, model, 3, finetune={"frozen": 1, "every": 2})
     (tmp_path / "settings").mkdir()
     write_config(config, tmp_path / "settings")
@@ -137,26 +141,28 @@ def test_two_processes_unfreeze_the_same_layers(folder: Folder, tmp_path: Path) 
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    before, after = load_model_weights(folder("bert")), load_weights(tmp_path / "run")
+    before, after = load_model_weights(model_dir("bert")), load_weights(tmp_path / "run")
     names = [name for name in after if name.startswith("reader.model.encoder.layer")]
     changed = {
         name.split(".")[4]
         for name in names
         if not torch.equal(after[name], before[f"bert.{name.removeprefix('reader.model.')}"])
     }
-    assert changed == {"1"}  # of two layers the upper one
+    assert changed == {"1"}  # the upper one of two layers
 
 
-def test_layers_are_unfrozen_from_the_output_down_at_a_rate_of_their_own(folder: Folder) -> None:
-    model = load_model(folder("t5"), "cpu").model
+def test_layers_unfreeze_from_the_output_down_with_scaled_rate(model_dir: ModelDir) -> None:
+    model = load_model(model_dir("t5"), "cpu").model
     layers = model.pretrained_layers()
     named = dict(model.named_parameters())
-    assert sorted(name for layer in layers for name in layer) == sorted(named)  # each once
+    assert sorted(name for layer in layers for name in layer) == sorted(
+        named
+    )  # every parameter is in exactly one layer
     assert ["decoder.block.1" in layers[0][-1], "decoder.block.0" in layers[1][-1]] == [True, True]
     assert "encoder.block.1" in layers[2][-1] and layers[-1] == ("model.shared.weight",)
     config = FinetuneConfig(every=3, rate=0.1)
-    thaw = Thaw(model, config)
-    sizes = [len(thaw.closed(update)) for update in (1, 3, 4, 12, 13, 100)]
+    schedule = Thaw(model, config)
+    sizes = [len(schedule.closed(update)) for update in (1, 3, 4, 12, 13, 100)]
     left = [sum(len(layer) for layer in layers[opened:]) for opened in (1, 1, 2, 4, 5, 5)]
     assert sizes == left and sizes[-1] == 0
     (group,) = parameter_groups(model, config, list(named.values()))
@@ -169,15 +175,15 @@ def test_layers_are_unfrozen_from_the_output_down_at_a_rate_of_their_own(folder:
     ("name", "message"),
     [("model.safetensors", "truncated or not a safetensors file"), ("tokenizer.json", "transformers c")],
 )
-def test_damaged_files_are_refused(folder: Folder, tmp_path: Path, name: str, message: str) -> None:
-    path = Path(copied(folder, "t5", tmp_path))
+def test_damaged_file_is_rejected(model_dir: ModelDir, tmp_path: Path, name: str, message: str) -> None:
+    path = Path(copied(model_dir, "t5", tmp_path))
     (path / name).write_bytes((path / name).read_bytes()[:50])
     with pytest.raises(CheckpointError, match=message):
         load_model(path, "cpu")
 
 
-def test_a_folder_without_weights_or_with_pickled_ones_is_refused(folder: Folder, tmp_path: Path) -> None:
-    path = Path(copied(folder, "t5", tmp_path))
+def test_missing_or_pickled_weights_are_rejected(model_dir: ModelDir, tmp_path: Path) -> None:
+    path = Path(copied(model_dir, "t5", tmp_path))
     (path / "model.safetensors").unlink()
     with pytest.raises(CheckpointError, match="contains no weights"):
         load_model(path, "cpu")
@@ -193,10 +199,10 @@ def test_a_folder_without_weights_or_with_pickled_ones_is_refused(folder: Folder
         load_model(path, "cpu")
 
 
-def test_weights_that_lack_a_parameter_are_refused(folder: Folder, tmp_path: Path) -> None:
+def test_weights_without_a_parameter_are_rejected(model_dir: ModelDir, tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
-    path = Path(copied(folder, "t5", tmp_path))
+    path = Path(copied(model_dir, "t5", tmp_path))
     weights = load_model_weights(path)
     lost = weights.pop("encoder.final_layer_norm.weight")
     assert lost is not None
@@ -205,20 +211,20 @@ def test_weights_that_lack_a_parameter_are_refused(folder: Folder, tmp_path: Pat
         load_model(path, "cpu")
 
 
-def test_a_tokenizer_that_does_not_fit_is_refused(folder: Folder, tmp_path: Path) -> None:
-    path = Path(copied(folder, "t5", tmp_path))
-    tiny.byte_pairs().save_pretrained(path)
+def test_mismatched_tokenizer_is_rejected(model_dir: ModelDir, tmp_path: Path) -> None:
+    path = Path(copied(model_dir, "t5", tmp_path))
+    tiny.bpe_tokenizer().save_pretrained(path)
     with pytest.raises(ConfigError, match=r"does not belong to .*tokens"):
         load_model(path, "cpu")
-    tiny.word_pieces(40).save_pretrained(path)
+    tiny.wordpiece_tokenizer(40).save_pretrained(path)
     with pytest.raises(ConfigError, match="eos_token_id is 3, but the model's is 1"):
         load_model(path, "cpu")
 
 
-def test_what_translates_nothing_is_refused(folder: Folder, tmp_path: Path) -> None:
+def test_model_that_cannot_translate_is_rejected(model_dir: ModelDir, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="bert model is not a translation model"):
-        load_model(folder("bert"), "cpu")
-    model = {"kind": "pretrained", "encoder": str(folder("bert")), **SMALL}
+        load_model(model_dir("bert"), "cpu")
+    model = {"kind": "pretrained", "encoder": str(model_dir("bert")), **SMALL}
     config = run_config(tmp_path, model, 1)
     plain = to_dict(config)
     words = from_dict(RunConfig, {**plain, "data": {**plain["data"], "source_tokenizer": {}}})
@@ -226,7 +232,7 @@ def test_what_translates_nothing_is_refused(folder: Folder, tmp_path: Path) -> N
         train(words, tmp_path / "run")
 
 
-def test_a_mechanism_of_several_contexts_is_refused_in_a_model_of_the_library() -> None:
+def test_mechanism_of_several_contexts_is_rejected_in_hugging_face_models() -> None:
     with pytest.raises(ConfigError, match="several contexts"):
         from_dict(
             RunConfig,
@@ -237,9 +243,9 @@ def test_a_mechanism_of_several_contexts_is_refused_in_a_model_of_the_library() 
         )
 
 
-def test_without_the_library_one_message_names_the_extra(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
+def test_missing_transformers_is_reported_with_the_extra_to_install(
+    model_dir: ModelDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
     with pytest.raises(UsageError, match=r"pip install 'regard\[hf\]'"):
-        load_model(folder("t5"), "cpu")
+        load_model(model_dir("t5"), "cpu")
