@@ -36,9 +36,9 @@ TRANSFORMER = {
 TEXT = "a b c d"
 
 
-def save_model(folder, seed=0, model=LSTM, fertility=None, source=None):
+def save_model(directory, seed=0, model=LSTM, fertility=None, source=None):
     """Write a model directory with random weights, in the format that training writes, and return it."""
-    folder.mkdir()
+    directory.mkdir()
     corpus = {"source": "s", "target": "t"}
     settings = {
         "data": {"train": [corpus], "valid": corpus},
@@ -58,23 +58,23 @@ def save_model(folder, seed=0, model=LSTM, fertility=None, source=None):
         config = ConstantFertilityConfig(value=fertility)
         budget = Budget.constant(config, len(sides[0].vocabulary))
     config = from_dict(RunConfig, settings)
-    TextPair(*sides, budget).save(folder)
+    TextPair(*sides, budget).save(directory)
     torch.manual_seed(seed)
     made = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_weights(folder, to_dict(config), weights_of(made), {})
-    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
-    return folder
+    write_weights(directory, to_dict(config), weights_of(made), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    return directory
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
+def directories(tmp_path_factory):
     root = tmp_path_factory.mktemp("models")
     return [save_model(root / "first"), save_model(root / "second", seed=1)]
 
 
 @pytest.fixture(scope="module")
-def model(folders):
-    return regard.load(folders[0], device="cpu")
+def model(directories):
+    return regard.load(directories[0], device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +84,8 @@ def bounded(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def transformer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("transformer") / "m"
-    return regard.load(save_model(folder, model=TRANSFORMER), device="cpu")
+    directory = tmp_path_factory.mktemp("transformer") / "m"
+    return regard.load(save_model(directory, model=TRANSFORMER), device="cpu")
 
 
 def test_result_equals_output_of_translator(model):
@@ -128,24 +128,24 @@ def test_nbest_is_sorted_and_every_entry_has_weights(model):
     assert all(one.weights.shape[0] == len(one.tokens) for one in best.nbest)
 
 
-def test_search_options_apply_to_model_or_single_call(folders, model):
-    greedy = regard.load(folders[0], device="cpu", beam=1)
+def test_search_options_apply_to_model_or_single_call(directories, model):
+    greedy = regard.load(directories[0], device="cpu", beam=1)
     assert greedy.search.beam == 1
     assert greedy.translate(TEXT).text == model.translate(TEXT, beam=1).text
     assert model.search.beam == 3
     with pytest.raises(ConfigError, match="beem"):
         model.translate(TEXT, beem=2)
     with pytest.raises(ConfigError, match="beam"):
-        regard.load(folders[0], beam=0)
+        regard.load(directories[0], beam=0)
     with pytest.raises(ConfigError, match="nbest = 4"):
         model.translate(TEXT, beam=2, nbest=4)
 
 
-def test_several_directories_make_an_ensemble(folders, model):
-    both = regard.load(*folders, device="cpu")
+def test_several_directories_make_an_ensemble(directories, model):
+    both = regard.load(*directories, device="cpu")
     result = both.translate(TEXT)
     assert result.attention[0].shape[1] == 2
-    alone = [regard.load(folder, device="cpu").score(TEXT, result.text) for folder in folders]
+    alone = [regard.load(directory, device="cpu").score(TEXT, result.text) for directory in directories]
     means = np.logaddexp(*(one.token_log_probs for one in alone)) - math.log(2)
     assert result.log_probability == pytest.approx(means.sum(), abs=1e-4)
 

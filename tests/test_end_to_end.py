@@ -35,11 +35,11 @@ beam = 3
 """
 
 
-def regard(folder: Path, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess:
+def regard(directory: Path, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess:
     """Run the command line in a directory, with one OpenMP thread."""
     return subprocess.run(
         [sys.executable, "-m", "regard", *arguments],
-        cwd=folder,
+        cwd=directory,
         input=text,
         capture_output=True,
         text=True,
@@ -48,9 +48,9 @@ def regard(folder: Path, *arguments: str, text: str | None = None) -> subprocess
     )
 
 
-def succeed(folder: Path, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess:
+def succeed(directory: Path, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess:
     """Run the command line and require exit status 0."""
-    done = regard(folder, *arguments, text=text)
+    done = regard(directory, *arguments, text=text)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -58,16 +58,16 @@ def succeed(folder: Path, *arguments: str, text: str | None = None) -> subproces
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory) -> Path:
     """Return a directory with a corpus, a config file and a briefly trained model."""
-    folder = tmp_path_factory.mktemp("end-to-end")
-    succeed(folder, "phrasebook", "text", "--train", "600", "--valid", "40", "--test", "30")
-    (folder / "run.toml").write_text(CONFIG)
-    succeed(folder, "phrasebook", "other", "--train", "300", "--valid", "20", "--test", "5", "--seed", "2")
-    (folder / "other.toml").write_text(
+    directory = tmp_path_factory.mktemp("end-to-end")
+    succeed(directory, "phrasebook", "text", "--train", "600", "--valid", "40", "--test", "30")
+    (directory / "run.toml").write_text(CONFIG)
+    succeed(directory, "phrasebook", "other", "--train", "300", "--valid", "20", "--test", "5", "--seed", "2")
+    (directory / "other.toml").write_text(
         CONFIG.replace("text/", "other/").replace('"prepared"', '"prepared-2"')
     )
-    trained = succeed(folder, "train", "run.toml", "--out", "model", "--json", "trained.json")
+    trained = succeed(directory, "train", "run.toml", "--out", "model", "--json", "trained.json")
     assert "perplexity" in trained.stderr and trained.stdout == ""
-    return folder
+    return directory
 
 
 def test_model_directory_is_complete_and_contains_no_pickle(run_dir) -> None:

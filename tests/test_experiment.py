@@ -27,23 +27,28 @@ from regard.training.store import read_array, read_tensors
 SOURCE = Path(__file__).parents[1] / "src"
 
 
-def _write_corpus(folder: Path) -> None:
+def _write_corpus(directory: Path) -> None:
     """Write sentences, and their reversals as translations."""
     rng = random.Random(7)
     for split, count in (("train", 120), ("valid", 20)):
         lines = [[f"w{rng.randrange(9)}" for _ in range(rng.randint(1, 6))] for _ in range(count)]
-        (folder / f"{split}.de").write_text("".join(" ".join(line) + "\n" for line in lines))
-        (folder / f"{split}.en").write_text("".join(" ".join(reversed(line)) + "\n" for line in lines))
+        (directory / f"{split}.de").write_text("".join(" ".join(line) + "\n" for line in lines))
+        (directory / f"{split}.en").write_text("".join(" ".join(reversed(line)) + "\n" for line in lines))
 
 
-def _plain(folder: Path, **training: object) -> dict:
+def _plain(directory: Path, **training: object) -> dict:
     """Return the settings of a small run as a dictionary."""
     corpora = {
-        s: {"source": str(folder / f"{s}.de"), "target": str(folder / f"{s}.en")} for s in ("train", "valid")
+        s: {"source": str(directory / f"{s}.de"), "target": str(directory / f"{s}.en")}
+        for s in ("train", "valid")
     }
     return {
         "device": "cpu",
-        "data": {"folder": str(folder / "prepared"), "train": [corpora["train"]], "valid": corpora["valid"]},
+        "data": {
+            "folder": str(directory / "prepared"),
+            "train": [corpora["train"]],
+            "valid": corpora["valid"],
+        },
         "model": {"embedding": 8, "encoder": {"layers": 1, "width": 8}, "decoder": {"layers": 1, "width": 8}},
         "training": {
             "batch": {"size": 16},
@@ -57,16 +62,16 @@ def _plain(folder: Path, **training: object) -> dict:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    _write_corpus(folder)
-    return folder
+    directory = tmp_path_factory.mktemp("corpus")
+    _write_corpus(directory)
+    return directory
 
 
 @pytest.fixture(scope="module")
 def trained(corpus: Path) -> Path:
-    folder = corpus / "model"
-    train(from_dict(RunConfig, _plain(corpus)), folder)
-    return folder
+    directory = corpus / "model"
+    train(from_dict(RunConfig, _plain(corpus)), directory)
+    return directory
 
 
 @pytest.fixture
@@ -130,11 +135,11 @@ def test_changed_config_in_same_directory_is_rejected_by_key(copied: Path, corpu
 def test_run_that_failed_at_the_start_can_be_restarted_with_another_config(
     corpus: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "model"
+    directory = tmp_path / "model"
     with pytest.raises(CheckpointError, match="nowhere"):
-        train(from_dict(RunConfig, _plain(corpus, start="nowhere")), folder)
-    train(from_dict(RunConfig, _plain(corpus, stop={"updates": 1})), folder)
-    assert load_config(folder).training.start is None
+        train(from_dict(RunConfig, _plain(corpus, start="nowhere")), directory)
+    train(from_dict(RunConfig, _plain(corpus, stop={"updates": 1})), directory)
+    assert load_config(directory).training.start is None
 
 
 def test_run_resumes_with_a_higher_limit(copied: Path, corpus: Path) -> None:
@@ -204,16 +209,16 @@ def test_translation_metrics_can_select_the_best_model(corpus: Path, tmp_path: P
 RUN = "import typer; from regard.cli.train import train; typer.run(train)"
 
 
-def _start(config: Path, folder: Path) -> subprocess.Popen[bytes]:
+def _start(config: Path, directory: Path) -> subprocess.Popen[bytes]:
     """Start a training process."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-c", RUN, str(config), "--out", str(folder)]
+    command = [sys.executable, "-c", RUN, str(config), "--out", str(directory)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
 
 
-def _kill_after(process: subprocess.Popen[bytes], folder: Path, delay: float, number: int) -> int:
+def _kill_after(process: subprocess.Popen[bytes], directory: Path, delay: float, number: int) -> int:
     """Send a signal `delay` seconds after the process has next written to its record; return its status."""
-    record = folder / "record.jsonl"
+    record = directory / "record.jsonl"
     before = record.stat().st_size if record.exists() else 0
     while process.poll() is None and (not record.exists() or record.stat().st_size <= before):
         time.sleep(0.01)
@@ -247,12 +252,12 @@ def test_run_killed_repeatedly_ends_bit_identical(corpus: Path, tmp_path: Path) 
         _, errors = process.communicate()
         assert process.returncode == 0, errors.decode()
     assert (whole / "model.safetensors").read_bytes() == (cut / "model.safetensors").read_bytes()
-    states = [read_tensors(max((folder / "training").glob("state-*")))[0] for folder in (whole, cut)]
+    states = [read_tensors(max((directory / "training").glob("state-*")))[0] for directory in (whole, cut)]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0].keys() | states[1].keys())
     clock = ("seconds", "tokens_per_second")
     records = [
-        [{k: v for k, v in entry.items() if k not in clock} for entry in read_record(folder)]
-        for folder in (whole, cut)
+        [{k: v for k, v in entry.items() if k not in clock} for entry in read_record(directory)]
+        for directory in (whole, cut)
     ]
     assert records[0] == records[1]
 

@@ -64,11 +64,11 @@ def run_config(**model: Any) -> RunConfig:
     return from_dict(RunConfig, {"data": data, "model": {**settings, **model}, "search": SEARCH})
 
 
-def save(folder: Path, config: RunConfig, updates: int = 60) -> Path:
+def save(directory: Path, config: RunConfig, updates: int = 60) -> Path:
     """Train a model to sort the words, write its directory as training does, and return it."""
-    folder.mkdir()
+    directory.mkdir()
     text = ONE_TEXT if getattr(config.model, "tied", None) == "all" else TEXT
-    text.save(folder)
+    text.save(directory)
     torch.manual_seed(0)
     rng = random.Random(1)
     model = build_model(config.model, SIZE, SIZE)
@@ -80,22 +80,22 @@ def save(folder: Path, config: RunConfig, updates: int = 60) -> Path:
         outcome = model(batch, look="nothing")
         (-outcome.log_likelihood.sum() / outcome.mask.sum()).backward()
         optimizer.step()
-    write_weights(folder, to_dict(config), weights_of(model), {})
-    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
-    return folder
+    write_weights(directory, to_dict(config), weights_of(model), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    return directory
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory):
+def directories(tmp_path_factory: pytest.TempPathFactory):
     """Return a function from a name in `MODELS` to the directories of the model and of its export."""
     root = tmp_path_factory.mktemp("models")
 
     @cache
     def made(name: str) -> tuple[Path, Path]:
         number = list(MODELS).index(name)
-        folder = save(root / f"model-{number}", run_config(**MODELS[name]))
-        export(folder, root / f"export-{number}")
-        return folder, root / f"export-{number}"
+        directory = save(root / f"model-{number}", run_config(**MODELS[name]))
+        export(directory, root / f"export-{number}")
+        return directory, root / f"export-{number}"
 
     return made
 
@@ -112,11 +112,11 @@ def lines(letter: str = "s", count: int = 40) -> tuple[str, ...]:
 
 
 def translate_with_both(
-    folders: tuple[Path, Path], device: str = "cpu", **options: Any
+    directories: tuple[Path, Path], device: str = "cpu", **options: Any
 ) -> tuple[list[LineResult], list[LineResult]]:
     """Return the results of regard and of CTranslate2 for the lines."""
-    folder, exported = folders
-    loaded, other = load_model(folder, device), load_exported(exported, device)
+    directory, exported = directories
+    loaded, other = load_model(directory, device), load_exported(exported, device)
     search = dataclasses.replace(loaded.config.search, **options)
     text = lines("s" if "s1" in loaded.text.source.vocabulary else "t")
     ours = Translator(loaded.model, loaded.text, search).translate(number_lines(text))
@@ -138,8 +138,8 @@ def assert_equal_results(ours: list[LineResult], theirs: list[LineResult]) -> No
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_greedy_translations_and_probabilities_are_equal(folders, name) -> None:
-    ours, theirs = translate_with_both(folders(name))
+def test_greedy_translations_and_probabilities_are_equal(directories, name) -> None:
+    ours, theirs = translate_with_both(directories(name))
     assert_equal_results(ours, theirs)
     assert len({token for result in ours for one in result.translations for token in one.tokens}) > 5
 
@@ -154,36 +154,36 @@ def test_greedy_translations_and_probabilities_are_equal(folders, name) -> None:
         {"length_penalty": 0.3},
     ],
 )
-def test_greedy_search_supports_the_same_options(folders, options) -> None:
-    assert_equal_results(*translate_with_both(folders("pre-norm, gelu"), **options))
+def test_greedy_search_supports_the_same_options(directories, options) -> None:
+    assert_equal_results(*translate_with_both(directories("pre-norm, gelu"), **options))
 
 
 @pytest.mark.parametrize("name", ["post-norm", "learned, untied"])
-def test_special_tokens_are_never_generated(folders, tmp_path, name) -> None:
-    folder, _ = folders(name)
-    loaded = load_model(folder, "cpu")
+def test_special_tokens_are_never_generated(directories, tmp_path, name) -> None:
+    directory, _ = directories(name)
+    loaded = load_model(directory, "cpu")
     with torch.no_grad():
         loaded.model.output_bias[[PAD, BOS, SINK]] += 6.0
-    TEXT.save(folder := _made(tmp_path / "model"))
-    write_weights(folder, to_dict(loaded.config), weights_of(loaded.model), {})
-    (folder / CONFIG_FILE).write_text(dump_toml(loaded.config) + LAST_LINE, encoding="utf-8")
-    export(folder, tmp_path / "export")
-    ours, theirs = translate_with_both((folder, tmp_path / "export"))
+    TEXT.save(directory := _made(tmp_path / "model"))
+    write_weights(directory, to_dict(loaded.config), weights_of(loaded.model), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(loaded.config) + LAST_LINE, encoding="utf-8")
+    export(directory, tmp_path / "export")
+    ours, theirs = translate_with_both((directory, tmp_path / "export"))
     assert_equal_results(ours, theirs)
     generated = [token for result in theirs for one in result.translations for token in one.hypothesis.tokens]
     assert generated and not {PAD, BOS, SINK} & set(generated)
 
 
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
+def _made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
-def test_beam_search_ranks_by_scores_of_regard(folders, penalty) -> None:
-    folder, exported = folders("pre-norm, gelu")
-    ours, theirs = translate_with_both((folder, exported), beam=4, nbest=3, length_penalty=penalty)
-    loaded = load_model(folder, "cpu")
+def test_beam_search_ranks_by_scores_of_regard(directories, penalty) -> None:
+    directory, exported = directories("pre-norm, gelu")
+    ours, theirs = translate_with_both((directory, exported), beam=4, nbest=3, length_penalty=penalty)
+    loaded = load_model(directory, "cpu")
     search = dataclasses.replace(loaded.config.search, length_penalty=penalty)
     same = 0
     for one, other in zip(ours, theirs, strict=True):
@@ -205,8 +205,8 @@ def test_beam_search_ranks_by_scores_of_regard(folders, penalty) -> None:
         assert translation.score == pytest.approx(expected.hypothesis.score, abs=1e-4)
 
 
-def test_translations_do_not_depend_on_batch_size(folders) -> None:
-    _, exported = folders("post-norm")
+def test_translations_do_not_depend_on_batch_size(directories) -> None:
+    _, exported = directories("post-norm")
     model = load_exported(exported, "cpu")
     texts = []
     for sentences in (1, 7, 64):
@@ -216,8 +216,8 @@ def test_translations_do_not_depend_on_batch_size(folders) -> None:
     assert texts[0] == texts[1] == texts[2]
 
 
-def test_only_the_line_longer_than_the_positions_is_rejected(folders, caplog) -> None:
-    _, exported = folders("learned, untied")
+def test_only_the_line_longer_than_the_positions_is_rejected(directories, caplog) -> None:
+    _, exported = directories("learned, untied")
     model = load_exported(exported, "cpu")
     assert model.longest == 16
     search = dataclasses.replace(model.search, max_length_extra=100)
@@ -233,14 +233,14 @@ def test_token_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("quantization", ["int8", "int16", "bfloat16"])
-def test_quantized_models_are_smaller_and_agree_mostly(folders, tmp_path, quantization) -> None:
-    folder, _ = folders("pre-norm, gelu")
-    export(folder, tmp_path / "export", quantization)
-    ours, theirs = translate_with_both((folder, tmp_path / "export"))
+def test_quantized_models_are_smaller_and_agree_mostly(directories, tmp_path, quantization) -> None:
+    directory, _ = directories("pre-norm, gelu")
+    export(directory, tmp_path / "export", quantization)
+    ours, theirs = translate_with_both((directory, tmp_path / "export"))
     assert sum(one.text == other.text for one, other in zip(ours, theirs, strict=True)) > 0.7 * len(ours)
     whole, small = (
         path.stat().st_size
-        for path in (folders("pre-norm, gelu")[1] / "model.bin", tmp_path / "export" / "model.bin")
+        for path in (directories("pre-norm, gelu")[1] / "model.bin", tmp_path / "export" / "model.bin")
     )
     assert small < whole
 
@@ -261,9 +261,9 @@ def test_quantized_models_are_smaller_and_agree_mostly(folders, tmp_path, quanti
     ],
 )
 def test_option_unsupported_by_ctranslate2_is_rejected_by_name(tmp_path, model, named) -> None:
-    folder = save(tmp_path / "model", run_config(**model), updates=0)
+    directory = save(tmp_path / "model", run_config(**model), updates=0)
     with pytest.raises(ConfigError, match=named):
-        export(folder, tmp_path / "export")
+        export(directory, tmp_path / "export")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
@@ -274,12 +274,12 @@ def regard(*arguments: Any, text: str = "") -> str:
     return result.stdout
 
 
-def test_command_line_exports_and_translates_from_the_export_alone(folders, tmp_path) -> None:
-    folder, _ = folders("post-norm")
+def test_command_line_exports_and_translates_from_the_export_alone(directories, tmp_path) -> None:
+    directory, _ = directories("post-norm")
     exported = tmp_path / "export"
-    regard("export", "ctranslate2", folder, "-o", exported)
+    regard("export", "ctranslate2", directory, "-o", exported)
     text = "".join(f"{line}\n" for line in lines())
-    plain = regard("translate", folder, "--scores", text=text)
+    plain = regard("translate", directory, "--scores", text=text)
     shown = regard("translate", exported, "--engine", "ctranslate2", "--scores", "--batch", "5", text=text)
     for one, other in zip(plain.splitlines(), shown.splitlines(), strict=True):
         (score, target), (other_score, other_target) = one.split("\t"), other.split("\t")
@@ -290,19 +290,19 @@ def test_command_line_exports_and_translates_from_the_export_alone(folders, tmp_
     assert [line.split(" ||| ")[0] for line in best.splitlines()] == ["0", "0"]
 
 
-def test_only_an_export_is_overwritten_and_only_with_force(folders, tmp_path) -> None:
-    folder, exported = folders("post-norm")
+def test_only_an_export_is_overwritten_and_only_with_force(directories, tmp_path) -> None:
+    directory, exported = directories("post-norm")
     other = tmp_path / "export"
-    export(folder, other)
+    export(directory, other)
     with pytest.raises(UsageError, match="contains an exported model; give a new directory, or --force"):
-        export(folder, other)
-    export(folder, other, "int8", force=True)
+        export(directory, other)
+    export(directory, other, "int8", force=True)
     assert (other / "model.bin").stat().st_size < (exported / "model.bin").stat().st_size
     assert [path.name for path in tmp_path.iterdir()] == ["export"]
-    for taken in (folder, tmp_path):
+    for taken in (directory, tmp_path):
         with pytest.raises(UsageError, match="is not an exported model"):
-            export(folder, taken, force=True)
-    assert (folder / MODEL_FILE).exists()
+            export(directory, taken, force=True)
+    assert (directory / MODEL_FILE).exists()
 
 
 @pytest.mark.parametrize(
@@ -317,15 +317,15 @@ def test_only_an_export_is_overwritten_and_only_with_force(folders, tmp_path) ->
         (["--replace-unknown"], "--replace-unknown"),
     ],
 )
-def test_option_unsupported_by_the_engine_is_rejected_by_name(folders, options, named) -> None:
+def test_option_unsupported_by_the_engine_is_rejected_by_name(directories, options, named) -> None:
     with pytest.raises(UsageError, match=f"{named}.*not (supported )?with --engine ctranslate2"):
-        regard("translate", folders("post-norm")[1], "--engine", "ctranslate2", *options, text="s1\n")
+        regard("translate", directories("post-norm")[1], "--engine", "ctranslate2", *options, text="s1\n")
 
 
-def test_wrong_combinations_of_directory_and_engine_are_rejected(folders, tmp_path) -> None:
-    folder, exported = folders("post-norm")
+def test_wrong_combinations_of_directory_and_engine_are_rejected(directories, tmp_path) -> None:
+    directory, exported = directories("post-norm")
     with pytest.raises(UsageError, match="export it first"):
-        regard("translate", folder, "--engine", "ctranslate2")
+        regard("translate", directory, "--engine", "ctranslate2")
     with pytest.raises(UsageError, match="--engine ctranslate2"):
         regard("translate", exported)
     with pytest.raises(CheckpointError, match="an exported model"):
@@ -333,17 +333,17 @@ def test_wrong_combinations_of_directory_and_engine_are_rejected(folders, tmp_pa
     with pytest.raises(UsageError, match="expected regard or ctranslate2"):
         regard("translate", exported, "--engine", "marian")
     with pytest.raises(UsageError, match="expected ctranslate2"):
-        regard("export", "onnx", folder, "-o", tmp_path / "export")
+        regard("export", "onnx", directory, "-o", tmp_path / "export")
     with pytest.raises(UsageError, match="--quantization 'int4'"):
-        export(folder, tmp_path / "export", "int4")
+        export(directory, tmp_path / "export", "int4")
     with pytest.raises(CheckpointError, match="no such model folder"):
         load_exported(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("name", ["model.bin", "config.json", "target.vocabulary", "config.toml"])
-def test_damaged_file_of_an_export_is_named(folders, tmp_path, name) -> None:
-    folder, _ = folders("post-norm")
-    export(folder, tmp_path / "export")
+def test_damaged_file_of_an_export_is_named(directories, tmp_path, name) -> None:
+    directory, _ = directories("post-norm")
+    export(directory, tmp_path / "export")
     path = tmp_path / "export" / name
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])

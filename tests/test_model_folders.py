@@ -38,17 +38,19 @@ def _sparse(corpus: Path) -> RunConfig:
     )
 
 
-def _content(folder: Path) -> dict[str, bytes]:
+def _content(directory: Path) -> dict[str, bytes]:
     """Return the bytes of every file of a directory."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    (folder / "a.de").write_text("u v w\nv w\nu u w\nw v u v\n" * 4)
-    (folder / "a.en").write_text("U V W\nV W\nU U W\nW V U V\n" * 4)
-    return folder
+    directory = tmp_path_factory.mktemp("corpus")
+    (directory / "a.de").write_text("u v w\nv w\nu u w\nw v u v\n" * 4)
+    (directory / "a.en").write_text("U V W\nV W\nU U W\nW V U V\n" * 4)
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +64,14 @@ def copied(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "copy"))
 
 
-def _swap_vocabulary_entries(folder: Path) -> None:
+def _swap_vocabulary_entries(directory: Path) -> None:
     """Swap two words of the source vocabulary, and update its checksum."""
-    path, about = folder / "source.vocabulary", json.loads((folder / "text.json").read_text())
+    path, about = directory / "source.vocabulary", json.loads((directory / "text.json").read_text())
     lines = path.read_text().splitlines()
     lines[-1], lines[-2] = lines[-2], lines[-1]
     path.write_text("".join(f"{line}\n" for line in lines))
     about["sha256"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
-    (folder / "text.json").write_text(json.dumps(about))
+    (directory / "text.json").write_text(json.dumps(about))
 
 
 def test_run_rejected_by_the_lock_changes_nothing(corpus: Path, copied: Path) -> None:
@@ -77,19 +79,19 @@ def test_run_rejected_by_the_lock_changes_nothing(corpus: Path, copied: Path) ->
     with claimed(copied):
         before[".lock"] = b""
         for config in (_settings(corpus), _sparse(corpus), _settings(corpus, seed=7)):
-            with pytest.raises(CheckpointError, match="another process is training in this directory"):
+            with pytest.raises(CheckpointError, match="another process is training in it"):
                 train(config, copied)
             assert _content(copied) == before
 
 
 def test_lock_protects_a_run_without_checkpoints(corpus: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    with claimed(folder):
-        write_config(_settings(corpus), folder)
-        before = _content(folder)
-        with pytest.raises(CheckpointError, match="another process is training in this directory"):
-            train(_sparse(corpus), folder)
-        assert _content(folder) == before
+    directory = tmp_path / "model"
+    with claimed(directory):
+        write_config(_settings(corpus), directory)
+        before = _content(directory)
+        with pytest.raises(CheckpointError, match="another process is training in it"):
+            train(_sparse(corpus), directory)
+        assert _content(directory) == before
 
 
 def test_empty_locked_directory_is_removed(tmp_path: Path) -> None:

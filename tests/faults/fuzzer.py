@@ -128,17 +128,17 @@ def command_line(rng: random.Random) -> list[str]:
 
 
 @contextlib.contextmanager
-def base(folder: Path) -> Iterator[Path]:
+def base(directory: Path) -> Iterator[Path]:
     """Create the files and models that are changed, and work in their directory."""
     before = os.getcwd()
-    os.chdir(folder)
+    os.chdir(directory)
     try:
-        write_inputs(folder)
+        write_inputs(directory)
         for line in MAKES:
             _, wrong = _invoke(line.split())
             assert not wrong, f"{line}: {wrong}"
-        write_more(folder)
-        yield folder
+        write_more(directory)
+        yield directory
     finally:
         os.chdir(before)
 
@@ -173,10 +173,10 @@ def run(cases: int, seed: int, memory_limit: int | None = None) -> list[Attack]:
     rows = {name: Attack(name) for name in (*(target.name for target in TARGETS), LINES)}
     # Command lines run in a copy, since they may write anywhere below their directory.
     with tempfile.TemporaryDirectory() as name, _quiet():
-        folder = Path(name).resolve() / "base"
-        folder.mkdir()
-        with base(folder) as root:
-            shutil.copytree(root, other := folder.with_name("lines"))
+        directory = Path(name).resolve() / "base"
+        directory.mkdir()
+        with base(directory) as root:
+            shutil.copytree(root, other := directory.with_name("lines"))
             wanted = {target.name: _invoke(target.line.split()) for target in TARGETS}
             for target in TARGETS:
                 assert not wanted[target.name][1], f"{target.line}: {wanted[target.name][1]}"

@@ -55,9 +55,9 @@ def compiler() -> str | None:
 class Workbench:
     """The inputs and models of the base, and the process that runs commands on copies of it."""
 
-    def __init__(self, folder: Path, server: "subprocess.Popen[str]") -> None:
+    def __init__(self, directory: Path, server: "subprocess.Popen[str]") -> None:
         """Store the parts; see `workbench`."""
-        self.base, self.root, self._server = folder / "base", folder / "root", server
+        self.base, self.root, self._server = directory / "base", directory / "root", server
         self._wanted: dict[str, tuple[int, State]] = {}
 
     def run_trial(
@@ -107,13 +107,13 @@ class Workbench:
 
 
 @contextmanager
-def workbench(folder: Path) -> Iterator[Workbench]:
+def workbench(directory: Path) -> Iterator[Workbench]:
     """Compile the injector, start the process, and create the base.
 
     Args:
-        folder: An empty directory.
+        directory: An empty directory.
     """
-    library = folder / "injector.so"
+    library = directory / "injector.so"
     source = Path(__file__).with_name("injector.c")
     command = [compiler() or "cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"]
     subprocess.run(command, check=True)
@@ -135,7 +135,7 @@ def workbench(folder: Path) -> Iterator[Workbench]:
         start_new_session=True,
     )
     try:
-        bench = Workbench(folder, server)
+        bench = Workbench(directory, server)
         bench.base.mkdir()
         write_inputs(bench.base)
         for line in BASE:

@@ -179,8 +179,8 @@ def main() -> int:
     parser.add_argument("--leaving", type=float, default=0.15, help="Share of clients that disconnect early.")
     parser.add_argument("--json", type=Path, help="Write the results to this file.")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        models = options.models or [_tiny(Path(folder) / "model")]
+    with tempfile.TemporaryDirectory() as directory:
+        models = options.models or [_tiny(Path(directory) / "model")]
         vocabulary = (models[0] / "source.vocabulary").read_text(encoding="utf-8").splitlines()
         words = [word for word in vocabulary[5:1005] if word.isalnum()]
         with start(models) as (server, port):
@@ -196,12 +196,12 @@ def main() -> int:
     return int(bool(crowd.wrong) or found["growth"] > LEVEL)
 
 
-def _tiny(folder: Path) -> Path:
+def _tiny(directory: Path) -> Path:
     """Write a tiny model and return its directory."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     from server.served import save_model
 
-    return save_model(folder)
+    return save_model(directory)
 
 
 if __name__ == "__main__":

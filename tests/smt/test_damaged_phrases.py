@@ -107,10 +107,10 @@ def test_forged_arrays_are_rejected_or_translate(part, decoder: Decoder, tmp_pat
     assert refused > 100
 
 
-def loads_and_translates(part, decoder: Decoder, folder: Path) -> bool:
+def loads_and_translates(part, decoder: Decoder, directory: Path) -> bool:
     """Return False if loading is refused; otherwise translate and return True."""
     try:
-        loaded = part.load(folder)
+        loaded = part.load(directory)
         if part is PhraseTable:
             loaded.check(*sizes(decoder))
     except DataError:

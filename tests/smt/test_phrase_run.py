@@ -52,26 +52,26 @@ def run(*arguments, input: str | None = None):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("phrases")
-    write(folder, {"train": 400, "valid": 30, "test": 30}, seed=1)
-    (folder / "run.toml").write_text(SETTINGS.format(folder=folder))
-    trained = run("train", folder / "run.toml", "threads=1", "--out", folder / "model")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("phrases")
+    write(directory, {"train": 400, "valid": 30, "test": 30}, seed=1)
+    (directory / "run.toml").write_text(SETTINGS.format(folder=directory))
+    trained = run("train", directory / "run.toml", "threads=1", "--out", directory / "model")
     assert "Best validation BLEU" in trained.output
-    return folder
+    return directory
 
 
-def translator(folder: Path) -> PhraseTranslator:
+def translator(directory: Path) -> PhraseTranslator:
     """Return the translator of the trained model."""
-    config = load_config(folder / "model")
+    config = load_config(directory / "model")
     assert isinstance(config.model, PhraseConfig)
-    return PhraseTranslator(load_phrases(folder / "model", config.model), config.search)
+    return PhraseTranslator(load_phrases(directory / "model", config.model), config.search)
 
 
-def test_trained_system_produces_most_reference_words(folder: Path) -> None:
-    out = folder / "out.en"
-    run("translate", folder / "model", "--input", folder / "test.de", "--output", out, "--threads", 1)
-    texts = (path.read_text().splitlines() for path in (out, folder / "test.en"))
+def test_trained_system_produces_most_reference_words(directory: Path) -> None:
+    out = directory / "out.en"
+    run("translate", directory / "model", "--input", directory / "test.de", "--output", out, "--threads", 1)
+    texts = (path.read_text().splitlines() for path in (out, directory / "test.en"))
     output, wanted = ([set(line.split()) for line in lines] for lines in texts)
     assert len(output) == len(wanted) == 30
     found = sum(len(one & other) for one, other in zip(output, wanted, strict=True))
@@ -88,15 +88,15 @@ def test_changed_training_data_is_detected(tmp_path: Path) -> None:
         run("train", tmp_path / "run.toml", "threads=1", "--out", tmp_path / "model")
 
 
-def trained_table(folder: Path, weights: list[float], **data: object) -> PhraseTable:
+def trained_table(directory: Path, weights: list[float], **data: object) -> PhraseTable:
     """Return the phrase table of a run on the same corpus, listed once per sampling weight."""
-    settings = tomllib.loads(SETTINGS.format(folder=folder.parent))
+    settings = tomllib.loads(SETTINGS.format(folder=directory.parent))
     corpora = [{**settings["data"]["train"][0], "weight": weight} for weight in weights]
-    settings["data"] |= {"folder": str(folder / "prepared"), "train": corpora, **data}
+    settings["data"] |= {"folder": str(directory / "prepared"), "train": corpora, **data}
     config = from_dict(RunConfig, settings | {"threads": 1})
-    train(config, folder)
+    train(config, directory)
     assert isinstance(config.model, PhraseConfig)
-    return load_phrases(folder, config.model).decoder.table
+    return load_phrases(directory, config.model).decoder.table
 
 
 def test_corpus_weight_multiplies_counts(tmp_path: Path) -> None:
@@ -114,20 +114,20 @@ def test_phrases_contain_only_vocabulary_words(tmp_path: Path) -> None:
     assert len(table.lookup([UNK])) == 0
 
 
-def test_orders_of_equal_copied_words_give_one_translation(folder: Path) -> None:
-    command = ("translate", folder / "model", "--nbest", 10, "--threads", 1)
+def test_orders_of_equal_copied_words_give_one_translation(directory: Path) -> None:
+    command = ("translate", directory / "model", "--nbest", 10, "--threads", 1)
     shown = run(*command, input="Zwackel Zwackel Quork\n").stdout.splitlines()
     lines = [line.split(" ||| ")[1] for line in shown]
     assert len(lines) == len(set(lines)) == 3  # the three positions of Quork
     assert all(sorted(line.split()) == ["Quork", "Zwackel", "Zwackel"] for line in lines)
 
 
-def test_attention_equals_normalized_links(folder: Path) -> None:
-    links, maps = folder / "links", folder / "maps"
-    source = (folder / "test.de").read_text().splitlines()[:5]
+def test_attention_equals_normalized_links(directory: Path) -> None:
+    links, maps = directory / "links", directory / "maps"
+    source = (directory / "test.de").read_text().splitlines()[:5]
     lines = "".join(f"{line}\n" for line in [*source, "", "Unbekanntes"])
     options = ("--alignment", links, "--attention", maps, "--threads", 1)
-    shown = run("translate", folder / "model", *options, input=lines).stdout.splitlines()
+    shown = run("translate", directory / "model", *options, input=lines).stdout.splitlines()
     assert shown[5] == ""
     assert shown[6] == "Unbekanntes"  # an unknown word is copied
     assert links.read_text().splitlines()[5:] == ["", "0-0"]
@@ -140,61 +140,63 @@ def test_attention_equals_normalized_links(folder: Path) -> None:
         assert np.all(np.isclose(sums, 1) | (sums == 0))
 
 
-def test_nbest_list_is_sorted_and_distinct(folder: Path) -> None:
-    line = (folder / "test.de").read_text().splitlines()[0]
+def test_nbest_list_is_sorted_and_distinct(directory: Path) -> None:
+    line = (directory / "test.de").read_text().splitlines()[0]
     options = ("--nbest", 5, "--threads", 1)
-    rows = run("translate", folder / "model", *options, input=line + "\n").stdout.splitlines()
+    rows = run("translate", directory / "model", *options, input=line + "\n").stdout.splitlines()
     fields = [row.split(" ||| ") for row in rows]
     scores = [float(field[2]) for field in fields]
     assert len(rows) == 5 == len({field[1] for field in fields})
     assert scores == sorted(scores, reverse=True)
 
 
-def test_analysis_commands_accept_a_phrase_based_model(folder: Path) -> None:
-    texts = ("--source", folder / "test.de", "--reference", folder / "test.en", "--threads", 1)
-    assert "REP" in run("analyse", folder / "model", "--worst", *texts).output
-    assert "BLEU" in run("analyse", folder / "model", "--by-length", "--tokenize", "none", *texts).output
+def test_analysis_commands_accept_a_phrase_based_model(directory: Path) -> None:
+    texts = ("--source", directory / "test.de", "--reference", directory / "test.en", "--threads", 1)
+    assert "REP" in run("analyse", directory / "model", "--worst", *texts).output
+    assert "BLEU" in run("analyse", directory / "model", "--by-length", "--tokenize", "none", *texts).output
 
 
-def test_finished_run_is_reused_and_another_config_is_rejected(folder: Path) -> None:
-    again = run("train", folder / "run.toml", "threads=1", "--out", folder / "model")
+def test_finished_run_is_reused_and_another_config_is_rejected(directory: Path) -> None:
+    again = run("train", directory / "run.toml", "threads=1", "--out", directory / "model")
     assert "an earlier run had finished" in again.output
     with pytest.raises(ConfigError, match=r"model\.order"):
-        run("train", folder / "run.toml", "model.order=2", "--out", folder / "model")
+        run("train", directory / "run.toml", "model.order=2", "--out", directory / "model")
 
 
-def test_interrupted_run_resumes_with_its_tables(folder: Path, tmp_path: Path, monkeypatch) -> None:
+def test_interrupted_run_resumes_with_its_tables(directory: Path, tmp_path: Path, monkeypatch) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as stopped:
         stopped.setattr("regard.smt.training.tune", stop)
         with pytest.raises(KeyboardInterrupt):
-            train(from_dict(RunConfig, tomllib.loads((folder / "run.toml").read_text())), tmp_path / "model")
+            train(
+                from_dict(RunConfig, tomllib.loads((directory / "run.toml").read_text())), tmp_path / "model"
+            )
     (kept,) = (tmp_path / "model" / "training").iterdir()
     made = (kept / "phrase" / "about.json").stat().st_mtime_ns
     with pytest.raises(ConfigError, match=r"model\.order"):
-        run("train", folder / "run.toml", "model.order=2", "--out", tmp_path / "model")
+        run("train", directory / "run.toml", "model.order=2", "--out", tmp_path / "model")
     assert (kept / "phrase" / "about.json").stat().st_mtime_ns == made
 
     monkeypatch.setattr("regard.smt.training.align_corpus", stop)  # fails if the corpus is aligned again
-    run("train", folder / "run.toml", "--out", tmp_path / "model")
+    run("train", directory / "run.toml", "--out", tmp_path / "model")
     own, other = (
         {path.name: path.read_bytes() for path in (one / "phrase").iterdir()}
-        for one in (tmp_path / "model", folder / "model")
+        for one in (tmp_path / "model", directory / "model")
     )
     assert own == other
     assert not kept.exists()
 
     kept.mkdir()  # as if the run was stopped before it removed the directory
     (kept.parent / "phrases-ofanothertext").mkdir()
-    run("train", folder / "run.toml", "--out", tmp_path / "model")
+    run("train", directory / "run.toml", "--out", tmp_path / "model")
     assert not list(kept.parent.glob("phrases-*"))
 
 
-def test_batch_equals_single(folder: Path) -> None:
-    lines = (folder / "test.de").read_text().splitlines()[:6]
-    model = translator(folder)
+def test_batch_equals_single(directory: Path) -> None:
+    lines = (directory / "test.de").read_text().splitlines()[:6]
+    model = translator(directory)
     together = [result.text for result in model.translate(number_lines(lines))]
     alone = [result.text for line in lines for result in model.translate(number_lines([line]))]
     assert together == alone
@@ -203,25 +205,25 @@ def test_batch_equals_single(folder: Path) -> None:
 @pytest.mark.parametrize(
     "options", [("--sample",), ("--length-penalty", 1), ("--mbr", "chrf"), ("--set", "seed=2")]
 )
-def test_neural_options_are_rejected(folder: Path, options: tuple[object, ...]) -> None:
+def test_neural_options_are_rejected(directory: Path, options: tuple[object, ...]) -> None:
     with pytest.raises(UsageError, match=f"{options[0]}: not for phrase-based models"):
-        run("translate", folder / "model", *options, input="a\n")
+        run("translate", directory / "model", *options, input="a\n")
 
 
-def test_neural_loader_rejects_a_phrase_based_model(folder: Path) -> None:
+def test_neural_loader_rejects_a_phrase_based_model(directory: Path) -> None:
     with pytest.raises(UsageError, match="phrase-based"):
-        load_model(folder / "model")
+        load_model(directory / "model")
 
 
-def test_fertilities_are_rejected_for_phrase_based_models(folder: Path) -> None:
+def test_fertilities_are_rejected_for_phrase_based_models(directory: Path) -> None:
     pair = {"source": "s", "target": "t"}
     data = {"train": [pair], "valid": pair, "fertility": {"kind": "constant", "value": 2.0}}
     with pytest.raises(ConfigError, match="has no attention"):
         from_dict(RunConfig, {"data": data, "model": {"kind": "phrase"}})
 
 
-def test_damaged_model_is_rejected(folder: Path) -> None:
-    model, config = folder / "model", load_config(folder / "model").model
+def test_damaged_model_is_rejected(directory: Path) -> None:
+    model, config = directory / "model", load_config(directory / "model").model
     path = model / "phrase" / "phrases.scores.npy"
     whole = path.read_bytes()
     path.write_bytes(whole[:-8])
@@ -241,10 +243,10 @@ def test_damaged_model_is_rejected(folder: Path) -> None:
     about.write_text(kept)
 
 
-def test_python_api_equals_command_line(folder: Path) -> None:
-    lines = (folder / "test.de").read_text().splitlines()[:4]
-    output = run("translate", folder / "model", "--threads", 1, input="\n".join(lines) + "\n").stdout
-    model = regard.load(folder / "model")
+def test_python_api_equals_command_line(directory: Path) -> None:
+    lines = (directory / "test.de").read_text().splitlines()[:4]
+    output = run("translate", directory / "model", "--threads", 1, input="\n".join(lines) + "\n").stdout
+    model = regard.load(directory / "model")
     results = model.translate(lines, nbest=3)
     assert [result.text for result in results] == output.splitlines()
     assert all(1 <= len(result.nbest) <= 3 for result in results)
@@ -263,37 +265,37 @@ def test_python_api_equals_command_line(folder: Path) -> None:
         (lambda model: model.translate("ein Hund", fertilities={"Hund": 1}), "fertilities"),
     ],
 )
-def test_unsupported_requests_are_rejected_in_python(folder: Path, call, message: str) -> None:
+def test_unsupported_requests_are_rejected_in_python(directory: Path, call, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        call(regard.load(folder / "model"))
+        call(regard.load(directory / "model"))
 
 
-def test_prefix_and_required_terms_are_rejected_per_line(folder: Path) -> None:
-    model = regard.load(folder / "model")
+def test_prefix_and_required_terms_are_rejected_per_line(directory: Path) -> None:
+    model = regard.load(directory / "model")
     for options in ({"prefix": "a"}, {"terms": ["dog"]}):
         (result,) = model.translate(["ein Hund"], **options)
         assert "no prefix" in (result.refused or "")
 
 
-def test_ensembles_and_overrides_are_rejected(folder: Path) -> None:
+def test_ensembles_and_overrides_are_rejected(directory: Path) -> None:
     with pytest.raises(UsageError, match="no ensembles"):
-        regard.load(folder / "model", folder / "model")
+        regard.load(directory / "model", directory / "model")
     with pytest.raises(UsageError, match="settings"):
-        regard.load(folder / "model", settings=["model.attention.contexts=0"])
+        regard.load(directory / "model", settings=["model.attention.contexts=0"])
 
 
-def test_forced_decoding_is_rejected(folder: Path) -> None:
+def test_forced_decoding_is_rejected(directory: Path) -> None:
     with pytest.raises(UsageError, match="no probability"):
-        run("score", folder / "model", folder / "test.de", folder / "test.en")
+        run("score", directory / "model", directory / "test.de", directory / "test.en")
 
 
-def test_server_translates_with_a_phrase_based_model(folder: Path) -> None:
-    (engine,) = load_engines([folder / "model"])
+def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:
+    (engine,) = load_engines([directory / "model"])
     assert engine.facts["kind"] == "phrase" and engine.facts["parameters"] > 0
-    line = (folder / "test.de").read_text().splitlines()[0]
+    line = (directory / "test.de").read_text().splitlines()[0]
     (answer,) = engine.work(SearchSettings(nbest=2), [SentenceJob(line)])
     assert isinstance(answer, dict)
-    assert answer["translations"][0]["text"] == regard.load(folder / "model").translate(line).text
+    assert answer["translations"][0]["text"] == regard.load(directory / "model").translate(line).text
     assert answer["translations"][0]["attention"] and answer["translations"][0]["alignment"]
     (score,) = engine.work(ScoreSettings(), [PairJob(line, "a dog")])
     assert isinstance(score, UsageError)
@@ -301,11 +303,13 @@ def test_server_translates_with_a_phrase_based_model(folder: Path) -> None:
     assert isinstance(bounded, UsageError)
 
 
-def test_report_compares_system_with_its_own_output_file(folder: Path) -> None:
-    output, page = folder / "output.en", folder / "report.html"
-    run("translate", folder / "model", "--input", folder / "test.de", "--output", output, "--threads", 1)
-    texts = ("--test", folder / "test.de", folder / "test.en")
-    run("report", folder / "model", output, *texts, "--names", "phrases,file", "--output", page)
+def test_report_compares_system_with_its_own_output_file(directory: Path) -> None:
+    output, page = directory / "output.en", directory / "report.html"
+    run(
+        "translate", directory / "model", "--input", directory / "test.de", "--output", output, "--threads", 1
+    )
+    texts = ("--test", directory / "test.de", directory / "test.en")
+    run("report", directory / "model", output, *texts, "--names", "phrases,file", "--output", page)
     data = re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)
     assert data is not None
     report = json.loads(data[1])
@@ -315,8 +319,8 @@ def test_report_compares_system_with_its_own_output_file(folder: Path) -> None:
     assert phrases["own"] and not phrases["forced"] and not lines["own"]  # forced decoding is not available
 
 
-def test_tables_are_not_loaded_with_another_config(folder: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(folder / "model", tmp_path / "model"))
+def test_tables_are_not_loaded_with_another_config(directory: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(directory / "model", tmp_path / "model"))
     config = copy / "config.toml"
     config.write_text(config.read_text().replace("max_phrase = 4", "max_phrase = 3"))
     with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs .*phrase was trained"):

@@ -96,8 +96,8 @@ def test_interrupted_tuning_ends_identically(stop: int, tmp_path: Path) -> None:
     references = [corpus.target.sentence(row).tolist() for row in range(len(corpus))]
     seen: list[Round] = []
 
-    def run(folder: Path | None, report: Callable[[Round], None]) -> Round:
-        return tune(start, sources, references, sources, 3, 20, 1, seed=5, report=report, folder=folder)
+    def run(directory: Path | None, report: Callable[[Round], None]) -> Round:
+        return tune(start, sources, references, sources, 3, 20, 1, seed=5, report=report, folder=directory)
 
     def report(done: Round) -> None:
         if done.number == stop:
