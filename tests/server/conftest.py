@@ -1,4 +1,4 @@
-"""One set of small models for all tests of the server."""
+"""A fixture with small models, shared by all tests of the server."""
 
 import pytest
 
@@ -8,5 +8,5 @@ from server.served import engines as load
 
 @pytest.fixture(scope="session")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> list[Engine]:
-    """A plain model, one with fertilities, one without attention."""
+    """Return the engines of a plain model, a model with fertilities, and a model without attention."""
     return load(tmp_path_factory.mktemp("served"))

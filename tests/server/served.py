@@ -1,4 +1,4 @@
-"""Model folders and servers small enough for tests."""
+"""Small model directories, and a server in this process, for tests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -28,20 +28,20 @@ SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
 
 
 def save_model(
-    folder: Path,
+    directory: Path,
     seed: int = 0,
     attention: dict[str, Any] | None = None,
     fertility: float = 0,
     tokenized: bool = False,
 ) -> Path:
-    """A model folder as training leaves it, with random weights; bounded, with a fertility."""
-    folder.mkdir(parents=True)
+    """Write a model directory with random weights, as training does; a fertility bounds its attention."""
+    directory.mkdir(parents=True)
     settings: dict[str, Any] = {
         "data": {"train": [{"source": "s", "target": "t"}], "valid": {"source": "s", "target": "t"}},
         "model": {"embedding": 8, "encoder": {"width": 8}, "decoder": {"width": 8}, "uniform": 1.5},
         "search": {"beam": 3, "min_length": 2, "max_length_ratio": 1.0, "max_length_extra": 3},
     }
-    # Scores far apart: a random model looks at some words more than at others.
+    # The bilinear score with large weights gives a random model a peaked attention.
     settings["model"]["attention"] = attention or {"scorer": "general"}
     if fertility:
         settings["data"]["fertility"] = {"kind": "constant", "value": fertility}
@@ -58,31 +58,31 @@ def save_model(
     budget = None
     if fertility:
         budget = Budget.constant(ConstantFertilityConfig(value=fertility), len(sides[0].vocabulary))
-    TextPair(*sides, budget).save(folder)
+    TextPair(*sides, budget).save(directory)
     torch.manual_seed(seed)
     model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_weights(folder, to_dict(config), weights_of(model), {})
-    (folder / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
-    return folder
+    write_weights(directory, to_dict(config), weights_of(model), {})
+    (directory / CONFIG_FILE).write_text(dump_toml(config) + LAST_LINE, encoding="utf-8")
+    return directory
 
 
-def save_three(folder: Path) -> list[Path]:
-    """A plain model, one with fertilities, one without attention."""
+def save_three(directory: Path) -> list[Path]:
+    """Write a plain model, a model with fertilities, and a model without attention."""
     return [
-        save_model(folder / "plain"),
-        save_model(folder / "bounded", seed=1, fertility=2.0),
-        save_model(folder / "blind", attention={"kind": "none"}),
+        save_model(directory / "plain"),
+        save_model(directory / "bounded", seed=1, fertility=2.0),
+        save_model(directory / "blind", attention={"kind": "none"}),
     ]
 
 
-def engines(folder: Path) -> list[Engine]:
-    """The same three, loaded."""
-    return load_engines(save_three(folder), "cpu")
+def engines(directory: Path) -> list[Engine]:
+    """Return the engines of the same three models."""
+    return load_engines(save_three(directory), "cpu")
 
 
 @asynccontextmanager
 async def client(engines: list[Engine], **settings: Any):
-    """A client of a server that runs in this process."""
+    """Yield a client of a server that runs in this process."""
     app = create_app(engines, ServeConfig(**settings))
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
@@ -93,7 +93,7 @@ async def client(engines: list[Engine], **settings: Any):
 
 
 def ask(engines: list[Engine], work: Callable[[httpx.AsyncClient], Awaitable[T]], **settings: Any) -> T:
-    """What a piece of work with such a client comes to."""
+    """Run `work` with such a client and return its result."""
 
     async def run() -> T:
         async with client(engines, **settings) as one:

@@ -1,4 +1,4 @@
-"""The API: answers, mistakes, limits, clients that go away."""
+"""The HTTP API: results, invalid requests, limits, and clients that disconnect."""
 
 import asyncio
 import json
@@ -31,18 +31,20 @@ ODD = [
 
 
 def post(engines, path, content, **settings) -> httpx.Response:
+    """Return the response to a POST request."""
     return ask(engines, lambda one: one.post(path, json=content), **settings)
 
 
 def alone(engine, line, **changes):
+    """Return the translations of one line, computed without the server."""
     search = engine._make(SearchSettings(**changes))
     return Translator(engine.model, engine.text, search.search).block([Line(1, line)])[0].translations
 
 
-def test_an_answer_is_that_of_the_model_alone_whatever_it_was_batched_with(engines):
+def test_translation_does_not_depend_on_the_batch(engines):
     async def work(one):
-        asked = [one.post("/translate", json={"text": line, "nbest": 2, "split": False}) for line in LINES]
-        return [found.json()["sentences"][0]["translations"] for found in await asyncio.gather(*asked)]
+        requests = [one.post("/translate", json={"text": line, "nbest": 2, "split": False}) for line in LINES]
+        return [found.json()["sentences"][0]["translations"] for found in await asyncio.gather(*requests)]
 
     for line, found in zip(LINES, ask(engines, work, window=50.0), strict=True):
         expected = alone(engines[0], line, nbest=2)
@@ -53,7 +55,7 @@ def test_an_answer_is_that_of_the_model_alone_whatever_it_was_batched_with(engin
             assert one["alignment"] == sorted(map(list, other.links))
 
 
-def test_a_text_is_cut_into_sentences_and_comes_back_with_its_line_breaks(engines):
+def test_text_is_split_into_sentences_and_line_breaks_are_kept(engines):
     answer = post(engines, "/translate", {"texts": ["A b! C d?\n\n e", " ", "f"]}).json()
     assert [one["source"] for one in answer["sentences"]] == ["A b!", "C d?", "e", "f"]
     assert [one["text"] for one in answer["sentences"]] == [0, 0, 0, 2]
@@ -61,20 +63,20 @@ def test_a_text_is_cut_into_sentences_and_comes_back_with_its_line_breaks(engine
     assert answer["texts"] == [f"{best[0]} {best[1]}\n\n {best[2]}", " ", best[3]]
 
 
-def test_a_stream_holds_what_the_whole_answer_holds(engines):
-    asked = {"texts": LINES, "split": False, "nbest": 2}
-    whole = post(engines, "/translate", asked).json()
-    stream = post(engines, "/translate", {**asked, "stream": True})
+def test_streamed_response_equals_single_response(engines):
+    payload = {"texts": LINES, "split": False, "nbest": 2}
+    whole = post(engines, "/translate", payload).json()
+    stream = post(engines, "/translate", {**payload, "stream": True})
     assert stream.headers["content-type"].startswith("application/x-ndjson")
     *lines, last = [json.loads(line) for line in stream.text.splitlines()]
     assert last == {"done": True, "texts": whole["texts"]}
     by_place = {one["sentence"]: one for one in lines}
     for one in whole["sentences"]:
-        said = [each["text"] for each in by_place[one["sentence"]]["translations"]]
-        assert said == [each["text"] for each in one["translations"]]
+        texts = [each["text"] for each in by_place[one["sentence"]]["translations"]]
+        assert texts == [each["text"] for each in one["translations"]]
 
 
-def test_a_word_that_may_receive_nothing_receives_nothing(engines):
+def test_fertility_bounds_are_respected(engines):
     def fertility(**bounds):
         return {"model": "bounded", "text": "a b c", "fertilities": [{"word": 1, **bounds}]}
 
@@ -88,7 +90,7 @@ def test_a_word_that_may_receive_nothing_receives_nothing(engines):
     assert least["translations"][0]["received"][1] >= 0.5 - 1e-4
 
 
-def test_maps_have_a_column_for_the_sink_and_their_rows_sum_to_one(engines):
+def test_attention_has_a_sink_column_and_rows_sum_to_one(engines):
     answer = post(engines, "/translate", {"model": "bounded", "text": "a b c", "tokens": True}).json()
     (sentence,) = answer["sentences"]
     best = sentence["translations"][0]
@@ -97,13 +99,13 @@ def test_maps_have_a_column_for_the_sink_and_their_rows_sum_to_one(engines):
     assert np.shape(best["token_attention"]) == (len(best["tokens"]), 4)
 
 
-def test_a_model_without_attention_translates_and_shows_none(engines):
+def test_model_without_attention_returns_no_attention(engines):
     (sentence,) = post(engines, "/translate", {"model": "blind", "text": "a b c"}).json()["sentences"]
     best = sentence["translations"][0]
     assert best["text"] and best["attention"] is None and best["alignment"] == []
 
 
-def test_a_translation_is_scored_as_search_scored_it(engines):
+def test_score_equals_search_score(engines):
     found = alone(engines[0], "a b c")[0]
     answer = post(engines, "/score", {"pairs": [{"source": "a b c", "target": found.text}] * 2}).json()
     for pair in answer["pairs"]:
@@ -113,7 +115,7 @@ def test_a_translation_is_scored_as_search_scored_it(engines):
 
 
 @pytest.mark.parametrize("text", ODD)
-def test_text_comes_back_unharmed(engines, text):
+def test_text_is_returned_unchanged(engines, text):
     for stream in (False, True):
         answer = post(engines, "/translate", {"text": text, "split": False, "stream": stream})
         assert answer.status_code == 200
@@ -123,7 +125,7 @@ def test_text_comes_back_unharmed(engines, text):
         assert "unknown" in sentence and answer.headers["x-content-type-options"] == "nosniff"
 
 
-MISTAKES = [
+INVALID_REQUESTS = [
     ("GET", "/nowhere", None, 404),
     ("GET", "/translate", None, 405),
     ("DELETE", "/health", None, 405),
@@ -154,7 +156,7 @@ MISTAKES = [
     ("POST", "/translate", b'{"text": "' + b"a " * 200 + b'"}', 422),
     ("POST", "/translate", b'{"text": "' + b"a\\n" * 300 + b'"}', 422),
 ]
-BENT = [
+INVALID_BOUNDS = [
     '{"word": 0, "most": NaN}',
     '{"word": 0, "most": Infinity}',
     '{"word": 0, "most": -1}',
@@ -166,21 +168,21 @@ BENT = [
     '{"word": 0, "sentence": 1, "most": 1}',
     '{"word": "a"}',
 ]
-MISTAKES += [
+INVALID_REQUESTS += [
     ("POST", "/translate", f'{{"text": "a b c", "model": "bounded", "fertilities": [{one}]}}'.encode(), 422)
-    for one in BENT
+    for one in INVALID_BOUNDS
 ]
 
 
-def test_every_mistake_has_the_one_shape_and_no_traceback(engines):
+def test_every_error_response_has_one_format_and_no_traceback(engines):
     async def work(one):
         header = {"content-type": "application/json"}
         return [
             await one.request(method, path, content=body, headers=header)
-            for method, path, body, _ in MISTAKES
+            for method, path, body, _ in INVALID_REQUESTS
         ]
 
-    for (method, path, body, status), answer in zip(MISTAKES, ask(engines, work), strict=True):
+    for (method, path, body, status), answer in zip(INVALID_REQUESTS, ask(engines, work), strict=True):
         assert answer.status_code == status, (method, path, body and body[:80], answer.text)
         assert set(answer.json()) == {"error"} and answer.json()["error"], answer.text
         assert "Traceback" not in answer.text and len(answer.text) < 1000
@@ -188,7 +190,7 @@ def test_every_mistake_has_the_one_shape_and_no_traceback(engines):
         assert status != 405 or answer.headers["allow"] == ("GET, HEAD" if path == "/health" else "POST")
 
 
-def test_a_body_that_is_not_said_to_be_json_is_refused(engines):
+def test_body_without_json_content_type_is_rejected(engines):
     async def work(one):
         simple = await one.post(
             "/translate", content=b'{"text": "a"}', headers={"content-type": "text/plain"}
@@ -198,7 +200,7 @@ def test_a_body_that_is_not_said_to_be_json_is_refused(engines):
     assert [one.status_code for one in ask(engines, work)] == [415, 415]
 
 
-def test_what_is_wrong_with_an_address_comes_before_what_is_wrong_with_a_body(engines):
+def test_wrong_path_or_method_is_reported_before_the_body(engines):
     async def work(one):
         return [
             (
@@ -211,7 +213,7 @@ def test_what_is_wrong_with_an_address_comes_before_what_is_wrong_with_a_body(en
 
 
 @pytest.mark.parametrize("path", ["/", "/page.js", "/health", "/models", "/metrics", "/openapi.json"])
-def test_head_is_answered_where_get_is_and_has_no_body(engines, path):
+def test_head_is_supported_where_get_is_and_has_no_body(engines, path):
     async def work(one):
         return await one.get(path), await one.head(path), await one.head("/translate"), await one.head("/no")
 
@@ -223,11 +225,11 @@ def test_head_is_answered_where_get_is_and_has_no_body(engines, path):
     assert nowhere.status_code == 404 and nowhere.content == b""
 
 
-def test_a_name_that_is_not_the_server_s_is_refused(engines):
+def test_foreign_host_name_is_rejected(engines):
     async def work(one):
-        asked = {"text": "a b"}
+        payload = {"text": "a b"}
         return [
-            await one.post("/translate", json=asked, headers={"host": "evil.example"}),
+            await one.post("/translate", json=payload, headers={"host": "evil.example"}),
             await one.get("/", headers={"host": "evil.example:8000"}),
             await one.get("/health", headers={"host": "translate.example.org"}),
         ]
@@ -239,11 +241,11 @@ def test_a_name_that_is_not_the_server_s_is_refused(engines):
     assert [one.status_code for one in allowed] == [421, 421, 200]
 
 
-def test_whole_numbers_of_json_are_integers_however_they_are_written(engines):
+def test_integral_json_numbers_are_accepted_in_any_notation(engines):
     async def work(one):
-        bent = b'"fertilities": [{"sentence": 0.0, "word": 1.0, "most": 2}]'
+        bounds_json = b'"fertilities": [{"sentence": 0.0, "word": 1.0, "most": 2}]'
         bodies = (
-            b'{"text": "a b", "model": "bounded", "nbest": 2.0, "beam": 3e0, %s}' % bent,
+            b'{"text": "a b", "model": "bounded", "nbest": 2.0, "beam": 3e0, %s}' % bounds_json,
             b'{"text": "a b", "nbest": 2.5}',
             b'{"text": "a b", "nbest": 1e400}',
             b'{"text": "a b", "beam": false}',
@@ -256,7 +258,7 @@ def test_whole_numbers_of_json_are_integers_however_they_are_written(engines):
     assert len(found[0].json()["sentences"][0]["translations"]) == 2
 
 
-def test_one_sentence_s_mistake_is_no_other_s(engines):
+def test_invalid_sentence_does_not_affect_others(engines):
     bounded = engines[1]
     bad = SentenceJob("a b", ((9, 0.0, 1.0),))
     jobs = [SentenceJob("a b c"), bad, SentenceJob("d"), SentenceJob("a " * 900)]
@@ -267,7 +269,7 @@ def test_one_sentence_s_mistake_is_no_other_s(engines):
     assert [isinstance(one, Exception) for one in scored] == [True, False, True]
 
 
-def test_a_batch_that_fails_is_done_again_one_by_one(engines, monkeypatch):
+def test_failed_batch_is_retried_one_sentence_at_a_time(engines, monkeypatch):
     block = Translator.block
 
     def fails_on_d(self, lines):
@@ -280,7 +282,7 @@ def test_a_batch_that_fails_is_done_again_one_by_one(engines, monkeypatch):
     assert [isinstance(one, Exception) for one in found] == [line == "d" for line in LINES]
 
 
-def test_an_unexpected_failure_is_logged_under_the_identifier_it_answers(engines, monkeypatch, caplog):
+def test_unexpected_error_is_logged_with_its_identifier(engines, monkeypatch, caplog):
     def fails(self, lines):
         raise RuntimeError("the secret cause")
 
@@ -295,7 +297,7 @@ def test_an_unexpected_failure_is_logged_under_the_identifier_it_answers(engines
 
 @pytest.fixture
 def held(engines, monkeypatch):
-    """The first model does not answer before this is set."""
+    """Return an event; the first model does not answer before the event is set."""
     event, begun = threading.Event(), threading.Event()
     work = engines[0].work
 
@@ -311,12 +313,13 @@ def held(engines, monkeypatch):
 
 
 async def until(condition):
+    """Wait until the condition holds, for at most 20 seconds."""
     async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.005)
 
 
-def test_a_full_queue_answers_429_and_when_to_come_again(engines, held):
+def test_full_queue_responds_429_with_retry_after(engines, held):
     async def work(one):
         first = asyncio.ensure_future(one.post("/translate", json={"text": "a"}))
         await until(held.begun.is_set)
@@ -332,7 +335,7 @@ def test_a_full_queue_answers_429_and_when_to_come_again(engines, held):
     assert first.status_code == second.status_code == 200
 
 
-def test_a_request_that_takes_too_long_answers_504_and_frees_its_place(engines, held):
+def test_timed_out_request_responds_504_and_leaves_the_queue(engines, held):
     async def work(one):
         first = asyncio.ensure_future(one.post("/translate", json={"text": "a"}))
         await until(held.begun.is_set)
@@ -349,7 +352,7 @@ def test_a_request_that_takes_too_long_answers_504_and_frees_its_place(engines, 
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_client_that_goes_away_frees_its_place(engines, held, stream):
+def test_request_of_disconnected_client_leaves_the_queue(engines, held, stream):
     async def work():
         app = create_app(engines, ServeConfig())
         desk = app.state.desk
@@ -391,15 +394,15 @@ def test_a_client_that_goes_away_frees_its_place(engines, held, stream):
     asyncio.run(work())
 
 
-def test_no_other_origin_may_read_unless_it_is_allowed(engines):
+def test_cross_origin_access_requires_permission(engines):
     async def work(one):
         origin = {"origin": "https://a.example"}
-        asked = {
+        payload = {
             **origin,
             "access-control-request-method": "POST",
             "access-control-request-headers": "content-type",
         }
-        return await one.get("/health", headers=origin), await one.options("/translate", headers=asked)
+        return await one.get("/health", headers=origin), await one.options("/translate", headers=payload)
 
     plain, before = ask(engines, work)
     assert not [name for name in (*plain.headers, *before.headers) if name.startswith("access-control")]
@@ -409,7 +412,7 @@ def test_no_other_origin_may_read_unless_it_is_allowed(engines):
     assert "access-control-allow-origin" not in plain.headers
 
 
-def test_the_page_and_its_parts_come_from_here_alone(engines):
+def test_page_loads_only_from_the_server_itself(engines):
     async def work(one):
         page = await one.get("/")
         names = [part.split('"')[1] for part in page.text.replace("href=", "src=").split("src=")[1:]]
@@ -424,7 +427,7 @@ def test_the_page_and_its_parts_come_from_here_alone(engines):
     assert all("http://" not in one.text.replace("http://www.w3.org", "") for one in parts.values())
 
 
-def test_models_health_and_metrics_tell_what_is_served(engines):
+def test_models_health_and_metrics_describe_the_server(engines):
     async def work(one):
         await one.post("/translate", json={"texts": LINES})
         await one.get("/translate")
@@ -440,15 +443,15 @@ def test_models_health_and_metrics_tell_what_is_served(engines):
     assert f'regard_batch_sentences_sum{{model="plain"}} {float(len(LINES))}' in metrics.text
 
 
-def test_many_users_at_once_all_get_their_own(engines):
+def test_concurrent_clients_get_their_own_results(engines):
     async def work(one):
-        asked = [
+        requests = [
             one.post(
                 "/translate", json={"text": line, "nbest": 1 + i % 3, "model": ["plain", "bounded"][i % 2]}
             )
             for i, line in enumerate(LINES * 2)
         ]
-        return await asyncio.gather(*asked)
+        return await asyncio.gather(*requests)
 
     for i, found in enumerate(ask(engines, work)):
         (sentence,) = found.json()["sentences"]
@@ -458,9 +461,9 @@ def test_many_users_at_once_all_get_their_own(engines):
         assert [one["text"] for one in sentence["translations"]] == [one.text for one in expected]
 
 
-def test_sigterm_finishes_what_is_running_and_exits_with_0(tmp_path):
-    folder = save_model(tmp_path / "model")
-    command = [sys.executable, "-m", "regard", "serve", str(folder), "--port", "0", "--set", "window=1500"]
+def test_sigterm_finishes_running_requests_and_exits_with_0(tmp_path):
+    directory = save_model(tmp_path / "model")
+    command = [sys.executable, "-m", "regard", "serve", str(directory), "--port", "0", "--set", "window=1500"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None

@@ -1,4 +1,4 @@
-"""The queue of a model: batches, fairness, room, and places that are given up."""
+"""The queue of a model: batching, fairness, capacity, and cancellation."""
 
 import asyncio
 import threading
@@ -10,6 +10,8 @@ from regard.server.batcher import Batcher, QueueClosed, QueueFull, Watcher
 
 
 class Recorder(Watcher):
+    """Records the events of a batcher."""
+
     def __init__(self):
         self.batches, self.counts, self.gone = [], [], 0
 
@@ -24,7 +26,7 @@ class Recorder(Watcher):
 
 
 class Worker:
-    """Doubles numbers; its first batch can be held back."""
+    """Doubles numbers; its first batch can be delayed."""
 
     def __init__(self, held=False):
         self.open = threading.Event()
@@ -40,11 +42,13 @@ class Worker:
         return [ValueError(item) if item < 0 else 2 * item for item in items]
 
     async def busy(self):
+        """Wait until the first batch has begun."""
         while not self.begun.is_set():
             await asyncio.sleep(0.001)
 
 
 def run(test, held=False, **settings):
+    """Run a test with a batcher, a worker and a recorder."""
     worker, recorder = Worker(held), Recorder()
     chosen = {"most": 4, "window": 0.005, "room": 20, **settings}
 
@@ -60,7 +64,7 @@ def run(test, held=False, **settings):
     return asyncio.run(main())
 
 
-def test_each_item_gets_its_own_answer():
+def test_each_item_gets_its_own_result():
     async def test(batcher, worker, recorder):
         futures = [batcher.submit([i], "s", [1])[0] for i in range(10)]
         assert await asyncio.gather(*futures) == [2 * i for i in range(10)]
@@ -70,7 +74,7 @@ def test_each_item_gets_its_own_answer():
     run(test)
 
 
-def test_what_comes_within_the_window_shares_a_batch():
+def test_items_within_the_window_share_a_batch():
     async def test(batcher, worker, recorder):
         first = batcher.submit([1], "s", [1])
         await asyncio.sleep(0.01)
@@ -81,7 +85,7 @@ def test_what_comes_within_the_window_shares_a_batch():
     run(test, window=2.0, most=2)
 
 
-def test_a_batch_has_one_setting_and_the_longest_first():
+def test_batch_has_one_setting_and_is_sorted_by_length():
     async def test(batcher, worker, recorder):
         futures = batcher.submit([1, 2, 3], "s", [2, 9, 5]) + batcher.submit([4], "other", [7])
         await asyncio.gather(*futures)
@@ -90,7 +94,7 @@ def test_a_batch_has_one_setting_and_the_longest_first():
     run(test)
 
 
-def test_a_mistake_is_that_of_one_item_alone():
+def test_invalid_item_does_not_affect_others():
     async def test(batcher, worker, recorder):
         good, bad, other = batcher.submit([1, -1, 2], "s", [1, 1, 1])
         found = await asyncio.gather(good, bad, other, return_exceptions=True)
@@ -99,7 +103,7 @@ def test_a_mistake_is_that_of_one_item_alone():
     run(test)
 
 
-def test_work_that_fails_whole_answers_all_and_the_queue_goes_on():
+def test_failed_batch_reports_to_all_items_and_the_queue_continues():
     async def main():
         broken = [True]
 
@@ -118,7 +122,7 @@ def test_work_that_fails_whole_answers_all_and_the_queue_goes_on():
     asyncio.run(main())
 
 
-def test_a_full_queue_refuses_the_whole_request_and_says_when_to_come_again():
+def test_full_queue_rejects_the_whole_request_with_a_retry_time():
     async def test(batcher, worker, recorder):
         running = batcher.submit([0], "s", [1])
         await worker.busy()
@@ -133,7 +137,7 @@ def test_a_full_queue_refuses_the_whole_request_and_says_when_to_come_again():
     run(test, held=True, room=4)
 
 
-def test_a_cancelled_item_frees_its_place_and_is_never_worked_on():
+def test_canceled_item_leaves_the_queue_unprocessed():
     async def test(batcher, worker, recorder):
         running = batcher.submit([0], "s", [1])
         await worker.busy()
@@ -149,7 +153,7 @@ def test_a_cancelled_item_frees_its_place_and_is_never_worked_on():
     run(test, held=True)
 
 
-def test_a_long_text_does_not_keep_a_single_sentence_waiting():
+def test_long_text_does_not_delay_a_single_sentence():
     async def test(batcher, worker, recorder):
         running = batcher.submit([0], "s", [1])
         await worker.busy()
@@ -162,7 +166,7 @@ def test_a_long_text_does_not_keep_a_single_sentence_waiting():
     run(test, held=True)
 
 
-def test_closing_finishes_what_waits_and_takes_nothing_more():
+def test_closing_finishes_queued_items_and_accepts_no_more():
     async def main():
         worker = Worker(held=True)
         batcher = Batcher(worker, 2, 0.001, 10)
@@ -179,7 +183,7 @@ def test_closing_finishes_what_waits_and_takes_nothing_more():
     asyncio.run(main())
 
 
-def test_the_window_is_not_waited_for_when_a_batch_is_full():
+def test_full_batch_does_not_wait_for_the_window():
     async def test(batcher, worker, recorder):
         began = time.monotonic()
         await asyncio.gather(*batcher.submit([1, 2, 3, 4], "s", [1] * 4))

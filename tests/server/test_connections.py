@@ -1,4 +1,4 @@
-"""Clients that send nothing, too slowly, or from pages of others: everybody else is answered all the same."""
+"""Clients that send nothing, send slowly, or use a foreign host name do not block other clients."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ run(app, ServeConfig(port=0, head=3.0), lambda address: print(address, flush=Tru
 
 
 async def answer(scope, receive, send):
-    """200 at once; for /slow when a body has come; for /long 40 MB."""
+    """Respond with 200: for /slow once a body has arrived, for /long with 40 MB."""
     if scope["type"] != "http":
         return
     if scope["path"] == "/slow":
@@ -48,7 +48,10 @@ async def answer(scope, receive, send):
 
 @asynccontextmanager
 async def served(**settings):
-    """A server in this process; what sends parts of a request to it and gives reader and writer."""
+    """Run a server in this process; yield a function that sends parts of a request to it.
+
+    The function opens a connection and returns its reader and writer.
+    """
     config = ServeConfig(port=0, **settings)
     connection, backlog = connection_class(config)
     made = uvicorn.Config(answer, port=0, http=connection, backlog=backlog, log_config=None, lifespan="off")
@@ -78,11 +81,12 @@ async def served(**settings):
 
 
 async def read(reader):
+    """Return everything that the server sends until it closes the connection."""
     async with asyncio.timeout(20):
         return await reader.read()
 
 
-def test_half_a_head_is_answered_408_and_closed_in_time():
+def test_incomplete_header_gets_408_and_is_closed_in_time():
     async def run():
         async with served(head=0.3) as send:
             began = time.monotonic()
@@ -90,7 +94,7 @@ def test_half_a_head_is_answered_408_and_closed_in_time():
             assert (await read(half[0])).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
             assert await read(silent[0]) == b""
             assert 0.25 < time.monotonic() - began < 15
-            # Also the head of a later request of a connection that is kept.
+            # This also applies to later requests on a kept connection.
             reader, writer = await send(WHOLE)
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
             writer.write(HALF)
@@ -99,7 +103,7 @@ def test_half_a_head_is_answered_408_and_closed_in_time():
     asyncio.run(run())
 
 
-def test_a_request_that_is_being_answered_outlives_the_time_of_a_head():
+def test_request_in_progress_is_not_limited_by_the_header_timeout():
     async def run():
         async with served(head=0.2) as send:
             slow = b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nConnection: close\r\n\r\n"
@@ -111,7 +115,7 @@ def test_a_request_that_is_being_answered_outlives_the_time_of_a_head():
     asyncio.run(run())
 
 
-def test_where_there_is_no_room_who_waited_longest_goes():
+def test_longest_waiting_connection_is_closed_when_none_is_free():
     async def run():
         async with served(connections=5, head=60) as send:
             working = await send(b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n")
@@ -125,7 +129,7 @@ def test_where_there_is_no_room_who_waited_longest_goes():
     asyncio.run(run())
 
 
-def test_where_all_are_being_answered_a_new_one_is_refused():
+def test_new_connection_is_rejected_when_all_are_in_use():
     async def run():
         async with served(connections=3) as send:
             busy = b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"
@@ -144,7 +148,7 @@ def test_where_all_are_being_answered_a_new_one_is_refused():
     asyncio.run(run())
 
 
-def test_a_client_that_does_not_read_is_let_go():
+def test_client_that_does_not_read_is_disconnected():
     async def run():
         async with served(head=0.3) as send:
             _, writer = await send(b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -158,7 +162,7 @@ def test_a_client_that_does_not_read_is_let_go():
     asyncio.run(run())
 
 
-def test_a_client_that_reads_slowly_gets_all_of_it():
+def test_slow_reader_gets_the_whole_response():
     async def run():
         async with served(head=0.2) as send:
             reader, _ = await send(b"GET /long HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
@@ -172,7 +176,7 @@ def test_a_client_that_reads_slowly_gets_all_of_it():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of open files")
-def test_300_half_sent_heads_within_256_files_leave_the_server_answering(tmp_path):
+def test_300_incomplete_headers_with_256_files_do_not_block_the_server(tmp_path):
     command = [sys.executable, "-c", SERVE]
     with (
         open(tmp_path / "log", "w") as log,
@@ -189,16 +193,16 @@ def test_300_half_sent_heads_within_256_files_leave_the_server_answering(tmp_pat
         for _ in range(300):
             connect().sendall(HALF)
         for _ in range(20):
-            asking = connect()
-            asking.sendall(WHOLE)
-            assert asking.recv(100).startswith(b"HTTP/1.1 200 OK")
+            client = connect()
+            client.sendall(WHOLE)
+            assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
     lines = (tmp_path / "log").read_text().splitlines()
-    # One line a cause and second; the test takes some seconds where the machine is busy.
+    # One line per cause per second; the test takes several seconds on a busy machine.
     assert 1 <= len(lines) < 100 and "Traceback" not in "\n".join(lines)
     assert any("ulimit -n" in line for line in lines)
 
 
-def test_connections_leave_files_for_everything_else(monkeypatch):
+def test_connection_limit_leaves_files_for_other_uses(monkeypatch):
     resource = pytest.importorskip("resource")
     for files in (64, 256, 1024, 1_000_000):
         monkeypatch.setattr(resource, "getrlimit", lambda _, files=files: (files, files))
@@ -208,7 +212,7 @@ def test_connections_leave_files_for_everything_else(monkeypatch):
     assert most == 500
 
 
-def test_a_message_is_said_once_a_second_and_how_often_else():
+def test_repeated_message_is_logged_once_per_second_with_its_count():
     now = [0.0]
     once = OncePerSecond(lambda: now[0])
     error = OSError(24, "Too many open files")
@@ -233,6 +237,7 @@ def test_a_message_is_said_once_a_second_and_how_often_else():
 
 
 def scope(host, server=("192.168.1.5", 8000)):
+    """Return the scope of a request with a Host header."""
     headers = [] if host is None else [(b"host", host.encode())]
     return {"type": "http", "headers": headers, "server": server}
 
@@ -260,13 +265,13 @@ def scope(host, server=("192.168.1.5", 8000)):
         ("0.0.0.0", (), socket.gethostname(), True),
     ],
 )
-def test_a_server_answers_to_its_own_names_alone(listens, allowed, host, answered):
+def test_server_responds_only_to_its_own_host_names(listens, allowed, host, answered):
     refusal = Hosts(listens, allowed).refusal(scope(host))
     assert (refusal is None) == answered
     assert answered or "--allow-host" in str(refusal)
 
 
-def test_over_the_loopback_address_every_name_of_it_is_one():
+def test_loopback_names_are_accepted_over_the_loopback_address():
     hosts = Hosts("0.0.0.0")
     assert hosts.refusal(scope("localhost:8000", ("127.0.0.1", 8000))) is None
     assert hosts.refusal(scope("[::1]", ("::ffff:127.0.0.1", 8000))) is None
@@ -274,6 +279,6 @@ def test_over_the_loopback_address_every_name_of_it_is_one():
 
 
 @pytest.mark.parametrize("name", ["https://example.org", "example.org:8000", "", "a/b", "a b", "::g"])
-def test_what_is_no_name_of_a_host_is_refused(name):
+def test_invalid_host_name_is_rejected(name):
     with pytest.raises(ConfigError, match="hosts"):
         from_dict(ServeConfig, {"hosts": [name]}, where="settings")

@@ -1,4 +1,4 @@
-"""Schemathesis against the API's own description: seeded, bounded, in this process, and it finds nothing."""
+"""Schemathesis finds no mismatch between the API and its OpenAPI description; seeded and in this process."""
 
 import re
 
@@ -22,7 +22,7 @@ ADDRESSES = {
 CONFIG = schemathesis.Config.from_dict(
     {
         "seed": 7,
-        # What JSON Schema cannot say (the words of a sentence, a bound below another) is refused with 422.
+        # Conditions that JSON Schema cannot express, such as one bound below another, are rejected with 422.
         "checks": {
             "positive_data_acceptance": {"expected-statuses": ["2xx", "404", "422"]},
             "negative_data_rejection": {"expected-statuses": ["400", "404", "413", "415", "422"]},
@@ -37,16 +37,16 @@ def described(engines):
     return schemathesis.openapi.from_asgi("/openapi.json", app, config=CONFIG)
 
 
-def test_every_address_is_described_and_tried(described):
+def test_every_operation_is_described_and_tested(described):
     assert {one.ok().label for one in described.get_all_operations()} == set(ADDRESSES)
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 @pytest.mark.parametrize("label", ADDRESSES)
-def test_the_api_keeps_to_its_description(described, label, mode):
+def test_api_conforms_to_its_description(described, label, mode):
     operation = described.find_operation_by_label(label)
     if mode is GenerationMode.NEGATIVE and not label.startswith("POST"):
-        pytest.skip("there is nothing to get wrong")
+        pytest.skip("a GET request has no body that could be invalid")
     tried = []
 
     @settings(
@@ -58,14 +58,14 @@ def test_the_api_keeps_to_its_description(described, label, mode):
         suppress_health_check=list(HealthCheck),
     )
     @given(case=operation.as_strategy(generation_mode=mode))
-    def keeps(case):
+    def conforms(case):
         tried.append(case.call_and_validate().status_code)
 
-    keeps()
+    conforms()
     assert tried and (mode is GenerationMode.NEGATIVE or 200 in tried)
 
 
-def test_a_source_without_a_word_is_not_of_the_description(described, engines):
+def test_source_without_a_word_violates_the_description(described, engines):
     source = described.raw_schema["components"]["schemas"]["Pair"]["properties"]["source"]
     for text, expected in (("a", 200), ("", 422), (" \t", 422), ("\n\x0b\x0c\r", 422), ("\u2003", 200)):
         fits = len(text) >= source["minLength"] and re.search(source["pattern"], text) is not None
@@ -77,9 +77,9 @@ def test_a_source_without_a_word_is_not_of_the_description(described, engines):
         assert found.status_code == expected, text
 
 
-def test_limits_and_refusals_are_described(described):
+def test_limits_and_error_responses_are_described(described):
     paths = described.raw_schema["paths"]
     for path in ("/translate", "/score"):
         assert {"405", "413", "422", "429", "503", "504"} <= set(paths[path]["post"]["responses"])
-    asked = described.raw_schema["components"]["schemas"]["TranslateRequest"]["properties"]
-    assert asked["nbest"]["maximum"] == ServeConfig().beam
+    fields = described.raw_schema["components"]["schemas"]["TranslateRequest"]["properties"]
+    assert fields["nbest"]["maximum"] == ServeConfig().beam

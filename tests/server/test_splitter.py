@@ -1,4 +1,4 @@
-"""Sentences of texts in several scripts."""
+"""Sentence splitting in several scripts."""
 
 import pytest
 from hypothesis import given, settings
@@ -33,7 +33,7 @@ def split(text: str, language: str | None = None) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("language", [None, "de"])
-def test_a_sentence_ends_where_a_reader_ends_it(text, sentences, language):
+def test_text_is_split_at_sentence_ends(text, sentences, language):
     assert split(text, language) == sentences
 
 
@@ -57,21 +57,21 @@ def test_a_sentence_ends_where_a_reader_ends_it(text, sentences, language):
         ("xx", "Mr. Smith came."),
     ],
 )
-def test_abbreviations_ordinals_and_small_letters_end_none(language, text):
+def test_abbreviations_ordinals_and_lowercase_do_not_end_sentences(language, text):
     assert split(text, language) == [text]
 
 
-def test_places_count_characters_of_the_text_as_it_was_given():
-    """sentencex 1.0.32 fails at a U+3000 behind an initial; rare characters take two places elsewhere."""
+def test_positions_refer_to_the_original_text():
+    """Positions count code points. Sentencex 1.0.32 fails at U+3000 after an initial."""
     text = "\u3000😀 J.\u3000Ä. \u00a0Weber kam.\u3000 Er ging.\n Ja."
     found = split_sentences(text, language="de")
     assert [text[one.start : one.end] for one in found][1:] == ["Er ging.", "Ja."]
     assert [one.text for one in found] == [join_spaces(text[one.start : one.end]) for one in found]
 
 
-def test_a_line_that_the_splitter_fails_at_is_one_sentence(monkeypatch, caplog):
+def test_line_that_cannot_be_split_is_one_sentence(monkeypatch, caplog):
     class PanicException(BaseException):
-        """What a failure in Rust raises."""
+        """The exception of a panic in Rust."""
 
     def fail(language, line):
         raise PanicException("byte index 4 is not a char boundary")
@@ -81,7 +81,7 @@ def test_a_line_that_the_splitter_fails_at_is_one_sentence(monkeypatch, caplog):
     assert "a line of 9 characters is not split" in caplog.text
 
 
-def test_where_lines_alone_count_nothing_else_ends_a_sentence():
+def test_lines_only_splits_only_at_line_breaks():
     assert [one.text for one in split_sentences("A. B! C?\nD", lines_only=True)] == ["A. B! C?", "D"]
 
 
@@ -90,7 +90,7 @@ def test_where_lines_alone_count_nothing_else_ends_a_sentence():
     st.text(st.characters(codec="utf-8") | st.sampled_from(' .!?\n"“”«»()。aBc1\u3000\u00a0'), max_size=60),
     st.sampled_from([None, "de", "ja", "ar"]),
 )
-def test_sentences_are_the_text_in_order_with_nothing_lost(text, language):
+def test_sentences_cover_the_text_in_order(text, language):
     found = split_sentences(text, language=language)
     places = [place for one in found for place in (one.start, one.end)]
     assert places == sorted(places)
