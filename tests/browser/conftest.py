@@ -1,4 +1,4 @@
-"""A headless Chromium for pages; a test fails when its page logs an error."""
+"""Fixtures for a headless Chromium; a test fails if its page logs an error."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-SLOW = 15_000  # milliseconds that a busy machine may take to do what is waited for
+SLOW = 15_000  # timeout in milliseconds, long enough for a busy machine
 
 
 @pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    """The installed browser; as long as it is open an event loop runs, so no longer than for a module."""
+    """Yield the installed browser.
+
+    An event loop runs while it is open, so its scope is a module and not the session.
+    """
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
@@ -28,7 +31,7 @@ def browser() -> "Iterator[Browser]":
 
 @pytest.fixture
 def opened(browser: "Browser") -> "Iterator[Callable[..., Page]]":
-    """Makes pages with the settings of a browser context; none may log an error."""
+    """Yield a function that opens pages with the given context settings; none may log an error."""
     contexts, errors = [], []
 
     def open_page(**settings) -> "Page":
@@ -37,7 +40,7 @@ def opened(browser: "Browser") -> "Iterator[Callable[..., Page]]":
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         return page
 
     yield open_page
@@ -48,11 +51,11 @@ def opened(browser: "Browser") -> "Iterator[Callable[..., Page]]":
 
 @pytest.fixture
 def page(opened: "Callable[..., Page]") -> "Page":
-    """A page on a desk."""
+    """Return a page of desktop size."""
     return opened(viewport={"width": 1200, "height": 900}, color_scheme="light")
 
 
 @pytest.fixture
 def phone(opened: "Callable[..., Page]") -> "Page":
-    """A page 360 px wide, with a finger."""
+    """Return a page that is 360 px wide, with a touch screen."""
     return opened(viewport={"width": 360, "height": 740}, color_scheme="light", has_touch=True)

@@ -1,4 +1,4 @@
-"""The report's page in a browser: found, sorted, opened, looked at, on a desk, on a phone, in print."""
+"""The report page in a browser: search, sorting, maps, keyboard, phone and print layout."""
 
 import re
 
@@ -23,25 +23,26 @@ def address(tmp_path_factory) -> str:
 
 
 def lines(page: Page) -> list[int]:
-    """The sentences shown, in their order."""
+    """Return the numbers of the displayed sentences, in order."""
     cards = page.locator("#list .sentence").evaluate_all("all => all.map((card) => card.id)")
     return [int(card[1:]) for card in cards]
 
 
 def cell(place: Locator, row: int, column: int) -> Locator:
-    """A cell of the map in a place."""
+    """Return a cell of the map in a part of the page."""
     return place.locator(f"rect[data-row='{row}'][data-column='{column}']")
 
 
 def open_line(page: Page, address: str, line: int) -> Page:
+    """Open the page at a sentence."""
     page.goto(f"{address}#s{line}")
     expect(page.locator(f"#s{line} .detail")).to_be_visible()
     return page
 
 
-def test_all_text_is_shown_as_text(page, address):
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+def test_markup_in_text_is_displayed_as_text(page, address):
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     page.on("dialog", lambda dialog: pytest.fail(f"a script of the text ran: {dialog.message}"))
     page.goto(address)
     cards = page.locator("#list .sentence")
@@ -52,35 +53,35 @@ def test_all_text_is_shown_as_text(page, address):
     assert page.locator(".sentence img, .sentence script, h1 b").count() == 0
     expect(page.locator("h1")).to_have_text("Report </title><b>")
     expect(page.locator("#table tbody th").nth(1)).to_have_text("<b>bounded</b>")
-    # Nothing but the page itself (and its icon, which is none).
-    assert {url for url in asked if not url.startswith("data:")} == {address}
+    # Only the page itself is requested, apart from its empty icon.
+    assert {url for url in requested if not url.startswith("data:")} == {address}
     expect(page.locator(".chart svg").first).to_be_visible()
 
 
-def test_a_script_that_is_not_the_page_s_own_does_not_run(browser, tmp_path):
+def test_injected_script_does_not_run(browser, tmp_path):
     slipped_in = "<script>document.title = 'ran'</script><b onclick=\"document.title = 'ran'\" id=x>x</b>"
     path = tmp_path / "changed.html"
     path.write_text(make_page().replace("<main>", f"<main>{slipped_in}"), encoding="utf-8")
     context = browser.new_context()
     page = context.new_page()
-    said = []
-    page.on("console", lambda message: said.append(message.text))
+    messages = []
+    page.on("console", lambda message: messages.append(message.text))
     page.goto(path.as_uri())
     expect(page.locator("#list .sentence")).to_have_count(len(PAIRS))
     page.locator("#x").click()
-    assert page.title() != "ran" and any("Content Security Policy" in one for one in said)
+    assert page.title() != "ran" and any("Content Security Policy" in one for one in messages)
     context.close()
 
 
-def test_faults_are_marked(page, address):
+def test_errors_are_marked(page, address):
     page.goto(address)
-    said = page.locator("#s1 .output").first
-    assert said.locator(".word.repeated").all_text_contents() == ["dog", "dog"]
+    output = page.locator("#s1 .output").first
+    assert output.locator(".word.repeated").all_text_contents() == ["dog", "dog"]
     assert page.locator("#s6 .source .dropped").all_text_contents() == ["schläft"]
     assert "dropped by soft" in str(page.locator("#s6 .source .dropped").get_attribute("title"))
 
 
-def test_words_are_searched_in_all_texts(page, address):
+def test_search_covers_all_texts(page, address):
     page.goto(address)
     for query, found in (("KATZE", [6]), ("house", [5]), ("ein dog", [1]), ("<script>", [2]), ("zebra", [])):
         page.locator("#search").fill(query)
@@ -90,7 +91,7 @@ def test_words_are_searched_in_all_texts(page, address):
     assert lines(page) == [1, 2, 3, 4, 5, 6]
 
 
-def test_sentences_are_sorted_and_filtered_by_figures_of_a_system_and_by_differences(page, address):
+def test_sentences_are_sorted_and_filtered_by_values_and_differences(page, address):
     page.goto(address)
     page.locator("#sort").select_option(label="repetitions")
     assert lines(page)[0] == 1
@@ -108,11 +109,11 @@ def test_sentences_are_sorted_and_filtered_by_figures_of_a_system_and_by_differe
     page.locator("#sort").select_option(label="source length (words)")
     assert lines(page)[0] == 4
     page.locator("#sort").select_option(label="attention entropy (nats)")
-    # A sentence with no such figure comes last.
+    # A sentence without this value comes last.
     assert lines(page)[-1] == 4
 
 
-def test_a_cell_is_read_under_the_pointer_and_zeros_are_white(page, address):
+def test_hovered_cell_shows_its_weight_and_zeros_are_white(page, address):
     open_line(page, address, 1)
     map = page.locator("#s1 .regard-map").first
     strong, none = cell(map, 0, 0), cell(map, 0, 1)
@@ -120,16 +121,16 @@ def test_a_cell_is_read_under_the_pointer_and_zeros_are_white(page, address):
     assert strong.get_attribute("fill") != "#ffffff"
     strong.hover()
     expect(page.locator("#s1 .value").first).to_have_text("a ← ein 1.00")
-    # Links of the aligner are drawn, and may be left out.
+    # Links of the aligner are plotted, and can be hidden.
     assert map.locator("circle.link").count() > 0
     page.get_by_role("checkbox", name="word links").uncheck()
     expect(page.locator("#s1 .regard-map circle.link")).to_have_count(0)
 
 
-def test_heads_and_priors_are_chosen(page, address):
+def test_heads_and_priors_can_be_selected(page, address):
     open_line(page, address, 1)
     found = cell(page.locator("#s1 .of-system.system-1"), 0, 1)
-    # The first head looks at it with 0.75 of the step, the second not at all; before, all words were alike.
+    # The first head has a weight of 0.75 here, the second has 0, and the prior is uniform.
     expect(found).to_have_attribute("data-weight", re.compile(r"^0\.37"))
     page.get_by_label("Head").select_option("0")
     expect(found).to_have_attribute("data-weight", re.compile(r"^0\.7[45]"))
@@ -139,7 +140,7 @@ def test_heads_and_priors_are_chosen(page, address):
     expect(found).to_have_attribute("data-weight", re.compile(r"^0\.20"))
 
 
-def test_a_step_is_chosen_and_what_it_looked_at_is_said(page, address):
+def test_selected_step_shows_its_top_source_words(page, address):
     open_line(page, address, 1)
     page.locator("#s1 .of-system.system-1").get_by_label("Step").select_option("1")
     expect(page.locator("#s1 .of-system.system-1 .value")).to_contain_text(
@@ -147,7 +148,7 @@ def test_a_step_is_chosen_and_what_it_looked_at_is_said(page, address):
     )
 
 
-def test_two_systems_are_subtracted_where_they_say_the_same(page, address):
+def test_two_systems_are_subtracted_if_their_translations_are_equal(page, address):
     open_line(page, address, 1)
     expect(page.locator("#s1 .apart")).to_have_text(
         "The translations differ (word 2 of the translation is “dog” in soft, and “red” in "
@@ -160,7 +161,7 @@ def test_two_systems_are_subtracted_where_they_say_the_same(page, address):
     expect(cell(named, 0, 1)).to_have_attribute("data-weight", re.compile(r"^-0\.37"))
 
 
-def test_a_system_with_a_sink_is_subtracted_from_one_without(page, tmp_path):
+def test_systems_with_and_without_sink_are_subtracted(page, tmp_path):
     same = [reference for _, reference in PAIRS]
     systems = [make_system("soft", 0, same), make_system("sunk", 1, same, sink=True)]
     report = Report("r", "in.txt", "ref.txt", PAIRS, systems, score_systems(systems, PAIRS, resamples=2))
@@ -172,7 +173,7 @@ def test_a_system_with_a_sink_is_subtracted_from_one_without(page, tmp_path):
     found = named.locator("rect[data-row]").evaluate_all(
         "all => all.map((one) => Number(one.dataset.weight))"
     )
-    # What Python subtracts, to the 8 bits that a page keeps of each weight.
+    # Equals the difference in Python, up to the 8 bits per weight that the page stores.
     words = tuple(PAIRS[0][0].split()), tuple(PAIRS[0][1].split())
     maps = [
         AttentionMap(*words, one.sentences[0].own.weights[0] / 255) for one in systems if one.sentences[0].own
@@ -180,14 +181,14 @@ def test_a_system_with_a_sink_is_subtracted_from_one_without(page, tmp_path):
     np.testing.assert_allclose(found, map_difference(*maps).weights.ravel(), atol=1e-6)
 
 
-def test_attention_received_stands_against_fertility(page, address):
+def test_received_attention_is_shown_with_fertility(page, address):
     open_line(page, address, 1)
-    said = page.locator("#s1 .of-system.system-1 .bound title").first.text_content()
-    assert said is not None and "of at most 1" in said
+    title = page.locator("#s1 .of-system.system-1 .bound title").first.text_content()
+    assert title is not None and "of at most 1" in title
     assert page.locator("#s1 .of-system.system-0 .bound").count() == 0
 
 
-def test_a_link_opens_its_sentence_and_the_keyboard_goes_on(page, address):
+def test_link_opens_its_sentence_and_keys_move_to_others(page, address):
     open_line(page, address, 5)
     assert page.url.endswith("#s5")
     page.keyboard.press("j")
@@ -203,30 +204,30 @@ def test_a_link_opens_its_sentence_and_the_keyboard_goes_on(page, address):
     expect(page.locator("#search")).to_have_value("jk haus")
 
 
-def test_cells_are_reached_by_keyboard(page, address):
+def test_cells_are_reachable_by_keyboard(page, address):
     open_line(page, address, 1)
     page.locator("#s1 .regard-map").first.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
     expect(page.locator("#s1 .value").first).to_contain_text("dog ← roter")
-    # The arrows moved in the map, not on to another sentence.
+    # The arrow keys moved within the map, not to another sentence.
     assert page.url.endswith("#s1")
 
 
-def test_it_is_dark_where_the_system_is_and_where_the_button_says(opened, address):
+def test_dark_mode_follows_the_system_and_the_button(opened, address):
     page = opened(color_scheme="dark")
     page.goto(address)
-    ground = "() => getComputedStyle(document.body).backgroundColor"
-    dark = page.evaluate(ground)
+    background = "() => getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(background)
     assert sum(map(int, dark[4:-1].split(", "))) < 150
     page.locator("#theme").click()
-    assert sum(map(int, page.evaluate(ground)[4:-1].split(", "))) > 600
+    assert sum(map(int, page.evaluate(background)[4:-1].split(", "))) > 600
     page.emulate_media(color_scheme="light")
     page.locator("#theme").click()
-    assert page.evaluate(ground) == dark
+    assert page.evaluate(background) == dark
 
 
-def test_a_phone_scrolls_down_alone(phone, address):
+def test_page_on_a_phone_scrolls_only_vertically(phone, address):
     open_line(phone, address, 1)
     assert phone.evaluate("() => document.documentElement.scrollWidth") == 360
     box = phone.locator("#s1 .map-box").first
@@ -238,7 +239,7 @@ def test_a_phone_scrolls_down_alone(phone, address):
     assert phone.evaluate("() => document.documentElement.scrollWidth") == 360
 
 
-def test_what_is_printed_is_the_text_and_not_its_controls(page, address):
+def test_printed_page_has_no_controls(page, address):
     open_line(page, address, 1)
     page.emulate_media(media="print", color_scheme="dark")
     for name in ("#controls", "nav", "#theme", "#s1 .tools"):

@@ -1,4 +1,4 @@
-"""The served page in a browser: type, look, bend, compare, link, dark mode, a phone."""
+"""The served page in a browser: typing, inspection, fertility bounds, comparison, links, dark mode, phone."""
 
 import json
 import re
@@ -18,17 +18,17 @@ from regard.server.config import ServeConfig
 from regard.server.engine import load_engines
 from server.served import save_model
 
-TEXT = "a b c d e! F g a b c"  # a single letter with a dot would be an initial
+TEXT = "a b c d e! F g a b c"  # a single letter with a period would be an initial
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """The address of a server in this process, with a model that can be bent and one that cannot."""
-    expect.set_options(timeout=15_000)  # a busy machine is no mistake
-    folder = tmp_path_factory.mktemp("page")
+    """Yield the address of a server in this process, with a bounded model and one without bounds."""
+    expect.set_options(timeout=15_000)  # long enough for a busy machine
+    directory = tmp_path_factory.mktemp("page")
     paths = [
-        save_model(folder / "bounded", seed=1, fertility=2.0, tokenized=True),
-        save_model(folder / "plain"),
+        save_model(directory / "bounded", seed=1, fertility=2.0, tokenized=True),
+        save_model(directory / "plain"),
     ]
     app = create_app(load_engines(paths, "cpu"), ServeConfig())
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
@@ -43,6 +43,7 @@ def served(tmp_path_factory):
 
 
 def visit(page, address, text=TEXT):
+    """Open the page, enter a text, and wait for its translation."""
     page.goto(address)
     page.locator("#text").fill(text)
     expect(page.locator("#output-0 .sentence:not(.waiting)")).to_have_count(len(text.split("!")))
@@ -51,11 +52,11 @@ def visit(page, address, text=TEXT):
 
 
 def contrast(page, selector, ground):
-    """The contrast of a text's colour with the colour of an element around it, as WCAG reckons it."""
+    """Return the contrast ratio (WCAG) between a text and the background of an element around it."""
     script = """([selector, ground]) => {
-      const light = (colour) => {
+      const light = (color) => {
         const part = (value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-        const [r, g, b] = colour.match(/[0-9.]+/g).slice(0, 3).map((value) => part(value / 255));
+        const [r, g, b] = color.match(/[0-9.]+/g).slice(0, 3).map((value) => part(value / 255));
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
       };
       const ink = light(getComputedStyle(document.querySelector(selector)).color);
@@ -65,23 +66,23 @@ def contrast(page, selector, ground):
     return page.evaluate(script, [selector, ground])
 
 
-def test_typing_translates_each_sentence_and_draws_its_map(page, served):
+def test_typed_sentences_are_translated_and_have_maps(page, served):
     visit(page, served)
     assert all(text.strip() for text in page.locator("#output-0 .sentence").all_inner_texts())
     expect(page.locator("#look-title")).to_have_text("Sentence 1 of 2")
-    # The training text is tokenised: five words and a mark, and the sink.
+    # The training text is tokenized: five words, a punctuation mark, and the sink.
     expect(page.locator(".row:not(.said) .word")).to_have_count(7)
     words = page.locator(".row.said .word").count()
     assert page.locator(".regard-map rect[data-row]").count() == 7 * words
 
 
-def test_hovering_tells_the_weight_of_a_cell(page, served):
+def test_hovering_shows_the_weight_of_a_cell(page, served):
     visit(page, served)
     page.locator('.regard-map rect[data-row="0"][data-column="1"]').hover()
     expect(page.locator(".reading")).to_have_text(re.compile(r"^\S+ ← b: "))
 
 
-def test_a_source_word_shows_what_came_from_it_and_a_target_word_where_it_came_from(page, served):
+def test_selected_word_shows_its_attention_in_either_direction(page, served):
     visit(page, served)
     word = page.locator(".row:not(.said) .name").nth(1)
     word.click()
@@ -92,27 +93,27 @@ def test_a_source_word_shows_what_came_from_it_and_a_target_word_where_it_came_f
     expect(word).to_have_attribute("aria-pressed", "false")
 
 
-def test_a_word_stepped_to_never_receives_nothing_and_the_sentence_changes(page, served):
+def test_fertility_of_zero_removes_attention_and_changes_the_translation(page, served):
     visit(page, served)
-    said = page.locator("#output-0 .sentence").first
-    before = said.inner_text()
+    sentence = page.locator("#output-0 .sentence").first
+    before = sentence.inner_text()
     handle = page.locator(".handle").nth(0)
     expect(handle).to_have_attribute("aria-valuetext", "model default (at most 2)")
     handle.focus()
     page.keyboard.press("Home")
     expect(page.locator(".handle").nth(0)).to_have_attribute("aria-valuetext", "never")
-    expect(said).not_to_have_text(before)
+    expect(sentence).not_to_have_text(before)
     cells = page.locator('.regard-map rect[data-column="0"]')
     expect(cells.first).to_have_attribute("data-weight", "0")
     assert {cell.get_attribute("data-weight") for cell in cells.all()} == {"0"}
     assert "bent=0.0.0.never" in page.url
-    # The handle keeps the keyboard, so that one may go on.
+    # The handle keeps the focus, so that further keys work.
     expect(page.locator(".handle").nth(0)).to_be_focused()
     page.keyboard.press("Delete")
-    expect(said).to_have_text(before)
+    expect(sentence).to_have_text(before)
 
 
-def test_a_handle_is_dragged(page, served):
+def test_handle_can_be_dragged(page, served):
     visit(page, served)
     track = page.locator(".track").nth(2)
     box = track.bounding_box()
@@ -124,7 +125,7 @@ def test_a_handle_is_dragged(page, served):
     assert "bent=0.0.2.once" in page.url
 
 
-def test_another_translation_can_be_chosen(page, served):
+def test_another_translation_can_be_selected(page, served):
     visit(page, served)
     third = page.locator(".best button").nth(2)
     text = third.locator("bdi").inner_text()
@@ -133,7 +134,7 @@ def test_another_translation_can_be_chosen(page, served):
     expect(page.locator(".best button").nth(2)).to_have_attribute("aria-checked", "true")
 
 
-def test_two_models_stand_side_by_side_and_one_cannot_be_bent(page, served):
+def test_two_models_are_shown_side_by_side_and_one_has_no_bounds(page, served):
     visit(page, served)
     page.locator("#compare").click()
     expect(page.locator("#cards .card")).to_have_count(2)
@@ -146,7 +147,7 @@ def chosen(page):
     return [page.locator(f"#model-{side}").input_value() for side in (0, 1)]
 
 
-def test_the_two_sides_always_show_two_models(page, served):
+def test_both_sides_always_show_different_models(page, served):
     visit(page, served)
     page.locator("#model-0").select_option("plain")
     page.locator("#compare").click()
@@ -156,14 +157,14 @@ def test_the_two_sides_always_show_two_models(page, served):
     expect(page.locator(".card b").first).to_have_text("bounded")
     expect(page.locator(".card b").nth(1)).to_have_text("plain")
     assert chosen(page) == ["bounded", "plain"]
-    # A link that names one model twice, as one could be made before.
+    # Also with a link that names one model twice, as older versions could create.
     page.goto("about:blank")
     page.goto(f"{served}#text=a+b&model=plain&beside=plain")
     expect(page.locator("#cards .card")).to_have_count(2)
     assert chosen(page) == ["plain", "bounded"]
 
 
-def test_nothing_is_cut_off_with_two_models_side_by_side(opened, served):
+def test_nothing_is_clipped_with_two_models_side_by_side(opened, served):
     page = visit(opened(viewport={"width": 1280, "height": 900}), served, "a b c d e f g " * 3 + "a b c d")
     page.locator("#compare").click()
     expect(page.locator(".card .regard-map")).to_have_count(2)
@@ -175,8 +176,8 @@ def test_nothing_is_cut_off_with_two_models_side_by_side(opened, served):
     assert page.locator(".card, .weave, .map-box").evaluate_all(cut) == []
 
 
-def test_maps_of_the_same_translation_are_subtracted(page, served):
-    # Both are random: what they say is made the same, and one has a sink that the other lacks.
+def test_maps_of_equal_translations_are_subtracted(page, served):
+    # Both models are random, so their translations are replaced by the same one. Only one has a sink.
     def same(route):
         response = route.fetch()
         lines = [json.loads(line) for line in response.text().splitlines()]
@@ -198,7 +199,7 @@ def test_maps_of_the_same_translation_are_subtracted(page, served):
     assert weights == [0, 0, 0.25, 0, 0, 0.25]
 
 
-def test_maps_of_other_translations_are_not_subtracted_and_why_is_told(page, served):
+def test_maps_of_different_translations_are_not_subtracted_with_a_reason(page, served):
     visit(page, served, "a b")
     page.locator("#compare").click()
     expect(page.locator(".difference")).to_contain_text(
@@ -206,7 +207,7 @@ def test_maps_of_other_translations_are_not_subtracted_and_why_is_told(page, ser
     )
 
 
-def test_a_link_brings_back_all_there_is_to_see(page, opened, served):
+def test_link_restores_the_whole_state(page, opened, served):
     visit(page, served)
     page.locator("#compare").click()
     page.locator("#output-0 .sentence").nth(1).click()
@@ -225,7 +226,7 @@ def test_a_link_brings_back_all_there_is_to_see(page, opened, served):
     assert urlsplit(other.url).fragment == urlsplit(page.url).fragment
 
 
-def test_text_is_shown_as_text(page, served):
+def test_markup_in_text_is_displayed_as_text(page, served):
     odd = "<img src=x onerror=alert(1)> \u202bab\u202c 👩‍👩‍👧‍👦 e\u0301"
     page.goto(served)
     page.locator("#text").fill(odd)
@@ -235,7 +236,7 @@ def test_text_is_shown_as_text(page, served):
     assert names[:-1] == odd.split()
 
 
-def test_dark_and_light_are_readable(opened, served):
+def test_dark_and_light_mode_have_sufficient_contrast(opened, served):
     for scheme in ("light", "dark"):
         page = visit(opened(color_scheme=scheme), served)
         for selector, ground in (
@@ -249,14 +250,14 @@ def test_dark_and_light_are_readable(opened, served):
             assert contrast(page, selector, ground) >= 4.5, (scheme, selector)
 
 
-def test_a_phone_needs_no_sideways_scrolling(phone, served):
+def test_page_on_a_phone_needs_no_horizontal_scrolling(phone, served):
     visit(phone, served, "a b c d e f g a b c d e f g! A b c")
     assert phone.evaluate("document.documentElement.scrollWidth") <= 360
     phone.locator(".row:not(.said) .name").first.tap()
     expect(phone.locator(".reading")).not_to_be_empty()
 
 
-def test_the_keyboard_reaches_everything(page, served):
+def test_all_controls_are_reachable_by_keyboard(page, served):
     visit(page, served)
     page.locator("#output-0 .sentence").nth(1).focus()
     page.keyboard.press("Enter")

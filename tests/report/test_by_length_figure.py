@@ -1,4 +1,4 @@
-"""The figure of scores by length shows each score, its interval and how many sentences it is of."""
+"""The figure of scores by length shows each score, its interval and the number of sentences."""
 
 import xml.etree.ElementTree as ET
 
@@ -17,7 +17,7 @@ def scores(name, *values):
     return LengthScores(name, "", tuple(found), BucketScore(20.0))
 
 
-def draw(systems):
+def plot(systems):
     return ET.fromstring(svg_by_length(systems, BUCKETS))
 
 
@@ -32,17 +32,17 @@ def tips(root):
 @pytest.fixture
 def root():
     values = (30.0, 25.0, None, None, None, None, 12.25)
-    return draw(
+    return plot(
         {name: {"bleu": scores("BLEU", *values), "rep": scores("REP", *values)} for name in ("soft", "hard")}
     )
 
 
-def test_buckets_are_named_with_their_sentences(root):
+def test_buckets_are_labeled_with_number_of_sentences(root):
     assert words(root).count("61+") == words(root).count("1,200") == 2
-    assert words(root).count("0") >= 8  # an empty bucket is shown with its 0
+    assert words(root).count("0") >= 8  # an empty bucket is labeled with 0
 
 
-def test_points_show_scores_and_intervals_and_empty_buckets_none(root):
+def test_points_show_scores_and_intervals_except_for_empty_buckets(root):
     found = [tip for tip in tips(root) if tip.startswith("hard")]
     assert (
         found
@@ -55,30 +55,30 @@ def test_points_show_scores_and_intervals_and_empty_buckets_none(root):
     )
 
 
-def test_metrics_of_which_less_is_better_say_so(root):
+def test_metrics_to_minimize_are_labeled(root):
     assert {"BLEU", "REP (lower is better)"} <= set(words(root))
 
 
-def test_scores_have_no_percent_and_the_axis_holds_the_intervals(root):
+def test_scores_have_no_percent_sign_and_axis_covers_the_intervals(root):
     assert not any(text.endswith("%") for text in words(root) if text)
     assert "35" in words(root) or "40" in words(root)
     assert root.findtext(f"{SVG}desc").startswith("soft: BLEU 20.00 overall; hard: BLEU 20.00 overall")
 
 
-def test_systems_of_a_bucket_stand_beside_each_other():
-    root = draw({name: {"bleu": scores("BLEU", *[20.0] * 7)} for name in ("a", "b", "c")})
+def test_systems_of_a_bucket_are_placed_side_by_side():
+    root = plot({name: {"bleu": scores("BLEU", *[20.0] * 7)} for name in ("a", "b", "c")})
     bars = [path.get("d") for path in root.iter(f"{SVG}path") if path.get("stroke-width") == "1.2"]
     assert len(set(bars)) == len(bars) == 21
 
 
-def test_nothing_but_zeros_can_be_drawn():
+def test_zero_scores_can_be_plotted():
     zero = LengthScores("DROP", "", (None,) * 7, BucketScore(0.0))
-    root = draw({"a": {"drop": zero}})
+    root = plot({"a": {"drop": zero}})
     assert tips(root) == [] and np.isfinite(float(root.get("height")))
 
 
-def test_a_score_without_an_interval_has_a_point_and_no_bar():
+def test_score_without_interval_has_a_point_but_no_bar():
     one = LengthScores("BLEU", "", (None,) * 6 + (BucketScore(40.0),), BucketScore(40.0))
-    root = draw({"a": {"bleu": one}})
+    root = plot({"a": {"bleu": one}})
     assert tips(root) == ["a, 61+: 40.00"]
     assert not [path for path in root.iter(f"{SVG}path") if path.get("stroke-width") == "1.2"]

@@ -1,4 +1,4 @@
-"""What is collected of models: the same numbers as of the commands that look at one thing each."""
+"""Data collected for a report equals the results of the single analysis commands."""
 
 from pathlib import Path
 
@@ -28,6 +28,7 @@ PAIRS = [("a b c", "A B C"), ("", "E"), ("d e a", "D"), ("c c c c", "C C B A"), 
 
 
 def make_translator(attention=None, fertility=None) -> Translator:
+    """Return a translator with random weights, with other attention or with bounds, if given."""
     sides = [
         Side(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIALS, *words.split())))
         for words in ("a b c d e", "A B C D E")
@@ -52,12 +53,12 @@ def make_translator(attention=None, fertility=None) -> Translator:
     )
 
 
-def unseen(items, name, total):
+def no_progress(items, name, total):
     yield from items
 
 
 def collect(translator, every=False):
-    return collect_model("m", Path("folder"), translator, PAIRS, unseen, every)
+    return collect_model("m", Path("run"), translator, PAIRS, no_progress, every)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def soft():
     return translator, collect(translator)
 
 
-def test_every_line_is_there_be_it_empty_or_too_long(soft):
+def test_every_line_is_included_even_if_empty_or_too_long(soft):
     _, system = soft
     assert [one.sentence.line for one in system.sentences] == [1, 2, 3, 4, 5]
     assert [one.refused is None for one in system.sentences] == [True] * 4 + [False]
@@ -76,7 +77,7 @@ def test_every_line_is_there_be_it_empty_or_too_long(soft):
     assert [one is None for one in system.attention] == [False, True, False, False, True]
 
 
-def test_own_maps_are_those_of_the_translations(soft):
+def test_own_maps_equal_maps_of_translations(soft):
     translator, system = soft
     results = list(translator.translate(number_lines(source for source, _ in PAIRS)))
     for shown, result in zip(system.sentences, results, strict=True):
@@ -89,7 +90,7 @@ def test_own_maps_are_those_of_the_translations(soft):
             assert shown.log_prob == pytest.approx(best.hypothesis.log_probability / len(logs))
 
 
-def test_forced_maps_are_those_of_the_references(soft):
+def test_forced_maps_equal_maps_of_forced_decoding(soft):
     translator, system = soft
     lines = force_lines(translator.model, translator.text, PAIRS, translator.search.batch)
     for shown, line in zip(system.sentences, lines, strict=True):
@@ -100,7 +101,7 @@ def test_forced_maps_are_those_of_the_references(soft):
             assert shown.forced.rows == tuple(line.target)
 
 
-def test_a_posterior_is_kept_beside_its_prior_on_request():
+def test_posterior_and_prior_are_kept_on_request():
     translator = make_translator({"kind": "posterior", "contexts": 2})
     system = collect(translator, every=True)
     kinds = (MapKind(), MapKind(prior=True))
@@ -109,18 +110,18 @@ def test_a_posterior_is_kept_beside_its_prior_on_request():
     for shown, result in zip(system.sentences, results, strict=True):
         if shown.own is not None:
             best = result.translations[0]
-            prior = best.hypothesis.attention[0][:-1, 0]  # what search saw before each token was known
+            prior = best.hypothesis.attention[0][:-1, 0]  # the prior: before the update with the token
             assert abs(shown.own.weights[0] / 255 - best.weights).max() <= 1 / 255
             assert abs(shown.own.weights[1] / 255 - prior).max() <= 1 / 255
     assert any((one.own.weights[0] != one.own.weights[1]).any() for one in system.sentences if one.own)
     assert system_maps(collect(translator), forced=False) == (MapKind(),)
 
 
-def test_a_soft_model_has_one_map_though_all_are_wanted(soft):
+def test_soft_model_has_one_map_on_any_request(soft):
     assert system_maps(collect(soft[0], every=True), forced=True) == (MapKind(),)
 
 
-def test_a_bounded_models_maps_have_a_column_for_its_sink():
+def test_maps_of_a_bounded_model_have_a_sink_column():
     system = collect(make_translator(fertility=1.0))
     shown = system.sentences[0]
     assert system.bounded and shown.own is not None and shown.own.columns == ("a", "b", "c", "<sink>")
@@ -130,9 +131,9 @@ def test_a_bounded_models_maps_have_a_column_for_its_sink():
     assert totals == pytest.approx([*received.attention, received.sink], abs=0.05)
 
 
-def test_scores_are_those_of_the_metrics(soft):
+def test_scores_equal_the_metrics(soft):
     _, system = soft
-    # A model that drops what it does not link: each word is linked to the one in its place.
+    # Each word is linked to the word at the same position; words without a link count as dropped.
     linked = link_system(
         system, lambda pairs: [frozenset((i, i) for i in range(min(map(len, pair)))) for pair in pairs]
     )
@@ -144,7 +145,7 @@ def test_scores_are_those_of_the_metrics(soft):
         assert scores.table[key][0].estimate.value == pytest.approx(score.score)
         assert scores.table[key][1].estimate.value == pytest.approx(100)
         assert scores.table[key][1].difference.value == pytest.approx(100 - score.score)
-    # Sentence by sentence, short ones that are right are right.
+    # Sentence scores of a copy are 100, even for short sentences.
     assert scores.each["bleu"][1] == pytest.approx([100] * len(PAIRS))
     expected = corpus_scores([one.sentence for one in linked.sentences])
     assert {key: scores.table[key][0].estimate.value for key in expected} == pytest.approx(expected)
@@ -153,7 +154,7 @@ def test_scores_are_those_of_the_metrics(soft):
     assert len(scores.missing) == 1 and "--gold" in scores.missing[0]
 
 
-def test_translations_from_a_file_are_cut_as_the_model_cuts(soft):
+def test_translations_from_a_file_are_tokenized_like_the_model(soft):
     translator, _ = soft
     lines = [reference for _, reference in PAIRS]
     for text in (None, translator.text):
@@ -162,7 +163,7 @@ def test_translations_from_a_file_are_cut_as_the_model_cuts(soft):
         assert system.attention == () and system_maps(system, forced=False) == ()
 
 
-def test_a_damaged_record_costs_no_more_than_its_damage(tmp_path):
+def test_damaged_lines_of_a_record_are_skipped(tmp_path):
     assert read_curves(tmp_path) is None
     good = '{"kind": "train", "update": 50, "perplexity": 9.5}\n'
     valid = '{"kind": "validation", "update": 60, "perplexity": 8.0, "bleu": 20.5, "best": true}\n'
@@ -174,7 +175,7 @@ def test_a_damaged_record_costs_no_more_than_its_damage(tmp_path):
     assert curves.scores == (("bleu", ((60.0, 20.5),)),) and curves.best == 60
 
 
-def test_a_long_record_is_thinned_and_keeps_its_end(tmp_path):
+def test_long_record_is_thinned_and_keeps_its_last_entry(tmp_path):
     lines = [f'{{"kind": "train", "update": {i}, "perplexity": 2.0}}' for i in range(1, 2001)]
     (tmp_path / "record.jsonl").write_text("\n".join(lines))
     curves = read_curves(tmp_path)

@@ -1,4 +1,4 @@
-"""An SVG map is well-formed whatever the words, white only at exact zeros, and says every weight."""
+"""An SVG map is well-formed for any words, white only at exact zeros, and shows every weight."""
 
 import xml.etree.ElementTree as ET
 
@@ -16,12 +16,12 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def cells(svg):
-    """Fill and tip of each cell, row by row."""
+    """Return the fill and the tooltip of each cell, in row-major order."""
     rects = [rect for rect in ET.fromstring(svg).iter(f"{SVG}rect") if rect.find(f"{SVG}title") is not None]
     return [(rect.get("fill"), rect.findtext(f"{SVG}title")) for rect in rects]
 
 
-def test_exact_zeros_are_white_and_nothing_else_is():
+def test_only_exact_zeros_are_white():
     found = cells(svg_map(np.array([[0.0, 1e-12, 1.0]]), ["a", "b", "c"], ["x"]))
     assert [fill == "#ffffff" for fill, _ in found] == [True, False, False]
 
@@ -33,13 +33,13 @@ def test_greater_weights_are_darker():
     assert light == sorted(light, reverse=True) and len(set(light)) == 21
 
 
-def test_the_pointer_over_a_cell_shows_words_and_weight_to_four_digits():
+def test_tooltip_shows_words_and_weight_to_four_digits():
     found = cells(svg_map(np.array([[0.123456, 2e-7], [0.0, 1.0]]), ["das", "Haus"], ["the", "house"]))
     tips = [tip for _, tip in found]
     assert tips == ["the → das: 0.1235", "the → Haus: 2e-07", "house → das: 0", "house → Haus: 1"]
 
 
-def test_markup_in_words_stays_text():
+def test_markup_in_words_is_escaped():
     svg = svg_map(np.array([[1.0]]), ["<script>alert(1)</script>"], ['"&"'], title="<b>", captions=["</svg>"])
     root = ET.fromstring(svg)
     assert "<script" not in svg
@@ -50,11 +50,11 @@ def test_markup_in_words_stays_text():
 
 @given(st.text(max_size=40), st.text(max_size=40))
 @example("\ud800\udfff\ufffe", "\x00\x1b\x7f\u2028\u202e")
-def test_any_word_gives_well_formed_xml(source, target):
+def test_any_words_give_well_formed_xml(source, target):
     ET.fromstring(svg_map(np.array([[0.5]]), [source], [target], title=source))
 
 
-def test_a_long_word_is_cut_and_shown_whole_under_the_pointer():
+def test_long_word_is_truncated_and_shown_in_full_in_the_tooltip():
     word = "Donaudampfschifffahrtsgesellschaftskapitän"
     root = ET.fromstring(svg_map(np.array([[1.0]]), [word], ["x"]))
     label = next(text for text in root.iter(f"{SVG}text") if (text.text or "").endswith("…"))
@@ -62,18 +62,18 @@ def test_a_long_word_is_cut_and_shown_whole_under_the_pointer():
     assert label.findtext(f"{SVG}title") == word
 
 
-def test_every_label_lies_within_the_picture():
+def test_labels_lie_within_the_picture():
     words = ["internationalization"] * 3
     root = ET.fromstring(svg_map(np.full((2, 1, 3), 0.5), words, ["x"]))
     width = float(root.get("width"))
     panels = [group for group in root.findall(f"{SVG}g") if group.get("transform")][:2]
     for panel in panels:
         left = float(panel.get("transform").removeprefix("translate(").split()[0])
-        # The last label starts in the third column of 24 pixels and rises at 45 degrees, 20 characters long.
+        # The last label starts in the third column (24 px each), has 20 characters and rises at 45 degrees.
         assert left + 2.5 * 24 + 20 * 7 * 0.707 < width
 
 
-def test_gold_links_are_outlined_and_possible_ones_dashed():
+def test_gold_links_are_outlined_and_possible_links_dashed():
     svg = svg_map(np.eye(2), ["a", "b"], ["x", "y"], gold=parse_gold("0-0 1p1 7-7"))
     outlines = [rect for rect in ET.fromstring(svg).iter(f"{SVG}rect") if rect.get("x") in ("2", "26")]
     assert [(rect.get("x"), rect.get("stroke-dasharray") is not None) for rect in outlines] == [
@@ -82,32 +82,32 @@ def test_gold_links_are_outlined_and_possible_ones_dashed():
     ]
 
 
-def test_each_head_has_its_map_and_caption():
+def test_each_head_has_a_map_and_a_caption():
     svg = svg_map(np.full((3, 2, 2), 0.5), ["a", "b"], ["x", "y"])
     assert len(cells(svg)) == 12
     assert all(f">head {head}<" in svg for head in (0, 1, 2))
 
 
-def test_weights_that_are_none_do_not_pass_for_weights():
+def test_invalid_weights_have_a_color_of_their_own():
     fills = [
         fill for fill, _ in cells(svg_map(np.array([[np.nan, -0.1, np.inf, 2.0, 1.0]]), list("abcde"), ["x"]))
     ]
     assert fills[0] == fills[1] == fills[2] != fills[3] == fills[4]
 
 
-def test_an_empty_sentence_gives_a_picture():
+def test_empty_sentence_gives_a_picture():
     ET.fromstring(svg_map(np.zeros((0, 2)), ["a", "b"], []))
     ET.fromstring(svg_map(np.zeros((2, 0)), [], ["a", "b"]))
 
 
-def test_shapes_that_do_not_fit_are_refused_with_both():
+def test_mismatched_shapes_are_rejected_and_named():
     with pytest.raises(DataError, match=r"shape \(2, 3\): expected target x source, 3 x 2"):
         svg_map(np.zeros((2, 3)), ["a", "b"], ["x", "y", "z"])
     with pytest.raises(DataError, match="1 captions for 2 heads"):
         svg_map(np.zeros((2, 1, 1)), ["a"], ["x"], captions=["only"])
 
 
-def test_a_ramp_passes_through_its_stops():
+def test_color_ramp_passes_through_its_stops():
     ramp = Ramp(((0, 0, 0), (100, 200, 50), (255, 255, 255)))
     assert [ramp.colour(weight) for weight in (0.0, 0.25, 0.5, 1.0, 7.0)] == [
         "#000000",
@@ -118,7 +118,7 @@ def test_a_ramp_passes_through_its_stops():
     ]
 
 
-def test_two_maps_of_a_long_sentence_stand_side_by_side_and_many_in_rows():
+def test_two_maps_are_side_by_side_and_many_are_in_rows():
     words = [f"w{n}" for n in range(30)]
     root = ET.fromstring(svg_map(np.ones((2, 5, 30)) / 30, words, words[:5], captions=["one", "two"]))
     assert float(root.get("width")) > 2 * 24 * 30 > float(root.get("height"))

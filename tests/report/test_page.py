@@ -1,4 +1,4 @@
-"""The report's page: offline, safe with any text, its numbers and maps those of the systems."""
+"""The report page works offline, is safe with any text, and shows the numbers and maps of the systems."""
 
 import base64
 import hashlib
@@ -20,7 +20,7 @@ from regard.report.page import render, script_json
 
 
 class Reader(HTMLParser):
-    """What a browser makes of the page: scripts by their id, and what elements point to."""
+    """A parser that collects the scripts of a page by id, its elements, and its links."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -69,30 +69,31 @@ def data(reader):
 
 
 def chunk(reader, number):
+    """Return the decompressed maps of a chunk."""
     return zlib.decompress(base64.b64decode(reader.scripts[f"maps-{number}"]))
 
 
-def test_the_policy_names_the_one_script_that_may_run(page, reader):
+def test_content_security_policy_allows_only_the_page_script(page, reader):
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     digest = base64.b64encode(hashlib.sha256(reader.scripts["code"].encode()).digest()).decode()
     assert allowed["script-src"] == f"'sha256-{digest}'" and allowed["default-src"] == "'none'"
-    # Nothing else could run: no handler stands in an attribute.
+    # There are no event handlers in attributes either.
     assert not re.search(r"<[^>]*\son[a-z]+=", page.split('<script type="application/json"')[0])
 
 
-def test_nothing_is_fetched_from_elsewhere(page, reader):
+def test_page_fetches_nothing(page, reader):
     assert all(link.startswith(("#", "data:,")) for link in reader.links)
-    # The name of SVG is the only address in the page, and no place to go to.
+    # The only address in the page is the XML namespace of SVG, which is not fetched.
     assert set(re.findall(r"https?://[^\"'\s]+", page)) == {"http://www.w3.org/2000/svg"}
     assert not re.search(r"@import|url\(|\bfetch\(|XMLHttpRequest|\bimport\b", page)
     assert "default-src 'none'" in page
 
 
-def test_text_that_wants_to_be_markup_is_data(page, reader, data):
+def test_markup_in_text_is_data(page, reader, data):
     assert reader.title == "Report </title><b>"
     assert not {"img", "b", "i"} & set(reader.elements)
-    # Data, maps and one script of the page's own.
+    # The scripts are the data, the maps and the script of the page.
     chunks = sum(name.startswith("maps-") for name in reader.scripts)
     assert reader.elements.count("script") == 2 + chunks
     for (source, reference), sentence in zip(PAIRS, data["sentences"], strict=True):
@@ -103,13 +104,13 @@ def test_text_that_wants_to_be_markup_is_data(page, reader, data):
 
 
 @given(st.text())
-def test_any_text_is_safe_in_a_script_and_comes_out_as_it_was(text):
+def test_any_text_in_a_script_is_safe_and_is_preserved(text):
     written = script_json({"text": text})
     assert not set("<>&\u2028\u2029") & set(written)
     assert json.loads(written)["text"] == text
 
 
-def test_numbers_that_are_none_become_null_and_half_characters_a_question_mark():
+def test_non_finite_numbers_become_null_and_lone_surrogates_question_marks():
     assert (
         script_json([float("nan"), float("inf"), 1.5, {"x": (float("-inf"),)}])
         == '[null,null,1.5,{"x":[null]}]'
@@ -118,13 +119,13 @@ def test_numbers_that_are_none_become_null_and_half_characters_a_question_mark()
 
 
 @given(arrays(np.float64, st.tuples(st.integers(0, 4), st.integers(0, 4)), elements=st.floats(0, 1)))
-def test_zeros_alone_are_zero_and_the_others_nearly_what_they_were(weights):
+def test_quantization_keeps_exact_zeros_and_has_small_error(weights):
     found = quantise(weights)
     assert ((found == 0) == (weights == 0)).all()
     assert (abs(found / 255 - weights) <= 1 / 255).all()
 
 
-def test_the_maps_in_the_page_are_those_of_the_systems(report, reader, data):
+def test_maps_in_the_page_equal_maps_of_the_systems(report, reader, data):
     for system, name in enumerate(("soft", "<b>bounded</b>")):
         assert data["systems"][system]["name"] == name
         for row, sentence in enumerate(data["sentences"]):
@@ -142,14 +143,14 @@ def test_the_maps_in_the_page_are_those_of_the_systems(report, reader, data):
     assert soft.weights[0, 0].tolist() == [255, 0, 0, 0, 0]
 
 
-def test_each_layer_head_and_prior_is_named(data):
+def test_layers_heads_and_priors_are_labeled(data):
     soft, bounded = data["systems"]
     assert soft["own"] == soft["forced"] == [[None, None, False]]
     maps = [None, None], [0, 0], [0, 1]
     assert bounded["own"] == [[*one, prior] for prior in (False, True) for one in maps]
 
 
-def test_faults_are_where_they_are_counted(report, data):
+def test_errors_are_marked_where_they_are_counted(report, data):
     first = data["sentences"][0]["systems"][0]
     assert first["output"] == ["a", "dog", "dog", "dog", "runs", "."]
     assert first["repeated"] == [2, 3] and ["dog", 2, 1] in first["again"]
@@ -163,11 +164,11 @@ def test_faults_are_where_they_are_counted(report, data):
     assert set(table) == {"bleu", "chrf", "rep", "drop", "aer"}
 
 
-def test_a_page_is_the_same_each_time(report, page):
+def test_rendering_is_deterministic(report, page):
     assert render(report) == page
 
 
-def test_only_maps_that_a_known_word_changed_have_a_prior():
+def test_prior_is_kept_only_if_it_differs_from_the_posterior():
     weights = np.array([[0.5, 0.5], [1.0, 0.0]])
     same = word_maps(("a", "b"), ("x", "y"), Seen(weights), [0, 1], [0, 1], Seen(weights))
     other = word_maps(("a", "b"), ("x", "y"), Seen(weights), [0, 1], [0, 1], Seen(1 - weights))
@@ -175,15 +176,15 @@ def test_only_maps_that_a_known_word_changed_have_a_prior():
     assert drop_equal_priors([same, other]) == [same, other]
 
 
-def test_subwords_are_joined_and_the_sink_is_a_column():
+def test_subwords_are_joined_and_sink_is_a_column():
     weights = np.array([[0.25, 0.25, 0.0, 0.5], [0.0, 0.5, 0.5, 0.0]])
-    maps = word_maps(("said",), ("long", "word"), Seen(weights), [0, 0, 1, -1], [0, 0])
+    maps = word_maps(("word",), ("long", "word"), Seen(weights), [0, 0, 1, -1], [0, 0])
     assert maps.columns == ("long", "word", "<sink>")
     assert maps.weights.tolist() == [[[128, 64, 64]]]
     assert maps.kinds == (MapKind(),)
 
 
-def test_layers_and_heads_count_from_0_after_the_map_of_the_links():
+def test_layers_and_heads_count_from_0_after_the_alignment_map():
     weights, ids = np.array([[[1.0, 0.0], [0.0, 1.0]]]), ([0, 1], [0])
     one = word_maps(("a",), ("x", "y"), Seen(np.array([[0.25, 0.75]])), *ids)
     assert one.kinds == (MapKind(),) and one.weights.tolist() == [[[64, 191]]]
@@ -194,7 +195,7 @@ def test_layers_and_heads_count_from_0_after_the_map_of_the_links():
     assert every.weights[:3].tolist() == [[[64, 191]], [[255, 0]], [[0, 255]]]
 
 
-def test_chunks_hold_what_was_put_in_behind_one_another():
+def test_chunks_contain_the_packed_maps():
     generator = np.random.default_rng(0)
     packer, kept = MapPacker(), []
     for _ in range(30):

@@ -1,4 +1,4 @@
-"""Rounds as bars and triangles: heights, places and the feasible part are those of the numbers."""
+"""Bar and triangle charts of rounds: heights, positions and the feasible region match the numbers."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -15,13 +15,14 @@ ONES = np.ones(3)
 
 
 def area(points) -> float:
+    """Return the area of a polygon."""
     return (
         abs(sum(a * d - b * c for (a, b), (c, d) in zip(points, [*points[1:], *points[:1]], strict=True))) / 2
     )
 
 
 def outline(path: ET.Element) -> list[tuple[float, float]]:
-    """The corners of a path of one absolute and then relative moves."""
+    """Return the corners of a path of one absolute and several relative moves."""
     x = y = 0.0
     corners = []
     for dx, dy in re.findall(r"(-?[\d.]+) (-?[\d.]+)", path.get("d", "")):
@@ -31,22 +32,23 @@ def outline(path: ET.Element) -> list[tuple[float, float]]:
 
 
 def elements(svg: str, name: str, **wanted) -> list[ET.Element]:
+    """Return the elements of a kind that have the given attributes."""
     found = ET.fromstring(svg).iter(f"{SVG}{name}")
     return [each for each in found if all(each.get(key) == value for key, value in wanted.items())]
 
 
-def test_bars_are_as_high_as_their_weights_and_zeros_have_none() -> None:
+def test_bars_have_height_of_weights_and_zeros_have_no_bar() -> None:
     svg = svg_bars([Rounds("map", np.array([[0.75, 0.25, 0.0]]))], SCORES, ONES)
     bars = [path for path in elements(svg, "path") if path.find(f"{SVG}title") is not None]
     assert [bar.findtext(f"{SVG}title") for bar in bars[:2]] == [
         "map, round 1, word 1: 0.7500",
         "map, round 1, word 2: 0.2500",
     ]
-    assert len(bars) == 4  # of the round and of the sum
+    assert len(bars) == 4  # two of the round and two of the sum
     assert area(outline(bars[0])) == pytest.approx(3 * area(outline(bars[1])), rel=0.01)
 
 
-def test_bounds_are_dashed_lines_at_their_height() -> None:
+def test_bounds_are_dashed_lines_at_their_value() -> None:
     bounded = Rounds("map", np.array([[0.5, 0.25, 0.25]]), np.array([[0.5, 1.0, 1.0]]))
     svg = svg_bars([bounded], SCORES, ONES)
     bar = next(path for path in elements(svg, "path") if path.find(f"{SVG}title") is not None)
@@ -56,29 +58,29 @@ def test_bounds_are_dashed_lines_at_their_height() -> None:
 
 
 @pytest.mark.parametrize("word", range(3))
-def test_the_corners_of_the_triangle_are_single_words(word) -> None:
+def test_corners_of_the_triangle_are_single_words(word) -> None:
     svg = svg_triangles([Rounds("map", np.eye(3)[[word]])], SCORES)
     corners = outline(elements(svg, "path")[0])
     point = elements(svg, "circle")[0]
     assert (float(point.get("cx", 0)), float(point.get("cy", 0))) == pytest.approx(corners[word], abs=0.1)
 
 
-def test_the_feasible_part_has_the_area_that_the_bounds_leave() -> None:
-    # Bounds of 0.5 and 1: the corner cut off is a triangle of half the side.
+def test_feasible_region_has_the_expected_area() -> None:
+    # The bound of 0.5 cuts off a triangle of half the side; bounds of 1 cut off nothing.
     weights, bounds = np.array([[0.4, 0.3, 0.3]]), np.array([[0.5, 1.0, 1.0]])
     svg = svg_triangles([Rounds("map", weights, bounds, weights)], SCORES)
     whole, feasible = elements(svg, "path")[:2]
     assert area(outline(feasible)) == pytest.approx(0.75 * area(outline(whole)), rel=0.01)
-    assert len(elements(svg, "circle", fill="#ffffff")) == 2  # without the bounds, and in the legend
+    assert len(elements(svg, "circle", fill="#ffffff")) == 2  # the unconstrained point, and the legend
 
 
-def test_the_description_says_the_numbers() -> None:
+def test_description_contains_the_numbers() -> None:
     svg = svg_triangles([Rounds("sparse", np.array([[0.7, 0.3, 0.0]]))], SCORES)
-    said = ET.fromstring(svg).findtext(f"{SVG}desc")
-    assert said == "sparse: round 1 0.7000, 0.3000, 0; cumulative 0.7000, 0.3000, 0."
+    description = ET.fromstring(svg).findtext(f"{SVG}desc")
+    assert description == "sparse: round 1 0.7000, 0.3000, 0; cumulative 0.7000, 0.3000, 0."
 
 
-def test_clipping_keeps_the_side_on_which_the_function_is_not_negative() -> None:
+def test_clipping_keeps_the_nonnegative_side() -> None:
     square = [(0.0, 0.0), (2.0, 0.0), (2.0, 2.0), (0.0, 2.0)]
     assert area(clip(square, lambda p: 2 - p[0] - p[1])) == pytest.approx(2)
     assert clip(square, lambda p: p[0] + 1) == square

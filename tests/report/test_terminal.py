@@ -1,4 +1,4 @@
-"""A terminal map keeps its columns under their labels, fits the width, and is blank only at exact zeros."""
+"""A terminal map aligns columns with labels, fits the width, and is blank only at exact zeros."""
 
 import io
 
@@ -12,7 +12,8 @@ from rich.console import Console
 from regard.report.terminal import terminal_map
 
 
-def drawn(picture, width=80, encoding="utf-8", **options):
+def printed(picture, width=80, encoding="utf-8", **options):
+    """Return the lines that a console prints."""
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding)
     Console(file=file, width=width, **options).print(picture)
@@ -20,9 +21,9 @@ def drawn(picture, width=80, encoding="utf-8", **options):
     return raw.getvalue().decode(encoding).splitlines()
 
 
-def test_a_piped_map_is_shaded_characters_under_vertical_labels():
+def test_piped_map_has_shaded_characters_and_vertical_labels():
     weights = np.array([[0.9, 0.1, 0.0], [0.0, 0.3, 0.6], [0.02, 0.0, 0.0]])
-    assert drawn(terminal_map(weights, ["das", "Haus", "."], ["the", "house", "."])) == [
+    assert printed(terminal_map(weights, ["das", "Haus", "."], ["the", "house", "."])) == [
         "        H",
         "      d a",
         "      a u",
@@ -34,8 +35,8 @@ def test_a_piped_map_is_shaded_characters_under_vertical_labels():
     ]
 
 
-def test_a_console_without_unicode_gets_ascii():
-    lines = drawn(terminal_map(np.array([[0.9, 1e-9, 0.3]]), ["a", "b", "c"], ["x"]), encoding="ascii")
+def test_console_without_unicode_gets_ascii():
+    lines = printed(terminal_map(np.array([[0.9, 1e-9, 0.3]]), ["a", "b", "c"], ["x"]), encoding="ascii")
     assert lines[1] == "x ##..++"
 
 
@@ -47,10 +48,10 @@ def test_a_console_without_unicode_gets_ascii():
         max_size=30,
     )
 )
-def test_cells_stand_under_their_labels_whatever_the_words(source):
-    lines = drawn(terminal_map(np.ones((1, len(source))), source, ["京都"], legend=False))
+def test_cells_are_aligned_with_labels_for_any_words(source):
+    lines = printed(terminal_map(np.ones((1, len(source))), source, ["京都"], legend=False))
     assert lines[-1] == "京都 " + "██" * len(source)
-    # The last character of each label starts where its cell starts.
+    # The last character of each label starts in the column of its cell.
     place, line = 5, lines[-2]
     for label in source:
         last = [c for c in label.replace("\x00", "�").replace("\t", "�") if cell_len(c)][-1]
@@ -65,9 +66,9 @@ def test_cells_stand_under_their_labels_whatever_the_words(source):
 
 
 @pytest.mark.parametrize("width", [20, 33, 80])
-def test_no_line_is_wider_than_the_console_and_no_cell_is_lost(width):
+def test_no_line_exceeds_the_width_and_no_cell_is_lost(width):
     words = [f"word{i}" for i in range(45)]
-    lines = drawn(
+    lines = printed(
         terminal_map(np.ones((2, 45)), words, ["a-rather-long-target-word", "b"], legend=False), width
     )
     assert max(map(cell_len, lines)) <= width
@@ -75,9 +76,9 @@ def test_no_line_is_wider_than_the_console_and_no_cell_is_lost(width):
     assert lines[0].startswith("source words 1 to ")
 
 
-def test_colour_is_background_colour_and_blank_only_at_exact_zeros():
+def test_background_is_colored_except_at_exact_zeros():
     picture = terminal_map(np.array([[0.0, 1e-9, 1.0]]), ["a", "b", "c"], ["x"], legend=False)
-    line = drawn(picture, force_terminal=True, color_system="truecolor", legacy_windows=False)[-1]
+    line = printed(picture, force_terminal=True, color_system="truecolor", legacy_windows=False)[-1]
     assert line.startswith("x   \x1b[48;2;")
     assert line.count("\x1b[48;2;") == 2
 
@@ -85,24 +86,24 @@ def test_colour_is_background_colour_and_blank_only_at_exact_zeros():
 @pytest.mark.parametrize(
     "options", [{"color_system": "standard"}, {"color_system": "truecolor", "no_color": True}]
 )
-def test_too_few_colours_or_none_fall_back_to_characters(options):
+def test_consoles_with_few_or_no_colors_get_characters(options):
     picture = terminal_map(np.array([[1.0]]), ["a"], ["x"], legend=False)
-    line = drawn(picture, force_terminal=True, legacy_windows=False, **options)[-1]
+    line = printed(picture, force_terminal=True, legacy_windows=False, **options)[-1]
     assert line == "x ██"
 
 
 def test_each_head_has_a_caption():
-    lines = drawn(terminal_map(np.ones((2, 1, 1)), ["a"], ["x"], captions=["soft", "sparse"], legend=False))
+    lines = printed(terminal_map(np.ones((2, 1, 1)), ["a"], ["x"], captions=["soft", "sparse"], legend=False))
     assert lines == ["soft", "  a", "x ██", "", "sparse", "  a", "x ██"]
 
 
-def test_weights_that_are_none_are_question_marks():
+def test_invalid_weights_are_question_marks():
     assert (
-        drawn(terminal_map(np.array([[np.nan, -1.0, 3.0]]), ["a", "b", "c"], ["x"], legend=False))[-1]
+        printed(terminal_map(np.array([[np.nan, -1.0, 3.0]]), ["a", "b", "c"], ["x"], legend=False))[-1]
         == "x ????██"
     )
 
 
-def test_an_empty_sentence_gives_a_picture():
-    assert drawn(terminal_map(np.zeros((0, 1)), ["a"], [], legend=False)) == [" a"]
-    assert drawn(terminal_map(np.zeros((1, 0)), [], ["x"], legend=False)) == ["x "]
+def test_empty_sentence_gives_a_picture():
+    assert printed(terminal_map(np.zeros((0, 1)), ["a"], [], legend=False)) == [" a"]
+    assert printed(terminal_map(np.zeros((1, 0)), [], ["x"], legend=False)) == ["x "]

@@ -1,4 +1,4 @@
-"""The faults of a sentence are those of REP and DROP, its marks stand where they are, its lines fit."""
+"""Errors of a sentence match REP and DROP, are marked at their words, and lines fit the width."""
 
 import json
 import math
@@ -17,13 +17,14 @@ TEXT = st.lists(st.sampled_from("abc"), max_size=8).map(tuple)
 
 
 def sentence(output, reference, line=1, **more):
+    """Return a sentence with one source word."""
     return Sentence(line, ("x",), tuple(reference.split()), tuple(output.split()), **more)
 
 
 @pytest.mark.parametrize(
     ("output", "reference", "sigma", "marked"),
     [
-        # Sigma: the worked examples of the definition. Marks: said too often, and never the first time.
+        # Sigma: the worked examples of the definition. Marked are excess occurrences, never the first one.
         ("a a", "a b", 2, {1}),
         ("a a a", "a b", 6, {1, 2}),
         ("a a a", "a a b", 3, {1, 2}),
@@ -32,13 +33,13 @@ def sentence(output, reference, line=1, **more):
         ("to be or to be to be", "", 3, {3, 4, 5, 6}),
     ],
 )
-def test_repetitions_are_counted_and_marked_where_they_are(output, reference, sigma, marked):
+def test_repetitions_are_counted_and_marked_in_place(output, reference, sigma, marked):
     found = sentence(output, reference)
     assert (found.sigma, found.badness, found.repeated) == (sigma, sigma, marked)
 
 
 @given(TEXT, TEXT)
-def test_something_is_marked_exactly_where_something_counts(output, reference):
+def test_words_are_marked_if_and_only_if_sigma_is_positive(output, reference):
     found = Sentence(1, (), reference, output)
     assert bool(found.repeated) == (found.sigma > 0)
     assert 0 not in found.repeated
@@ -46,19 +47,19 @@ def test_something_is_marked_exactly_where_something_counts(output, reference):
     assert counted == found.sigma
 
 
-def test_case_counts_unless_it_is_to_be_ignored():
+def test_case_matters_unless_lowercased():
     assert sentence("No no", "yes").badness == 0
     ignoring = sentence("No no", "yes", lowercase=True)
     assert ignoring.badness == 2 and ignoring.output == ("No", "no")
 
 
-def test_dropped_words_are_linked_to_the_reference_alone():
+def test_dropped_words_are_linked_only_to_the_reference():
     links = frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(1, 0)})
     found = Sentence(1, ("x", "y", "z"), ("a", "b", "c"), ("b",), None, links)
     assert found.dropped == (0, 2) and found.badness == 2
 
 
-def test_the_worst_come_first_and_equals_in_their_order():
+def test_sentences_are_sorted_by_errors_then_by_line():
     lines = [
         sentence("a b", "a b", 1),
         sentence("a a", "", 3),
@@ -68,36 +69,36 @@ def test_the_worst_come_first_and_equals_in_their_order():
     assert [found.line for found in worst_first(lines)] == [4, 2, 3, 1]
 
 
-def test_sentences_add_up_to_rep_and_drop():
-    # By the formulas: sigma 3 and 0 over 4 + 1 words; of 3 + 1 source words 1 is lost.
+def test_sum_over_sentences_gives_rep_and_drop():
+    # By the formulas: sigma 3 and 0 over 4 + 1 words; 1 of 3 + 1 source words is dropped.
     links = [({(0, 0), (1, 2), (2, 3)}, {(0, 0), (2, 3)}), ({(0, 0)}, {(0, 0)})]
-    pairs = [(frozenset(wanted), frozenset(said)) for wanted, said in links]
+    pairs = [(frozenset(reference), frozenset(output)) for reference, output in links]
     texts = [("a a a c", "a a b c"), ("d", "d")]
     found = [sentence(*text, links=pair) for text, pair in zip(texts, pairs, strict=True)]
     assert corpus_scores(found) == pytest.approx({"rep": 100 * 3 / 5, "drop": 100 / 4})
     assert corpus_scores([sentence(*text) for text in texts]) == pytest.approx({"rep": 60})
 
 
-def test_a_word_receives_what_its_pieces_do_and_the_sink_the_rest():
+def test_attention_of_subword_tokens_is_summed_per_word_and_sink():
     weights = np.array([[0.5, 0.25, 0.25, 0.0], [0.0, 0.125, 0.125, 0.75]], dtype=np.float32)
     found = received_attention(weights, [0, 0, 1, -1], np.array([2.0, 1.5, 1.0], dtype=np.float32))
     assert found == Received((0.875, 0.375), 0.75, (3.5, 1.0))
     assert received_attention(weights, [0, 0, 1, 1]) == Received((0.875, 1.125))
 
 
-def test_a_translation_of_no_words_gives_no_attention():
+def test_empty_translation_gives_no_attention():
     assert received_attention(np.zeros((0, 2), np.float32), [0, 1]) == Received((0.0, 0.0))
 
 
-def test_words_with_hardly_any_attention_or_too_much_are_told():
+def test_words_with_too_little_or_too_much_attention_are_flagged():
     bounded = Received((0.29, 0.3, 2.0, 2.1), None, (1.0, 1.0, 2.0, 2.0))
     assert (bounded.neglected, bounded.excessive) == ({0}, {3})
-    # Twice the mean is 2.
+    # Without bounds the limit is twice the mean, here 2.
     free = Received((0.0, 1.9, 2.1, 0.0))
     assert (free.neglected, free.excessive) == ({0, 3}, {2})
 
 
-def test_a_record_is_json_and_no_limit_is_null():
+def test_record_is_json_with_null_for_infinite_bounds():
     received = Received((0.123456789, 1.0), 0.5, (math.inf, 2.0))
     links = frozenset({(0, 0), (1, 1)}), frozenset({(0, 1)})
     made = Sentence(7, ("x", "y"), ("a", "b"), ("a", "a"), received, links).record()
@@ -125,6 +126,7 @@ def test_a_record_is_json_and_no_limit_is_null():
 
 
 def made():
+    """Return a sentence with dropped and repeated words, and with unusual attention."""
     return Sentence(
         line=4,
         source=("ein", "rotes", "Haus", "京都"),
@@ -135,7 +137,7 @@ def made():
     )
 
 
-def test_each_word_stands_over_its_attention_and_faults_are_bracketed():
+def test_words_are_aligned_with_attention_and_errors_are_bracketed():
     assert [line.plain for line in marked_lines(made())] == [
         "line 4: 5 = 1 dropped + 4 for repetitions",
         "source     ein     [rotes]  Haus     京都      <sink>",
@@ -146,7 +148,7 @@ def test_each_word_stands_over_its_attention_and_faults_are_bracketed():
     ]
 
 
-def test_a_sentence_without_attention_and_links_is_shown_in_three_lines():
+def test_sentence_without_attention_and_links_has_three_lines_of_text():
     assert [line.plain for line in marked_lines(sentence("a \x1b[b]", ""))] == [
         "line 1: 0",
         "source     x",
@@ -156,21 +158,21 @@ def test_a_sentence_without_attention_and_links_is_shown_in_three_lines():
 
 
 @pytest.mark.parametrize("width", [12, 20, 30, 47, 200])
-def test_no_line_is_too_wide_and_columns_go_on_below(width):
+def test_long_lines_are_wrapped_to_the_width(width):
     lines = [line.plain for line in marked_lines(made(), width)]
     assert max(cell_len(line) for line in lines[1:]) <= width
     if width >= 30:
         shown = " ".join(lines)
         for field in ("[rotes]", "0.03/1!", "京都", "0.40/1.5", "<sink>", "0.07", "[house]"):
             assert field in shown
-    # Whatever the width, a word and its attention start in the same cell.
+    # A word and its attention start in the same column at any width.
     for word, number in (("Haus", "3.50/2+"), ("ein", "1.00/1")):
         if width >= 30:
             above = next(i for i, line in enumerate(lines) if re.search(rf"\b{word}\b", line))
             assert lines[above].index(word) == lines[above + 1].index(number)
 
 
-def test_colours_mark_what_brackets_mark():
+def test_bracketed_words_are_colored():
     lines = list(marked_lines(made()))
     styled = {
         line.plain[span.start : span.end]: str(span.style)

@@ -1,4 +1,4 @@
-"""Models side by side."""
+"""Several training jobs on one machine."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from regard.reproduce.grid import share_threads
         (1, "many", 4),
     ],
 )
-def test_a_job_gets_its_part_of_the_processors_and_no_more_than_it_may(monkeypatch, jobs, allowed, threads):
+def test_job_gets_its_share_of_the_allowed_processors(monkeypatch, jobs, allowed, threads):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if allowed is not None:

@@ -1,4 +1,4 @@
-"""Recipes, sizes and what is to be run."""
+"""Recipes, sizes, and the jobs of a table."""
 
 import dataclasses
 from pathlib import Path
@@ -16,35 +16,37 @@ from regard.reproduce.texts import ExperimentText, write_text
 ROWS = [(name, row) for name, table in TABLES.items() for row in table.rows]
 
 
-def _text(folder: Path) -> ExperimentText:
+def _text(directory: Path) -> ExperimentText:
     pairs = {"train": 1, "valid": 1, "test": 1}
-    corpora = {split: {side: f"{folder}/{split}.{side}" for side in ("source", "target")} for split in pairs}
+    corpora = {
+        split: {side: f"{directory}/{split}.{side}" for side in ("source", "target")} for split in pairs
+    }
     return ExperimentText(
-        folder / "text", "toy", "de-en", "en", pairs, corpora, "words", "0" * 64, {"test": "1" * 64}
+        directory / "text", "toy", "de-en", "en", pairs, corpora, "words", "0" * 64, {"test": "1" * 64}
     )
 
 
-def _plan(folder: Path, table: str = "malaviya2018-table1", size: str = "small", seeds=(1,), **more):
-    return plan(TABLES[table], folder, _text(folder), size, seeds, metrics=["bleu"], **more)
+def _plan(directory: Path, table: str = "malaviya2018-table1", size: str = "small", seeds=(1,), **more):
+    return plan(TABLES[table], directory, _text(directory), size, seeds, metrics=["bleu"], **more)
 
 
 @pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda value: getattr(value, "recipe", value))
-def test_every_row_has_a_recipe_that_trains_what_it_searches_with(name, row) -> None:
-    folder = recipes_folder(TABLES[name].recipes)
-    own, model = (to_dict(load(RunConfig, folder / f"{one}.toml")) for one in (row.recipe, row.trained))
+def test_recipe_of_a_row_trains_the_model_that_it_decodes_with(name, row) -> None:
+    directory = recipes_folder(TABLES[name].recipes)
+    own, model = (to_dict(load(RunConfig, directory / f"{one}.toml")) for one in (row.recipe, row.trained))
     del own["search"], model["search"]
     assert own == model
 
 
 @pytest.mark.parametrize(("table", "models"), [("malaviya2018-table1", 6), ("malaviya2018-table2", 5)])
-def test_a_model_that_several_rows_search_with_is_trained_once(tmp_path: Path, table, models) -> None:
+def test_model_shared_by_several_rows_is_trained_once(tmp_path: Path, table, models) -> None:
     jobs = _plan(tmp_path, table, seeds=(1, 2))
     assert len(jobs) == 2 * models
     assert len({job.folder for job in jobs}) == 2 * models
     assert sum(len(job.rows) for job in jobs) == 2 * len(TABLES[table].rows)
 
 
-def test_tables_share_the_row_that_both_have(tmp_path: Path) -> None:
+def test_tables_share_their_common_row(tmp_path: Path) -> None:
     first, second = (
         {job.folder: job for job in _plan(tmp_path, f"malaviya2018-table{number}")} for number in (1, 2)
     )
@@ -53,7 +55,7 @@ def test_tables_share_the_row_that_both_have(tmp_path: Path) -> None:
     assert shared.endswith("-seed1") and "csparsemax-" in shared
 
 
-def test_paper_size_is_the_recipe_with_the_experiments_text(tmp_path: Path) -> None:
+def test_paper_size_is_the_recipe_on_the_given_text(tmp_path: Path) -> None:
     job = next(job for job in _plan(tmp_path, size="paper") if job.model == "csparsemax")
     recipe = to_dict(load(RunConfig, recipes_folder("malaviya2018") / "csparsemax.toml"))
     assert job.config["model"] == recipe["model"] and job.config["training"] == recipe["training"]
@@ -68,31 +70,31 @@ def test_paper_size_is_the_recipe_with_the_experiments_text(tmp_path: Path) -> N
     assert job.config["data"]["train"][0]["source"] == f"{tmp_path}/train.source"
 
 
-def test_what_matters_to_the_weights_makes_another_folder_and_nothing_else_does(tmp_path: Path) -> None:
-    def folders(*overrides: str, **more):
+def test_only_settings_that_affect_the_weights_change_the_directory(tmp_path: Path) -> None:
+    def directories(*overrides: str, **more):
         return [job.folder for job in _plan(tmp_path, overrides=overrides, **more)]
 
-    plain = folders()
-    assert folders(device="cpu", threads=1) == plain
-    assert folders("training.record.every=7") == plain
-    assert folders("search.beam=3") == plain
-    assert not set(folders("model.dropout=0.1")) & set(plain)
-    assert not set(folders(size="paper")) & set(plain)
+    plain = directories()
+    assert directories(device="cpu", threads=1) == plain
+    assert directories("training.record.every=7") == plain
+    assert directories("search.beam=3") == plain
+    assert not set(directories("model.dropout=0.1")) & set(plain)
+    assert not set(directories(size="paper")) & set(plain)
 
 
-def test_a_setting_may_be_of_some_rows_alone(tmp_path: Path) -> None:
-    def folders(*overrides: str) -> dict[str, str]:
+def test_setting_can_be_limited_to_some_rows(tmp_path: Path) -> None:
+    def directories(*overrides: str) -> dict[str, str]:
         return {job.model: job.folder for job in _plan(tmp_path, "shankar2019-table1", overrides=overrides)}
 
-    plain, own = folders(), folders("prior,posterior:model.attention.beyond=renormalise")
+    plain, own = directories(), directories("prior,posterior:model.attention.beyond=renormalise")
     assert {model for model in plain if own[model] != plain[model]} == {"prior", "posterior"}
-    everyone = folders("data.max_length=40")
-    assert not set(everyone.values()) & set(plain.values())
-    with pytest.raises(UsageError, match="of nobody; the rows are soft, "):
-        folders("soft,nobody:model.dropout=0.1")
+    all_rows = directories("data.max_length=40")
+    assert not set(all_rows.values()) & set(plain.values())
+    with pytest.raises(UsageError, match="unknown row missing; the rows are soft, "):
+        directories("soft,missing:model.dropout=0.1")
 
 
-def test_search_settings_make_other_rows_of_the_same_model(tmp_path: Path) -> None:
+def test_search_settings_change_the_rows_but_not_the_model(tmp_path: Path) -> None:
     plain, other = (_plan(tmp_path, overrides=more) for more in ([], ["search.beam=3"]))
     for first, second in zip(plain, other, strict=True):
         assert first.folder == second.folder
@@ -102,7 +104,7 @@ def test_search_settings_make_other_rows_of_the_same_model(tmp_path: Path) -> No
     assert stems[0] == stems[1]
 
 
-def test_an_ensemble_needs_its_members_which_are_trained_once(tmp_path: Path) -> None:
+def test_members_of_ensembles_are_trained_once(tmp_path: Path) -> None:
     jobs = _plan(tmp_path, "sutskever2014")
     trained = [job for job in jobs if not job.needs]
     assert [(job.model, job.seed) for job in trained] == [("forward", 1)] + [
@@ -116,21 +118,21 @@ def test_an_ensemble_needs_its_members_which_are_trained_once(tmp_path: Path) ->
     assert [job.name for job in trained if not job.rows] == [f"reversed seed {n}" for n in range(2, 6)]
 
 
-def test_seeds_share_the_members_of_their_ensembles(tmp_path: Path) -> None:
+def test_seeds_share_members_of_ensembles(tmp_path: Path) -> None:
     jobs = _plan(tmp_path, "sutskever2014", seeds=(1, 2), rows=["reversed", "ensemble2-beam12"])
     assert [(job.model, job.seed) for job in jobs if not job.needs] == [("reversed", n) for n in (1, 2, 3)]
     assert [job.seed for job in jobs if job.needs] == [1, 2]
     assert [len(job.rows) for job in jobs if not job.needs] == [1, 1, 0]
 
 
-def test_a_model_that_goes_on_from_another_needs_it_even_where_its_row_is_not_wanted(tmp_path: Path) -> None:
+def test_initial_model_is_trained_even_if_its_row_is_not_selected(tmp_path: Path) -> None:
     soft, sequence = _plan(tmp_path, "indurthi2019-table1", rows=["sequence"])
     assert sequence.config["training"]["start"] == soft.folder
     assert sequence.needs == {soft.folder} and not soft.rows
     assert sequence.config["training"]["optimizer"]["rate"] == 1e-4
 
 
-def test_a_job_survives_its_file(tmp_path: Path) -> None:
+def test_saved_job_loads_equal(tmp_path: Path) -> None:
     job = _plan(tmp_path)[0]
     job.write(tmp_path / "job.json")
     assert Job.read(tmp_path / "job.json") == job
@@ -140,7 +142,7 @@ def test_a_job_survives_its_file(tmp_path: Path) -> None:
             Job.read(tmp_path / "job.json")
 
 
-def test_a_row_is_open_until_every_metric_is_there(tmp_path: Path) -> None:
+def test_row_is_open_until_every_metric_is_computed(tmp_path: Path) -> None:
     job = next(job for job in _plan(tmp_path) if job.model == "sparsemax-covvector")
     (row,) = job.rows
     assert job.open_rows() == [row]
@@ -152,19 +154,19 @@ def test_a_row_is_open_until_every_metric_is_there(tmp_path: Path) -> None:
     assert job.open_rows() == [row]
 
 
-def test_rows_can_be_chosen_and_unknown_ones_are_refused(tmp_path: Path) -> None:
+def test_rows_can_be_selected_and_unknown_rows_are_rejected(tmp_path: Path) -> None:
     (job,) = _plan(tmp_path, rows=["softmax-covpenalty"])
     assert [row.recipe for row in job.rows] == ["softmax-covpenalty"]
-    with pytest.raises(UsageError, match="--rows hard: .* of malaviya2018-table1 are softmax, softmax-cov"):
+    with pytest.raises(UsageError, match=r"--rows hard: .* of malaviya2018-table1 are softmax, softmax-cov"):
         _plan(tmp_path, rows=["hard"])
 
 
-def test_links_are_scored_on_text_that_has_them(tmp_path: Path) -> None:
+def test_alignment_metrics_require_gold_links(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"shankar2019-table3 needs gold links: add gold-test\.talp"):
         _plan(tmp_path, "shankar2019-table3")
 
 
-def test_gold_links_of_the_other_direction_are_refused_before_training(tmp_path: Path) -> None:
+def test_gold_links_of_wrong_direction_are_rejected_before_training(tmp_path: Path) -> None:
     data = tmp_path / "raw"
     data.mkdir()
     for split in ("train", "val", "test", "gold-test"):
@@ -173,28 +175,28 @@ def test_gold_links_of_the_other_direction_are_refused_before_training(tmp_path:
     (data / "gold-test.talp").write_text("0-0 1-1\n0-0 3p1\n")
     text = write_text(data, tmp_path / "en", "en")
     assert plan(TABLES["shankar2019-table3"], tmp_path, text, "small", (1,), metrics=["aer"])
-    turned = write_text(data, tmp_path / "de", "de")
+    reversed_text = write_text(data, tmp_path / "de", "de")
     with pytest.raises(DataError, match=r"gold-test\.talp:2: link 3-1 .* source sentence.* --target"):
-        plan(TABLES["shankar2019-table3"], tmp_path, turned, "small", (1,), metrics=["aer"])
+        plan(TABLES["shankar2019-table3"], tmp_path, reversed_text, "small", (1,), metrics=["aer"])
 
 
-def test_tables_share_models_tested_on_other_text(tmp_path: Path) -> None:
+def test_tables_share_models_tested_on_different_text(tmp_path: Path) -> None:
     text = dataclasses.replace(_text(tmp_path), tests={"test": "1" * 64, "gold": "2" * 64})
     first, third = (
         {job.folder: job for job in plan(TABLES[name], tmp_path, text, "small", (1,), metrics=["aer"])}
         for name in ("shankar2019-table1", "shankar2019-table3")
     )
     assert third.keys() <= first.keys()
-    for folder, job in third.items():
-        assert (job.split, first[folder].split) == ("gold", "test")
-        assert job.rows[0].stem != first[folder].rows[0].stem
+    for directory, job in third.items():
+        assert (job.split, first[directory].split) == ("gold", "test")
+        assert job.rows[0].stem != first[directory].rows[0].stem
 
 
-def test_a_wrong_setting_names_its_key(tmp_path: Path) -> None:
+def test_invalid_setting_is_rejected_by_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model\.dropout"):
         _plan(tmp_path, overrides=["model.dropout=2"])
 
 
-def test_a_table_with_a_kind_replaces_and_others_join() -> None:
+def test_overlay_replaces_tables_with_a_kind_and_merges_others() -> None:
     base = {"a": {"kind": "x", "width": 1}, "b": {"c": 1, "d": 2}}
     assert overlaid(base, {"a": {"kind": "y"}, "b": {"c": 3}}) == {"a": {"kind": "y"}, "b": {"c": 3, "d": 2}}

@@ -1,4 +1,4 @@
-"""Figures of several seeds, put together."""
+"""Results of several seeds, combined into a table."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ TABLE = Table(
     (Row("first", "softmax", printed={"de-en": {"rep": 3.37}}), Row("second", "sparsemax")),
 )
 REFERENCES = [["a", "b"], ["a", "a", "b"], ["a", "b", "c", "d"]]
-# REP's worked examples in its definition: 2, 6 and 3, unnormalised.
+# The worked examples of the definition of REP: 2, 6 and 3, before normalization.
 OUTPUTS = {
     ("softmax", 1): [["a", "a"], ["a", "a", "b"], ["a", "b"]],
     ("softmax", 2): [["a", "a", "a"], ["a", "a", "b"], ["a", "b"]],
@@ -65,7 +65,7 @@ def jobs(tmp_path: Path) -> list[Job]:
     return made
 
 
-def test_a_score_is_the_mean_over_seeds(jobs: list[Job]) -> None:
+def test_score_is_the_mean_over_seeds(jobs: list[Job]) -> None:
     first, second = collect(TABLE, jobs, "de-en")
     words = sum(map(len, REFERENCES))
     assert first.cells["rep"].seeds == pytest.approx({1: 100 * 2 / words, 2: 100 * 6 / words})
@@ -74,7 +74,7 @@ def test_a_score_is_the_mean_over_seeds(jobs: list[Job]) -> None:
     assert first.cells["rep"].printed == 3.37 and second.cells["rep"].printed is None
 
 
-def test_rows_are_compared_with_the_first_on_the_same_sentences(jobs: list[Job]) -> None:
+def test_rows_are_compared_with_the_first_by_paired_bootstrap(jobs: list[Job]) -> None:
     first, second = collect(TABLE, jobs, "de-en")
     assert first.cells["rep"].against is None
     against = second.cells["rep"].against
@@ -91,7 +91,7 @@ def test_rows_are_compared_with_the_first_on_the_same_sentences(jobs: list[Job])
     assert against.difference.low == pytest.approx(expected.difference.low)
 
 
-def test_seeds_are_drawn_beside_sentences(jobs: list[Job]) -> None:
+def test_bootstrap_resamples_seeds_and_sentences(jobs: list[Job]) -> None:
     assert "bootstrap over sentences and seeds)" in as_markdown(
         TABLE, collect(TABLE, jobs, "de-en"), TEXT, "small"
     )
@@ -100,13 +100,13 @@ def test_seeds_are_drawn_beside_sentences(jobs: list[Job]) -> None:
     )
 
 
-def test_a_seed_that_is_missing_leaves_no_comparison(jobs: list[Job]) -> None:
+def test_missing_seed_prevents_the_comparison(jobs: list[Job]) -> None:
     first, second = collect(TABLE, [jobs[0], jobs[2], jobs[3]], "de-en")
     assert set(first.cells["rep"].seeds) == {1}
     assert second.cells["rep"].against is None
 
 
-def test_unfinished_rows_stay_empty(jobs: list[Job]) -> None:
+def test_unfinished_rows_are_empty(jobs: list[Job]) -> None:
     jobs[2].rows[0].path("json").unlink()
     jobs[3].rows[0].path("json").unlink()
     results = collect(TABLE, jobs, "de-en")
@@ -115,7 +115,7 @@ def test_unfinished_rows_stay_empty(jobs: list[Job]) -> None:
     assert "| second |  |  |  |" in lines
 
 
-def test_markdown_and_data_hold_both_numbers(jobs: list[Job]) -> None:
+def test_markdown_and_data_contain_our_numbers_and_those_of_the_paper(jobs: list[Job]) -> None:
     results = collect(TABLE, jobs, "de-en")
     assert "Options changed" not in as_markdown(TABLE, results, TEXT, "small")
     text = as_markdown(TABLE, results, TEXT, "small", ["soft:model.dropout=0.1", "seed=3"])
@@ -134,13 +134,13 @@ def test_markdown_and_data_hold_both_numbers(jobs: list[Job]) -> None:
     assert data["data"]["pairs"]["test"] == 3
 
 
-def test_scores_of_lengths_say_of_how_many_sentences_they_are(tmp_path: Path) -> None:
-    """As `regard analyse --by-length`: a blank where there is no sentence, no interval where there is one."""
+def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> None:
+    """As in `regard analyse --by-length`, empty buckets are blank, and single sentences have no interval."""
     metrics = tuple(Metric(f"sacrebleu:{label}", label) for label in ("1-10", "11-20", "61+"))
     rows = (Row("first", "softmax"), Row("second", "sparsemax"))
     table = Table("toy", "A toy", "malaviya2018", metrics, rows)
-    said = ["the cat sat on the mat .", "a dog ran over the hill .", "a house by the sea ."]
-    whole = count("bleu", said, [said])
+    lines_of_text = ["the cat sat on the mat .", "a dog ran over the hill .", "a house by the sea ."]
+    whole = count("bleu", lines_of_text, [lines_of_text])
     kept = {"sacrebleu:1-10": [0, 1], "sacrebleu:11-20": [2], "sacrebleu:61+": []}
     counts = {name: whole.rows[np.array(rows, dtype=np.int64)] for name, rows in kept.items()}
     figures = {"digest": "d", "seed": 1, "scores": {name: 100.0 for name in kept}, **FIGURES}
@@ -165,7 +165,7 @@ def test_scores_of_lengths_say_of_how_many_sentences_they_are(tmp_path: Path) ->
     assert not any("paper" in line for line in lines)
 
 
-def test_penalties_are_shown_where_a_row_tunes_them(jobs: list[Job]) -> None:
+def test_penalties_are_shown_if_a_row_tunes_them(jobs: list[Job]) -> None:
     results = collect(TABLE, jobs, "de-en")
     assert "alpha, beta" not in as_markdown(TABLE, results, TEXT, "small")
     tuned = dataclasses.replace(TABLE, rows=(TABLE.rows[0], dataclasses.replace(TABLE.rows[1], tune=True)))

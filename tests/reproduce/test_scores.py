@@ -1,4 +1,4 @@
-"""What systems are scored by."""
+"""The scorers of the experiments."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,12 @@ from regard.reproduce.scores import SCORERS
 from regard.reproduce.tables import LENGTHS
 
 
-def test_groups_of_lengths_are_those_of_the_paper() -> None:
+def test_length_buckets_equal_those_of_the_paper() -> None:
     assert tuple(bucket.label for bucket in cut_by_length([1, 61])) == LENGTHS
 
 
 class _System:
-    """Translations that are given."""
+    """A system with given translations."""
 
     def __init__(self, sources, references, outputs) -> None:
         self.sources, self.references, self._outputs = sources, references, outputs
@@ -23,7 +23,7 @@ class _System:
         return self._outputs
 
 
-def test_a_buckets_bleu_is_that_of_its_sentences_alone() -> None:
+def test_bleu_of_a_bucket_uses_only_its_sentences() -> None:
     sources = ["a " * 4, "a " * 12, "a " * 15]
     references = ["the cat sat here .", "the dog ran over the wide green hill .", "a house by the old sea ."]
     outputs = ["the cat sat .", "the dog ran over a green hill .", "a house by the sea ."]
@@ -35,7 +35,7 @@ def test_a_buckets_bleu_is_that_of_its_sentences_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["bleu", "sacrebleu", "rep", "accuracy", "edits"])
-def test_what_is_counted_is_scored_as_kept_counts_are(name: str) -> None:
+def test_stored_counts_give_the_same_score(name: str) -> None:
     references = ["the cat sat here .", "a house by the sea ."]
     system = _System(["a b", "c d"], references, ["the cat sat here .", "a house by a sea a ."])
     counts = SCORERS[name].count(system)

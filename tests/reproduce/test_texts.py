@@ -1,4 +1,4 @@
-"""Folders of parallel text as experiments read them."""
+"""Directories of parallel text, as read by the experiments."""
 
 import gzip
 import re
@@ -10,21 +10,22 @@ from regard.errors import DataError
 from regard.reproduce.texts import HELD_OUT, find_tables, read_text, write_text
 
 
-def _corpus(folder: Path, names: dict[str, int], tokenized: bool = False) -> Path:
-    folder.mkdir()
+def _corpus(directory: Path, names: dict[str, int], tokenized: bool = False) -> Path:
+    """Write parallel files with numbered sentences, and return their directory."""
+    directory.mkdir()
     for name, count in names.items():
         for language, start in (("de", "Das Haus"), ("en", "The house")):
             end = " ." if tokenized else "."
             text = "".join(f"{start} x{number}{end}\n" for number in range(count))
-            path = folder / f"{name}.{language}"
+            path = directory / f"{name}.{language}"
             if name.startswith("train"):
                 gzip.open(f"{path}.gz", "wt").write(text)
             else:
                 path.write_text(text)
-    return folder
+    return directory
 
 
-def test_raw_text_is_cut_and_lowercased(tmp_path: Path) -> None:
+def test_raw_text_is_tokenized_and_lowercased(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "raw", {"train": 120, "val": 3, "test_2016": 2})
     text = write_text(data, tmp_path / "text")
     assert (text.pair, text.pairs) == ("de-en", {"train": 120, "valid": 3, "test": 2})
@@ -33,7 +34,7 @@ def test_raw_text_is_cut_and_lowercased(tmp_path: Path) -> None:
     assert text.lines("train", "target")[-1] == "the house x119 ."
 
 
-def test_raw_text_can_stay_as_it_is(tmp_path: Path) -> None:
+def test_raw_text_can_be_left_unchanged(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "raw", {"train": 120, "val": 3, "test": 2})
     text = write_text(data, tmp_path / "text", raw=True)
     assert text.cut == "not preprocessed"
@@ -41,7 +42,7 @@ def test_raw_text_can_stay_as_it_is(tmp_path: Path) -> None:
     assert write_text(data, tmp_path / "cut").digest != text.digest
 
 
-def test_raw_text_without_spaces_between_words_is_refused(tmp_path: Path) -> None:
+def test_raw_text_without_spaces_between_words_is_rejected(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "raw", {"train": 120, "val": 3, "test": 2})
     for path in list(data.glob("*.de*")):
         path.rename(path.with_name(path.name.replace(".de", ".ja")))
@@ -49,7 +50,7 @@ def test_raw_text_without_spaces_between_words_is_refused(tmp_path: Path) -> Non
         write_text(data, tmp_path / "text")
 
 
-def test_tokenised_text_keeps_its_words(tmp_path: Path) -> None:
+def test_tokenized_text_is_not_tokenized_again(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "cut", {"train": 120, "dev": 1, "tst": 1}, tokenized=True)
     (data / "tst.de").write_text("&apos;Na , so was!\n")
     text = write_text(data, tmp_path / "text")
@@ -57,7 +58,7 @@ def test_tokenised_text_keeps_its_words(tmp_path: Path) -> None:
     assert text.lines("test", "source") == ["&apos;na , so was!"]
 
 
-def test_without_a_test_set_validation_text_comes_from_the_end_of_the_training_text(tmp_path: Path) -> None:
+def test_without_test_set_validation_data_is_taken_from_the_end_of_training_data(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "two", {"train": HELD_OUT + 5, "dev": 4})
     text = write_text(data, tmp_path / "text")
     assert "no test set" in text.cut
@@ -65,7 +66,7 @@ def test_without_a_test_set_validation_text_comes_from_the_end_of_the_training_t
     assert text.lines("valid", "target")[0] == "the house x5 ."
 
 
-def test_training_pairs_with_an_empty_side_are_left_out_and_no_others(tmp_path: Path) -> None:
+def test_only_training_pairs_with_an_empty_side_are_dropped(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "gaps", {"train": 3, "val": 1, "test": 2})
     (data / "train.de.gz").unlink()
     (data / "train.de").write_text("Eins.\n\nDrei.\n")
@@ -76,7 +77,7 @@ def test_training_pairs_with_an_empty_side_are_left_out_and_no_others(tmp_path: 
     assert text.pairs["test"] == 2
 
 
-def test_text_is_written_again_only_when_its_origin_changed(tmp_path: Path) -> None:
+def test_text_is_rewritten_only_if_its_source_files_changed(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "raw", {"train": 3, "val": 1, "test": 1})
     first = write_text(data, tmp_path / "text")
     before = (tmp_path / "text" / "test.source").stat().st_mtime_ns
@@ -86,7 +87,7 @@ def test_text_is_written_again_only_when_its_origin_changed(tmp_path: Path) -> N
     assert write_text(data, tmp_path / "text").lines("test", "source") == ["anders ."]
 
 
-def test_other_test_text_leaves_models_as_they_are_and_other_training_text_does_not(tmp_path: Path) -> None:
+def test_digest_depends_on_training_text_but_not_on_test_text(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "raw", {"train": 3, "val": 1, "test": 1})
     first = write_text(data, tmp_path / "text")
     first.aligner.mkdir()
@@ -99,7 +100,7 @@ def test_other_test_text_leaves_models_as_they_are_and_other_training_text_does_
     assert write_text(data, tmp_path / "text").digest == first.digest
 
 
-def test_gold_links_and_their_text_are_a_split_of_their_own(tmp_path: Path) -> None:
+def test_gold_links_form_a_separate_split(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "raw", {"train": 3, "val": 1, "test": 2, "gold-test": 1})
     assert write_text(data, tmp_path / "text").gold is None
     (data / "gold-test.talp").write_text("0-0 1p1\n")
@@ -120,7 +121,7 @@ def test_gold_links_and_their_text_are_a_split_of_their_own(tmp_path: Path) -> N
         (None, "train.fr", "one of them .en; found: de, en, fr"),
     ],
 )
-def test_files_missing_or_too_many_are_named(tmp_path: Path, remove, add, message) -> None:
+def test_missing_or_ambiguous_files_are_named(tmp_path: Path, remove, add, message) -> None:
     data = _corpus(tmp_path / "raw", {"train": 2, "val": 1, "test": 1})
     if remove:
         (data / remove).unlink()
@@ -131,7 +132,7 @@ def test_files_missing_or_too_many_are_named(tmp_path: Path, remove, add, messag
     assert not (tmp_path / "text").exists()
 
 
-def test_tables_are_read_where_they_are(tmp_path: Path) -> None:
+def test_tables_are_read_in_place(tmp_path: Path) -> None:
     for kind, forms in (("train", 3), ("dev", 1), ("test", 2)):
         text = "".join(f"Haus{n}\tN;PL\tHäuser{n}\n" for n in range(forms))
         (tmp_path / f"de_noun.{kind}.tsv").write_text(text)
@@ -145,7 +146,7 @@ def test_tables_are_read_where_they_are(tmp_path: Path) -> None:
         find_tables(tmp_path / "de_verb", tmp_path / "other")
 
 
-def test_tables_of_sigmorphon_have_another_order_and_no_test_forms(tmp_path: Path) -> None:
+def test_sigmorphon_tables_have_another_column_order_and_no_test_forms(tmp_path: Path) -> None:
     for kind, forms in (("train-high", HELD_OUT + 5), ("train-low", 7), ("dev", 4)):
         text = "".join(f"Haus{n}\tHäuser{n}\tN;PL\n" for n in range(forms))
         gzip.open(tmp_path / f"de.{kind}.gz", "wt").write(text)
@@ -163,6 +164,6 @@ def test_tables_of_sigmorphon_have_another_order_and_no_test_forms(tmp_path: Pat
     assert read_text(moved).lines("train", "target") == [*found.lines("test", "target"), "Häuser4"]
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="none: no such directory"):
         write_text(tmp_path / "none", tmp_path / "text")

@@ -1,4 +1,4 @@
-"""The tour on a handful of sentences: what is trained, kept, scored and shown."""
+"""The tour on a small corpus: training, stored results, scores, and the page."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ from regard.training.trainer import Result
 CHOSEN = [stop for stop in STOPS if stop.name in ("word", "none", "constrained")]
 
 
-def following(items, name, total):
+def no_progress(items, name, total):
     yield from items
 
 
@@ -48,10 +48,10 @@ def costs(tour: Tour):
 
 @pytest.fixture(scope="module")
 def figures(tour: Tour, costs):
-    return show_all(tour, costs, following)
+    return show_all(tour, costs, no_progress)
 
 
-def test_every_stop_has_a_recipe_on_the_same_text_and_every_recipe_is_a_stop() -> None:
+def test_stops_and_recipes_correspond_and_share_their_data() -> None:
     found = {path.stem: load(RunConfig, path) for path in recipes_folder("tour").glob("*.toml")}
     assert found.keys() == {stop.name for stop in STOPS}
     data = {name: dataclasses.replace(config.data, fertility=None) for name, config in found.items()}
@@ -61,7 +61,7 @@ def test_every_stop_has_a_recipe_on_the_same_text_and_every_recipe_is_a_stop() -
     }
 
 
-def test_costs_are_measured_once_and_kept(tour: Tour, costs, monkeypatch) -> None:
+def test_costs_are_measured_once_and_stored(tour: Tour, costs, monkeypatch) -> None:
     words, none, constrained = costs.values()
     assert words.flops is None and words.parameters > 100
     assert none.flops and constrained.flops and constrained.flops > none.flops
@@ -71,12 +71,12 @@ def test_costs_are_measured_once_and_kept(tour: Tour, costs, monkeypatch) -> Non
     assert {stop: tour.train(stop, nullcontext) for stop in CHOSEN} == costs
 
 
-def test_the_settings_of_a_tour_are_those_of_its_networks(tour: Tour, costs) -> None:
+def test_settings_of_the_tour_apply_to_its_networks(tour: Tour, costs) -> None:
     assert load_config(tour.model(CHOSEN[1])).training.stop.epochs == 1
     assert load_config(tour.model(CHOSEN[0])).training.stop.epochs != 1
 
 
-def test_alignment_error_of_words_is_that_of_model_1(tour: Tour, figures) -> None:
+def test_alignment_error_of_first_stop_equals_ibm_model_1(tour: Tour, figures) -> None:
     aligner = WordAligner.load(tour.folder / "aligners" / "ibm1")
     pairs = zip(*(tour.file("test", end).read_text().splitlines() for end in ("de", "en")), strict=True)
     cut = [(source.split(), target.split()) for source, target in pairs]
@@ -87,7 +87,7 @@ def test_alignment_error_of_words_is_that_of_model_1(tour: Tour, figures) -> Non
     assert none is None and constrained["value"] != words["value"]
 
 
-def test_the_page_has_every_stop_and_what_it_cost(tour: Tour, figures, costs) -> None:
+def test_page_has_every_stop_with_its_cost(tour: Tour, figures, costs) -> None:
     text = (tour.folder / "tour.html").read_text(encoding="utf-8")
     data = re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', text, re.DOTALL)
     assert data is not None
@@ -99,7 +99,7 @@ def test_the_page_has_every_stop_and_what_it_cost(tour: Tour, figures, costs) ->
     assert columns["FLOPs"][0] == "–" and float(columns["FLOPs"][1]) > 0
 
 
-def test_a_table_is_kept_while_its_models_are_the_same(tour: Tour, figures, costs) -> None:
+def test_stored_results_are_used_while_the_models_are_unchanged(tour: Tour, figures, costs) -> None:
     assert finished(tour, costs) == figures
     assert finished(tour, dict(list(costs.items())[:2])) is None
     kept = tour.model(CHOSEN[0]).with_suffix(".json")
@@ -112,17 +112,17 @@ def test_a_table_is_kept_while_its_models_are_the_same(tour: Tour, figures, cost
     (tour.folder / "elsewhere").rename(tour.folder / page.FIGURES)
 
 
-def test_a_signal_ends_the_tour(tour: Tour, monkeypatch) -> None:
+def test_signal_stops_the_tour(tour: Tour, monkeypatch) -> None:
     monkeypatch.setattr(walk, "train", lambda *_: Result("a signal", signal.SIGTERM, None))
     with pytest.raises(Stopped) as stopped:
         tour.train(CHOSEN[1], nullcontext)
     assert stopped.value.signal == signal.SIGTERM
 
 
-def test_the_command_shows_what_is_there(tour: Tour, figures, monkeypatch, tmp_path) -> None:
+def test_command_shows_stored_results(tour: Tour, figures, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(walk, "SIZES", {**tour.sizes})
     monkeypatch.setattr(Tour, "config", lambda self, stop: load_config(self.model(stop)))
-    monkeypatch.setattr(page, "show_all", None)  # nothing is translated again
+    monkeypatch.setattr(page, "show_all", None)  # fails if anything is translated again
     names, kept = ",".join(stop.name for stop in CHOSEN), tmp_path / "figures.json"
     options = ("--folder", tour.folder, "--stops", names, "--pairs", 200, "--json", kept)
     result = CliRunner().invoke(app, ["tour", *map(str, options)])
@@ -133,6 +133,6 @@ def test_the_command_shows_what_is_there(tour: Tour, figures, monkeypatch, tmp_p
         assert f"{stop['scores']['bleu']['value']:.1f}" in row
 
 
-def test_a_stop_that_is_none_is_named() -> None:
+def test_unknown_stop_is_rejected_by_name() -> None:
     result = CliRunner().invoke(app, ["tour", "--stops", "soft,steam"])
     assert isinstance(result.exception, UsageError) and "steam" in str(result.exception)
