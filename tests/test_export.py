@@ -336,7 +336,7 @@ def test_wrong_combinations_of_directory_and_engine_are_rejected(directories, tm
         regard("export", "onnx", directory, "-o", tmp_path / "export")
     with pytest.raises(UsageError, match="--quantization 'int4'"):
         export(directory, tmp_path / "export", "int4")
-    with pytest.raises(CheckpointError, match="no such model folder"):
+    with pytest.raises(CheckpointError, match="no such model directory"):
         load_exported(tmp_path / "nowhere")
 
 
