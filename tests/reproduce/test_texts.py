@@ -165,5 +165,5 @@ def test_sigmorphon_tables_have_another_column_order_and_no_test_forms(tmp_path:
 
 
 def test_missing_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="none: no such directory"):
-        write_text(tmp_path / "none", tmp_path / "text")
+    with pytest.raises(DataError, match="nowhere: no such directory"):
+        write_text(tmp_path / "nowhere", tmp_path / "text")
