@@ -224,7 +224,7 @@ def test_only_the_line_longer_than_the_positions_is_rejected(directories, caplog
     long = ["s1 " * 16, "s1 " * 17, "s2"]
     results = list(ExportedTranslator(model, search).translate(number_lines(long)))
     assert [bool(result.refused) for result in results] == [False, True, False]
-    assert "line 2 refused" in caplog.text
+    assert "line 2 is rejected" in caplog.text
 
 
 def test_token_names_are_unique() -> None:
