@@ -140,7 +140,9 @@ def test_tables_are_read_in_place(tmp_path: Path) -> None:
     assert (text.pair, text.pairs) == ("de_noun", {"train": 3, "valid": 1, "test": 2})
     assert text.lines("test", "target") == ["Häuser0", "Häuser1"]
     assert find_tables(tmp_path / "de_noun", tmp_path / "text") == text == read_text(tmp_path / "text")
-    with pytest.raises(DataError, match=r"de_noun\.train\.tsv: column 2, 'N;PL', looks like features"):
+    with pytest.raises(
+        DataError, match=r"de_noun\.train\.tsv: column 2 should contain forms, but 'N;PL' looks like features"
+    ):
         find_tables(tmp_path / "de_noun", tmp_path / "text", (1, 3, 2))
     with pytest.raises(DataError, match=re.escape("expected de_verb.train.tsv or de_verb.train.tsv.gz")):
         find_tables(tmp_path / "de_verb", tmp_path / "other")
