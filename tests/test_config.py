@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 import pytest
 
-from regard.config import Kinds, config, dump_toml, from_dict, load, option, options, to_dict
+from regard.config import Kinds, config, dump_toml, from_dict, load, option, to_dict
+from regard.config_reference import reference, render_text, render_toml, select
 from regard.errors import ConfigError
 
 
@@ -133,29 +134,72 @@ def test_config_is_frozen_and_converts_to_plain_dictionary() -> None:
     assert "name" not in to_dict(garden)
 
 
-def test_options_list_each_field_with_help_and_default() -> None:
-    found = {entry.path: entry for entry in options(Garden)}
-    assert found["size"].default == "2" and found["size"].help == "Number of trees."
-    assert found["tree.height"].default == "3.0" and found["tree.bark"].default == '"rough"'
-    assert found["corpora[].path"].default == "required"
-    assert found["name"].default == "none"
+def test_the_reference_lists_each_option_once() -> None:
+    tables = {table.path: {option.name: option for option in table.options} for table in reference(Garden)}
+    assert tables[""]["size"].defaults == {"": "2"}
+    assert tables[""]["size"].help == {"": "Number of trees."}
+    assert tables["tree"]["height"].defaults == {"oak": "3.0"}
+    assert tables["tree"]["bark"].defaults == {"elm": '"rough"'}
+    assert tables["corpora[]"]["path"].defaults == {"": None}
+    assert tables[""]["name"].defaults == {"": ""}
 
 
-def test_every_run_option_has_help_and_classes_have_at_most_twelve_fields() -> None:
-    from regard.config import _configs
+def test_the_reference_of_a_run_has_at_most_450_lines_and_no_option_twice() -> None:
     from regard.experiment import RunConfig
 
-    assert all(entry.help.endswith(".") for entry in options(RunConfig)), [
-        entry.path for entry in options(RunConfig) if not entry.help.endswith(".")
+    tables = reference(RunConfig)
+    paths = [f"{table.path}.{option.name}" for table in tables for option in table.options]
+    assert len(paths) == len(set(paths)) > 150
+    assert len(render_text(tables)) <= 450
+
+
+def test_a_part_of_the_reference_is_a_table_or_one_option() -> None:
+    tables = reference(Garden)
+    assert [table.path for table in select(tables, "tree")] == ["tree"]
+    assert [option.name for table in select(tables, "tree.bark") for option in table.options] == ["bark"]
+    with pytest.raises(ConfigError, match=r"no option or table 'trees'"):
+        select(tables, "trees")
+
+
+def test_a_table_that_repeats_another_refers_to_it_and_is_shown_in_full_by_name() -> None:
+    from regard.experiment import RunConfig
+
+    tables = reference(RunConfig)
+    assert next(table for table in tables if table.path == "data.valid").same_as == "data.train[]"
+    [shown] = select(tables, "data.valid")
+    assert {option.name for option in shown.options} >= {"source", "target"}
+
+
+def test_the_template_is_toml_that_changes_nothing(tmp_path) -> None:
+    from regard.experiment import RunConfig
+
+    data = "[data]\ntrain = [{source = 'a', target = 'b'}]\nvalid = {source = 'c', target = 'd'}\n"
+    (tmp_path / "plain.toml").write_text(data)
+    template = render_toml(reference(RunConfig))
+    assert "\n[data]\n" in template
+    (tmp_path / "template.toml").write_text(template.replace("\n[data]\n", f"\n{data}"))
+    assert load(RunConfig, tmp_path / "template.toml") == load(RunConfig, tmp_path / "plain.toml")
+
+
+def test_every_option_of_a_run_has_a_description_and_no_class_declares_more_than_twelve() -> None:
+    from regard.config import config_classes
+    from regard.experiment import RunConfig
+
+    undescribed = [
+        f"{table.path}.{option.name}"
+        for table in reference(RunConfig)
+        for option in table.options
+        if not all(text.endswith(".") for text in option.help.values())
     ]
+    assert undescribed == []
     seen, todo = set(), [RunConfig]
     while todo:
         cls = todo.pop()
         if cls in seen:
             continue
         seen.add(cls)
-        assert len(dataclasses.fields(cls)) <= 12, cls
+        assert len(cls.__annotations__) <= 12, cls
         import typing
 
-        todo += [c for hint in typing.get_type_hints(cls).values() for c in _configs(hint)]
+        todo += [c for hint in typing.get_type_hints(cls).values() for c in config_classes(hint)]
     assert len(seen) > 8

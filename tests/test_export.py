@@ -318,7 +318,9 @@ def test_only_an_export_is_overwritten_and_only_with_force(directories, tmp_path
     ],
 )
 def test_option_unsupported_by_the_engine_is_rejected_by_name(directories, options, named) -> None:
-    with pytest.raises(UsageError, match=f"{named}.*not (supported )?with --engine ctranslate2"):
+    with pytest.raises(
+        UsageError, match=f"{named}.*(not supported|cannot be used) with --engine ctranslate2"
+    ):
         regard("translate", directories("post-norm")[1], "--engine", "ctranslate2", *options, text="s1\n")
 
 

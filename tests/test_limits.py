@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli.main import app
-from regard.config import dump_toml, from_dict, load, options, parse_toml, set_option
+from regard.config import dump_toml, from_dict, load, parse_toml, set_option
+from regard.config_reference import reference
 from regard.data.links import parse_gold, parse_links
 from regard.errors import ConfigError, DataError, RegardError
 from regard.experiment import RunConfig
@@ -131,7 +132,7 @@ def test_dumped_config_with_control_characters_loads_equal(tmp_path):
 
 @pytest.mark.parametrize("cls", [RunConfig, PretrainConfig, ServeConfig])
 def test_range_of_a_number_is_shown_with_the_option(cls):
-    shown = {option.path: option.type for option in options(cls)}
+    shown = {option.name: option.type for option in reference(cls)[0].options}
     name, end = ("beam", "from 1 to 1,000") if cls is ServeConfig else ("threads", "from 0 to 1,024")
     assert shown[name] == f"int, {end}"
 

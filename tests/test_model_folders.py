@@ -79,7 +79,7 @@ def test_run_rejected_by_the_lock_changes_nothing(corpus: Path, copied: Path) ->
     with claimed(copied):
         before[".lock"] = b""
         for config in (_settings(corpus), _sparse(corpus), _settings(corpus, seed=7)):
-            with pytest.raises(CheckpointError, match="another process is training in it"):
+            with pytest.raises(CheckpointError, match="another process is training in this directory"):
                 train(config, copied)
             assert _content(copied) == before
 
@@ -89,7 +89,7 @@ def test_lock_protects_a_run_without_checkpoints(corpus: Path, tmp_path: Path) -
     with claimed(directory):
         write_config(_settings(corpus), directory)
         before = _content(directory)
-        with pytest.raises(CheckpointError, match="another process is training in it"):
+        with pytest.raises(CheckpointError, match="another process is training in this directory"):
             train(_sparse(corpus), directory)
         assert _content(directory) == before
 

@@ -114,9 +114,9 @@ def test_words_spelled_like_boundary_symbols_are_unknown() -> None:
 
 
 def test_order_higher_than_the_text_allows_is_rejected() -> None:
-    with pytest.raises(DataError, match="order 5 is higher than the text allows; the highest is 4"):
+    with pytest.raises(DataError, match="as the order 5 requires; use an order of at most 4"):
         estimate([["a", "b"], ["c"]], 5, "tiny.en")
-    with pytest.raises(DataError, match="holds no word"):
+    with pytest.raises(DataError, match="contains no word"):
         estimate([[], []], 1)
 
 
@@ -181,17 +181,17 @@ def test_arpa_file_of_another_tool_backs_off(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("\\data\\", "", "expected the section"),
-        ("ngram 1=4", "ngram 1=5", "4 1-grams before it, the head of the file says 5"),
+        ("ngram 1=4", "ngram 1=5", "before it has 4 1-grams, but the header declares 5"),
         ("ngram 2=2\n", "ngram 3=2\n", "line 4: 'ngram 3=2'; expected 'ngram 2=COUNT'"),
         ("\\2-grams:", "\\3-grams:", r"expected the section \\2-grams:"),
         ("\\end\\", "", "ends after line"),
         ("a </s>", "a b", "line 14: the word 'b' is not among the 1-grams"),
         ("-0.1\ta </s>", "-0.1\ta", "line 14: "),
         ("-0.1\ta", "minus\ta", "line 14: .*numbers"),
-        ("-0.1\ta </s>", "-0.1\t<s> a", "stands there already, in line 13"),
+        ("-0.1\ta </s>", "-0.1\t<s> a", "duplicate n-gram, first given in line 13"),
         ("-0.5\t</s>", "0.5\t</s>", "line 9: .*above 0"),
         ("-0.5\t</s>", "nan\t</s>", "line 9: .*finite"),
-        ("-0.5\t</s>", "-0.5\tb", "line 12: the 1-grams before it have no </s>"),
+        ("-0.5\t</s>", "-0.5\tb", "line 12: the 1-grams before it do not contain </s>"),
     ],
 )
 def test_damaged_arpa_file_is_rejected_with_its_line(

@@ -206,7 +206,7 @@ def test_batch_equals_single(directory: Path) -> None:
     "options", [("--sample",), ("--length-penalty", 1), ("--mbr", "chrf"), ("--set", "seed=2")]
 )
 def test_neural_options_are_rejected(directory: Path, options: tuple[object, ...]) -> None:
-    with pytest.raises(UsageError, match=f"{options[0]}: not for phrase-based models"):
+    with pytest.raises(UsageError, match=f"{options[0]}: not available for phrase-based models"):
         run("translate", directory / "model", *options, input="a\n")
 
 
@@ -259,8 +259,8 @@ def test_python_api_equals_command_line(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model: model.score("ein Hund", "a dog"), "no probability"),
-        (lambda model: model.translate("ein Hund", look="all"), "no attention to itself"),
+        (lambda model: model.score("ein Hund", "a dog"), "cannot compute the probability"),
+        (lambda model: model.translate("ein Hund", look="all"), "no self-attention"),
         (lambda model: model.translate("ein Hund", length_penalty=1.0), "length_penalty"),
         (lambda model: model.translate("ein Hund", fertilities={"Hund": 1}), "fertilities"),
     ],
@@ -274,18 +274,18 @@ def test_prefix_and_required_terms_are_rejected_per_line(directory: Path) -> Non
     model = regard.load(directory / "model")
     for options in ({"prefix": "a"}, {"terms": ["dog"]}):
         (result,) = model.translate(["ein Hund"], **options)
-        assert "no prefix" in (result.refused or "")
+        assert "does not support prefixes" in (result.refused or "")
 
 
 def test_ensembles_and_overrides_are_rejected(directory: Path) -> None:
-    with pytest.raises(UsageError, match="no ensembles"):
+    with pytest.raises(UsageError, match="ensembles of phrase-based models are not supported"):
         regard.load(directory / "model", directory / "model")
     with pytest.raises(UsageError, match="settings"):
         regard.load(directory / "model", settings=["model.attention.contexts=0"])
 
 
 def test_forced_decoding_is_rejected(directory: Path) -> None:
-    with pytest.raises(UsageError, match="no probability"):
+    with pytest.raises(UsageError, match="cannot compute the probability"):
         run("score", directory / "model", directory / "test.de", directory / "test.en")
 
 
